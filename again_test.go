@@ -17,16 +17,16 @@ import (
 	"github.com/piecelease/fetcher/wire"
 )
 
-// clumsy fails its first requests, and is a good source from then on.
+// clumsy fails its first requests, and is a good source after that.
 type clumsy struct {
 	p2p.Blocks
 	fails  int64
 	asked  atomic.Int64
-	failed atomic.Int64 // when it last did, Unix ns
-	check  wire.Reply   // how, unless that is OK
+	failed atomic.Int64 // when it last failed, Unix ns
+	check  wire.Reply   // how it fails, unless that is OK
 }
 
-// trips says whether this request fails.
+// trips reports whether this request fails.
 func (c *clumsy) trips() bool {
 	if c.asked.Add(1) > c.fails {
 		return false
@@ -49,8 +49,8 @@ func (c *clumsy) ReadRun(id share.ID, p share.Piece, first share.Block, n int, d
 	return c.Blocks.ReadRun(id, p, first, n, dst)
 }
 
-// The times are those of fetchpool's documentation, with room for a busy machine.
-// There is more of it in actors, in virtual time.
+// The times are those of fetchpool's documentation, with a margin for a busy machine.
+// More of this is tested in package actors, in virtual time.
 func TestASourceThatFailsFirstIsUsedAgainSoon(t *testing.T) {
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "f.bin")
@@ -154,7 +154,7 @@ func TestALookAtWhatIsServedKeepsNobodyWaiting(t *testing.T) {
 	}
 }
 
-// moving moves a folder once, when it is there.
+// moving moves a folder once, when it exists.
 type moving struct {
 	p2p.Blocks
 	from, to string
@@ -201,7 +201,7 @@ func TestAFolderThatIsMovedWhileItIsFetchedIsFetchedAgain(t *testing.T) {
 	}
 }
 
-// A liar is not asked again: not for another share, not when it connects again, not
+// A liar is not asked again: not for another share, not after a reconnection, not
 // by the next process of this node.
 func TestALiarIsRememberedOverARestart(t *testing.T) {
 	t.Parallel()

@@ -12,7 +12,7 @@ import (
 )
 
 // What is shared with named peers is for them alone, and others are told so, whether they ask
-// for the list of files or know it. A share's own list replaces the node's.
+// for the list of files or already have it. A share's own list replaces the node's.
 func TestAPrivateShareIsForTheNamedPeers(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
@@ -20,7 +20,7 @@ func TestAPrivateShareIsForTheNamedPeers(t *testing.T) {
 	friend, stranger := openNode(t), openNode(t)
 	only := []peers.ID{friend.ID()}
 	public := shareOf(t, file)
-	_, err := stranger.Manifest(t.Context(), public.Ticket(), nil) // from now on it is known there
+	_, err := stranger.Manifest(t.Context(), public.Ticket(), nil) // from now on it has the list
 	must(t, err)
 	for name, c := range map[string]struct {
 		node  Config
@@ -36,7 +36,7 @@ func TestAPrivateShareIsForTheNamedPeers(t *testing.T) {
 			must(t, err)
 			_, err = fetchInto(t, friend, s.Ticket(), t.TempDir(), FetchOptions{})
 			must(t, err)
-			for _, who := range []*Node{openNode(t), stranger} { // who asks for the list, and who has it
+			for _, who := range []*Node{openNode(t), stranger} { // one asks for the list, one has it
 				_, err = fetchInto(t, who, s.Ticket(), t.TempDir(), FetchOptions{})
 				if !errors.Is(err, share.ErrNotAllowed) || !strings.Contains(err.Error(), "the only peer that was asked gives the share only to named peers, and this node, "+string(who.ID())) {
 					t.Errorf("a stranger got %v", err)

@@ -128,10 +128,10 @@ var only = map[string]string{
 	"github.com/stretchr/":                   "",
 }
 
-// pure packages take the time in and start nothing.
+// pure packages get the time as an argument and start nothing.
 var pure = []string{"internal/bounds", "internal/times", "internal/words", "share", "peers", "leasemgr", "fetchpool", "verifier", "fleet", "transfer", "rounds", "renewal", "passes", "depot", "beacon", "wire"}
 
-// impure are the imports that a pure package has no use for, with all below them.
+// impure are the imports that a pure package has no use for, with everything below them.
 var impure = []string{
 	"net", "os", "io/fs", "io/ioutil", "path/filepath", "log", "sync", "context",
 	"syscall", "runtime", "unsafe", "math/rand", "crypto/rand", "plugin", "database",
@@ -146,14 +146,14 @@ var pureImports = map[[2]string]string{
 	{"share", "unsafe"}:                 "paths and piece values are parts of a manifest's bytes",
 }
 
-// clock is what reads the clock or waits for it.
+// clock lists what reads the clock or waits for it.
 var clock = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "NewTimer", "NewTicker", "Tick"}
 
-// seeded is what math/rand/v2 may be used for where chance comes from a seed;
-// all else in it draws from the global source.
+// seeded lists what may be used of math/rand/v2 where chance comes from a seed;
+// everything else in it draws from the global source.
 var seeded = []string{"New", "NewPCG", "NewChaCha8", "NewZipf", "Rand", "PCG", "ChaCha8", "Zipf", "Source"}
 
-// A source is one Go file of ours that is no test.
+// A source is one Go file of ours that is not a test.
 type source struct {
 	pkg, file string // the package's folder, and the path of the file
 	*ast.File
@@ -161,7 +161,7 @@ type source struct {
 
 var fset = token.NewFileSet()
 
-// sources is every file of the module but tests and testdata, of all systems.
+// sources is every file of the module except tests and testdata, for all systems.
 func sources(t *testing.T) []source {
 	t.Helper()
 	var out []source
@@ -194,13 +194,13 @@ func sources(t *testing.T) []source {
 	return out
 }
 
-// isModule says whether a folder is a module of its own.
+// isModule reports whether a folder is a module of its own.
 func isModule(dir string) bool {
 	_, err := os.Stat(filepath.Join(dir, "go.mod"))
 	return err == nil
 }
 
-// imports yields the paths that a file imports, with the name each goes by.
+// imports yields the paths that a file imports, each with its name in that file.
 func (s source) imports() map[string]string {
 	out := map[string]string{}
 	for _, i := range s.Imports {
@@ -217,7 +217,7 @@ func (s source) imports() map[string]string {
 	return out
 }
 
-// under says whether an import is dep or lies below it.
+// under reports whether an import is dep or lies below it.
 func under(imp, dep string) bool {
 	return imp == dep || strings.HasPrefix(imp, strings.TrimSuffix(dep, "/")+"/")
 }
@@ -300,7 +300,7 @@ func TestOneDoorForTimeAndGoroutinesInActors(t *testing.T) {
 	}
 }
 
-// A flag belongs to the command: whoever embeds a node has fields, and reads their names.
+// A flag belongs to the command: a program that embeds a node has fields, and reads their names.
 func TestFlagsAreNamedInTheCommandAlone(t *testing.T) {
 	for _, s := range sources(t) {
 		if under(s.pkg, "cmd") || s.pkg == "simnet/bubble" { // which says how to run a seed again
@@ -317,8 +317,8 @@ func TestFlagsAreNamedInTheCommandAlone(t *testing.T) {
 
 var flagged = regexp.MustCompile(`(^|[^-\w])--[a-z]`)
 
-// lifecycle is what package actors may say of protoactor: what an actor is, what it
-// is told of its own life, and addresses. All else of it is package system's.
+// lifecycle is what package actors may use of protoactor: what an actor is, the messages of
+// its life cycle, and addresses. Everything else of it is package system's.
 var lifecycle = []string{"Actor", "Context", "PID", "Started", "Stopping", "Stopped", "Restarting", "Terminated",
 	"SystemMessage", "AutoReceiveMessage", "DeadLetterResponse"}
 
@@ -356,7 +356,7 @@ func (s source) noClock(t *testing.T) {
 	})
 }
 
-// uses calls f for every name of package imp that the file says.
+// uses calls f for every name of package imp that the file mentions.
 func (s source) uses(imp string, f func(name string, at token.Pos)) {
 	as, ok := s.imports()[imp]
 	if !ok {
@@ -372,7 +372,7 @@ func (s source) uses(imp string, f func(name string, at token.Pos)) {
 	})
 }
 
-// Whoever embeds a node does not link the stores of rounds, or what they need.
+// A program that embeds a node does not link the stores of rounds, or what they need.
 func TestEmbeddersLinkNoStore(t *testing.T) {
 	out, err := exec.Command("go", "list", "-deps", ".", "./rounds").Output()
 	if err != nil {

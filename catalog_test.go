@@ -69,7 +69,7 @@ func (k *keptCatalog) fail(err error) {
 	k.fails = err
 }
 
-// states are the states of a node's entries, by ID.
+// states returns the states of a node's entries, by ID.
 func states(n *Node) (out []EntryState) {
 	for _, e := range n.Entries() {
 		out = append(out, e.State)
@@ -77,7 +77,7 @@ func states(n *Node) (out []EntryState) {
 	return out
 }
 
-// What was asked of a node is still known after a restart, and goes on when it is resumed.
+// What was asked of a node is still known after a restart, and continues when it is resumed.
 func TestEntriesComeBack(t *testing.T) {
 	t.Parallel()
 	dir, k := t.TempDir(), &keptCatalog{}
@@ -139,7 +139,7 @@ func TestEntriesComeBack(t *testing.T) {
 	}
 }
 
-// A path that vanished is a state of its entry, and one that changed a new version of it.
+// A path that has vanished is a state of its entry, and one that has changed is a new version of it.
 func TestAnEntryFollowsItsPath(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
@@ -179,8 +179,6 @@ func TestAnEntryFollowsItsPath(t *testing.T) {
 	}
 }
 
-// Two paths with the same content are two entries, of which one stands for both; when it
-// ends, the other is to be opened again, and is not before.
 // However a share goes, and however often its owner stops it, the catalog holds nothing of it.
 func TestNothingIsHeldOfAShareThatHasGone(t *testing.T) {
 	t.Parallel()
@@ -204,6 +202,8 @@ func TestNothingIsHeldOfAShareThatHasGone(t *testing.T) {
 	}
 }
 
+// Two paths with the same content are two entries, one of which stands for both; when it
+// ends, the other has to be opened again, and is not before.
 func TestEqualContentUnderTwoPathsIsTwoEntries(t *testing.T) {
 	t.Parallel()
 	dir, k := t.TempDir(), &keptCatalog{}

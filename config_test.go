@@ -98,7 +98,7 @@ func TestNegativeLimitsAreRefused(t *testing.T) {
 	}
 }
 
-// Every number of the configuration has a range, and whatever lies outside is refused
+// Every number of the configuration has a range, and a value outside it is refused
 // with the name of the field.
 func TestEveryFieldHasARange(t *testing.T) {
 	var walk func(path string, index []int, typ reflect.Type)
@@ -213,7 +213,7 @@ func TestStallEndsAFetch(t *testing.T) {
 	t.Parallel()
 	n := openNode(t)
 	began := time.Now()
-	// A peer that is there and never answers: a listener that is no libp2p host.
+	// A peer that exists and never answers: a listener that is not a libp2p host.
 	dead := silentPeer(t)
 	_, err := fetchInto(t, n, someID(t), t.TempDir(), FetchOptions{Peers: []string{dead}, Stall: time.Second})
 	if !errors.Is(err, share.ErrNetwork) && !errors.Is(err, share.ErrStalled) {

@@ -26,12 +26,12 @@ type keeper struct {
 	db         *leasedb.DB
 	node       *fetcher.Node
 	open       *depot.Terms
-	slow       chan struct{} // if not nil, the folder can be opened when it is closed
+	slow       chan struct{} // if not nil, the folder can be opened once it is closed
 
 	mu      sync.Mutex
-	ahead   time.Duration // of the clock, as so much time is said to have passed
+	ahead   time.Duration // by which the clock is ahead, as if that much time had passed
 	changes []string
-	told    chan struct{} // gets one for each change
+	told    chan struct{} // gets a value for each change
 }
 
 func newKeeper(t *testing.T) *keeper {
@@ -96,7 +96,7 @@ func (k *keeper) account(n *fetcher.Node, quota int64) depot.Account {
 	return id
 }
 
-// until waits until the depot has a share in a state.
+// until waits until a share is in a state at the depot.
 func (k *keeper) until(id share.ID, want depot.State) {
 	k.Helper()
 	late := time.After(time.Minute)

@@ -12,7 +12,7 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// What a share is called is for its owner to say, not for the depot.
+// The owner says what a share is called, not the depot.
 func TestDepotKeepsASharesWhateverItIsCalled(t *testing.T) {
 	t.Parallel()
 	k := newKeeper(t)
@@ -78,8 +78,8 @@ func TestAShareThatIsTooSmallIsNotHeld(t *testing.T) {
 	}
 }
 
-// What a power cut brought back of a share that the database has forgotten does not take
-// room forever.
+// What a power cut brought back of a share that the database has forgotten does not occupy
+// space for ever.
 func TestWhatIsLeftOfRemovedSharesGoesAtTheStart(t *testing.T) {
 	t.Parallel()
 	k := newKeeper(t)
@@ -97,14 +97,14 @@ func TestWhatIsLeftOfRemovedSharesGoesAtTheStart(t *testing.T) {
 	t.Error("it is still there")
 }
 
-// A question that comes while the depot opens its folder, which a disk may take its time
-// for, is answered when it has.
+// A request that arrives while the depot opens its folder, which may take a while, is
+// answered when it is open.
 func TestAHoldRightAfterTheStartIsNotRefused(t *testing.T) {
 	t.Parallel()
 	k := &keeper{T: t, dir: t.TempDir(), state: t.TempDir(), told: make(chan struct{}, 1000), slow: make(chan struct{})}
 	k.start()
 	t.Cleanup(k.stop)
-	time.AfterFunc(300*time.Millisecond, func() { close(k.slow) }) // by then the question is there
+	time.AfterFunc(300*time.Millisecond, func() { close(k.slow) }) // by then the request has arrived
 	n := client(t)
 	k.account(n, 1<<30)
 	if _, err := k.at(n).Hold(t.Context(), fetcher.HoldRequest{Share: share.IDOf([]byte("x")), Bytes: 1 << 20, Until: k.reading().Wall.Add(time.Hour)}); err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/piecelease/fetcher/wire"
 )
 
-// greedy is a ledger that says of each Hold that all of its price is missing, whatever was paid.
+// greedy is a ledger that answers each Hold that all of its price is missing, whatever was paid.
 type greedy struct{ *leasedb.DB }
 
 func (g greedy) Hold(_ context.Context, now time.Time, a depot.Ask) (depot.Granted, error) {
@@ -27,7 +27,7 @@ func (g greedy) Hold(_ context.Context, now time.Time, a depot.Ask) (depot.Grant
 	return depot.Granted{}, &depot.Refusal{Reason: depot.Unpaid, Room: units}
 }
 
-// taker takes any pass.
+// taker accepts any pass.
 type taker struct{ fetcher.Issuer }
 
 func (taker) Worth([]byte) (int64, error) { return 1, nil }
@@ -57,7 +57,7 @@ func (s *spender) Paid(_ context.Context, _ peers.ID, m wire.Paid) (int64, error
 	return s.asked.Load(), nil
 }
 
-// A depot that asks for more passes than its leases cost is not paid, also if it asks for it bit by bit.
+// A depot that asks for more passes than its leases cost is not paid, even if it asks bit by bit.
 func TestADepotThatAsksAgainAndAgainIsPaidOnce(t *testing.T) {
 	t.Parallel()
 	k := &keeper{T: t, dir: t.TempDir(), state: t.TempDir(), told: make(chan struct{}, 1000)}

@@ -8,7 +8,7 @@ import (
 	"github.com/piecelease/fetcher"
 )
 
-// Watchers stay: one too many is refused, and none of the others is forgotten.
+// Watchers stay: one too many is refused, and none of the others is dropped.
 func TestTooManyWhoWatchAreRefused(t *testing.T) {
 	t.Parallel()
 	k, owner := newKeeper(t), client(t)

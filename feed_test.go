@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 )
 
-// taken is how many events a reader has, and the last of them; the channel is closed.
+// taken returns how many events a reader has, and the last of them, once the channel is closed.
 func taken(c <-chan int) (n, last int) {
 	for e := range c {
 		n, last = n+1, e

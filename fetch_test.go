@@ -23,7 +23,7 @@ import (
 
 var loopback = []string{"/ip4/127.0.0.1/tcp/0"}
 
-// openNode is a node on loopback with a state of its own; the test closes it.
+// openNode opens a node on loopback with a state of its own; the test closes it.
 func openNode(t testing.TB, change ...func(*Config)) *Node {
 	t.Helper()
 	cfg := Config{Dir: t.TempDir(), Listen: loopback}
@@ -81,7 +81,7 @@ func writeRandom(t testing.TB, path string, n int, seed uint64) []byte {
 	return b
 }
 
-// makeTree is a folder with all that a share may hold.
+// makeTree makes a folder with everything that a share may hold.
 func makeTree(t testing.TB, dir string) {
 	t.Helper()
 	for i, n := range []int{0, 1, 1023, 1024, 1025, 64<<10 - 1, 64 << 10, 64<<10 + 1, 1<<20 - 1, 1 << 20, 1<<20 + 1, 3<<20 + 17} {
@@ -104,7 +104,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// fingerprint is what a share promises to keep of a folder.
+// fingerprint is everything that a share promises to keep of a folder.
 func fingerprint(t testing.TB, root string) string {
 	t.Helper()
 	var b strings.Builder
@@ -147,8 +147,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// waitTogether has more tests run at once than there are CPUs: they wait for rates
-// and timeouts far more than they compute. -parallel says otherwise.
+// waitTogether makes more tests run at once than there are CPUs: they wait for rates
+// and timeouts far more than they compute. -parallel overrides it.
 func waitTogether() {
 	flag.Parse()
 	said := false
@@ -237,7 +237,7 @@ func TestAnUnknownShareIsNotFound(t *testing.T) {
 	src := filepath.Join(t.TempDir(), "one.bin")
 	writeRandom(t, src, 10, 7)
 	s := shareOf(t, src)
-	other := openNode(t) // knows nothing
+	other := openNode(t) // it has nothing
 	addrs := other.Addrs()
 	_, err := fetchInto(t, openNode(t), s.ID().String(), t.TempDir(), FetchOptions{Peers: addrs})
 	if !errors.Is(err, share.ErrNotFound) {
@@ -287,7 +287,7 @@ func TestThreeSourcesShareTheWork(t *testing.T) {
 			t.Errorf("honest source blamed: %+v", s)
 		}
 	}
-	// The bound of hedging; what is usual is far less, and measured in virtual time.
+	// The bound on hedging; usually it is far less, which is measured in virtual time.
 	if p.Duplicate > 16<<20 {
 		t.Errorf("%d of %d bytes came twice", p.Duplicate, p.Bytes)
 	}

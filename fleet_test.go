@@ -15,19 +15,19 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// testFleet is a share outside, and the nodes of a fleet to be.
+// testFleet is a share outside, and the nodes of a future fleet.
 type testFleet struct {
 	t       *testing.T
 	content []byte
 	ticket  string
 	origin  peers.ID
-	dir     string // of the coordinator
+	dir     string // the coordinator's
 	source  *Node
 	ids     []peers.ID
-	dirs    []string // of the members
+	dirs    []string // the members'
 }
 
-// newTestFleet is a share of size bytes that comes at rate, and n members to be.
+// newTestFleet makes a share of size bytes that arrives at rate, and n future members.
 func newTestFleet(t *testing.T, size, n int, rate int64) *testFleet {
 	src := filepath.Join(t.TempDir(), "big.bin")
 	f := &testFleet{t: t, content: writeRandom(t, src, size, 1), dir: t.TempDir()}
@@ -65,7 +65,7 @@ func (f *testFleet) member(i int, coordinator string, opt FetchOptions, change .
 	return x
 }
 
-// whole waits for a member, and fails the test unless it has the share.
+// whole waits for a member, and fails the test unless it has the whole share.
 func (f *testFleet) whole(x *Transfer) {
 	f.t.Helper()
 	ctx, cancel := context.WithTimeout(f.t.Context(), time.Minute)
@@ -78,7 +78,7 @@ func (f *testFleet) whole(x *Transfer) {
 	}
 }
 
-// entered is how many verified bytes came from outside.
+// entered returns how many verified bytes came from outside.
 func (f *testFleet) entered(xs ...*Transfer) (n int64) {
 	for _, x := range xs {
 		for _, s := range x.Progress().Sources {
@@ -213,7 +213,7 @@ func TestANodeMayLeaseFromItself(t *testing.T) {
 	f.whole(x)
 }
 
-// A coordinator that begins again waits for the members of before, for Settle.
+// A restarted coordinator waits for the previous members, for Settle.
 func TestSettleIsHowLongMembersAreWaitedFor(t *testing.T) {
 	f := newTestFleet(t, 1<<20, 2, 0)
 	wait := func(d time.Duration) func(*Config) { return func(c *Config) { c.Fleet.Settle = d } }

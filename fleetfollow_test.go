@@ -21,7 +21,7 @@ import (
 
 const fleetSecret = "the secret of a fleet"
 
-// following are nodes that follow the list of a fleet.
+// following is a set of nodes that follow the list of a fleet.
 type following struct {
 	t     *testing.T
 	store FleetStore
@@ -59,7 +59,7 @@ func followFleet(t *testing.T, n int) *following {
 	return f
 }
 
-// until waits until the rollout is as told.
+// until waits until the rollout is as wanted.
 func (f *following) until(what string, is func(Rollout) bool) (last Rollout) {
 	f.t.Helper()
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
@@ -181,8 +181,8 @@ func TestReportsAreClipped(t *testing.T) {
 	}
 }
 
-// A share that was taken from the list and put onto it again is on it, also if both are heard
-// of at once; and one that was put onto it and taken from it is not.
+// A share that was taken off the list and put on it again is on it, also if a node learns of
+// both at once; and one that was put on it and taken off is not.
 func TestOfAShareTheLastChangeCounts(t *testing.T) {
 	s := FleetStore{memkv.New(), fleetSecret}
 	src := filepath.Join(t.TempDir(), "f")

@@ -30,7 +30,7 @@ func (s *safeBuffer) String() string {
 	return s.b.String()
 }
 
-// silentPeer is the address of something that accepts connections and never says a word.
+// silentPeer is the address of something that accepts connections and never says anything.
 func silentPeer(t testing.TB) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
@@ -39,7 +39,7 @@ func silentPeer(t testing.TB) string {
 	return "/ip4/127.0.0.1/tcp/" + port[strings.LastIndex(port, ":")+1:] + "/p2p/12D3KooWJcge8xRZ5k8JqvEmhYiX4BRtBjinpdRf5jNBvhX5ycZN"
 }
 
-// toAll stands in one way between a node and all of its children.
+// toAll stands in one way between a node and all its children.
 func toAll(between func(p2p.Blocks) p2p.Blocks) func(p2p.Blocks) func(peers.ID) p2p.Blocks {
 	return func(b p2p.Blocks) func(peers.ID) p2p.Blocks {
 		all := between(b)

@@ -16,13 +16,13 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// holder is a node that has depots keep something.
+// holder is a node that makes depots keep something.
 type holder struct {
 	*fetcher.Node
 	t      *testing.T
 	state  string
 	book   *durable.DB
-	visits chan string // why not all went well
+	visits chan string // the reason why not all went well
 }
 
 func newHolder(t *testing.T) *holder {
@@ -51,7 +51,7 @@ func (h *holder) stop() {
 	}
 }
 
-// until waits until the holds are as they should be, looking after each visit.
+// until waits until the holds are as they should be; it looks after each visit.
 func (h *holder) until(what string, f func(l fetcher.HoldList) bool) {
 	h.t.Helper()
 	late := time.After(time.Minute)
@@ -165,8 +165,8 @@ func TestAHoldThatIsRefusedSaysWhy(t *testing.T) {
 	}
 }
 
-// What is wanted once more is asked for anew, also where it is wanted for something else already: what went wrong
-// in a visit before is not the answer.
+// What is wanted once more is asked for again, also where it is already wanted for something else: a failure
+// in an earlier visit is not the answer.
 func TestAnErrorOfAnEarlierVisitIsNoAnswer(t *testing.T) {
 	t.Parallel()
 	k, owner := newKeeper(t), newHolder(t)
@@ -198,7 +198,7 @@ func TestAnErrorOfAnEarlierVisitIsNoAnswer(t *testing.T) {
 	}
 }
 
-// A depot whose copy is damaged keeps what is left of it, when nobody serves the share any more.
+// A depot whose copy is damaged keeps what is left of it if nobody serves the share any more.
 func TestADamagedCopyIsRenewedWhenItCannotBeOffered(t *testing.T) {
 	t.Parallel()
 	k, owner := newKeeper(t), newHolder(t)

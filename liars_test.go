@@ -13,7 +13,7 @@ import (
 	"github.com/piecelease/fetcher/wire"
 )
 
-// liar serves a share wrongly in one way; the rest of the node is as honest as any.
+// liar serves a share wrongly in one way; the rest of the node is honest.
 type liar struct {
 	p2p.Blocks
 	layout *share.Layout
@@ -39,7 +39,7 @@ func (l *liar) ReadRun(id share.ID, p share.Piece, first share.Block, n int, dst
 	return l.Blocks.ReadRun(id, p, first, n, dst)
 }
 
-// flip is a run with one wrong bit in every nth.
+// flip returns a run with one wrong bit in every nth.
 func flip(nth int64, after int64) func(*liar, share.ID, share.Piece, share.Block, int, []byte) (int, wire.Reply) {
 	return func(l *liar, id share.ID, p share.Piece, first share.Block, n int, dst []byte) (int, wire.Reply) {
 		k, r := l.Blocks.ReadRun(id, p, first, n, dst)
@@ -125,7 +125,7 @@ func TestHonestBytesArriveThoughMostSourcesLie(t *testing.T) {
 	}
 }
 
-// misplaced sends a right block from another place.
+// misplaced sends a valid block from another place.
 func misplaced(l *liar, id share.ID, p share.Piece, first share.Block, n int, dst []byte) (int, wire.Reply) {
 	if n == 1 && int(first)+1 < l.layout.Blocks(p) {
 		return l.Blocks.ReadRun(id, p, first+1, 1, dst)

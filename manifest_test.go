@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Callers that ask for the same list of files at once, or while a transfer does, get the
-// same; and a transfer that starts meanwhile goes on when the list is there.
+// Callers that ask for the same list of files at the same time, or during a transfer, get the
+// same list; and a transfer that starts meanwhile continues when the list is there.
 func TestAListOfFilesIsAskedForOnce(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")

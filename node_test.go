@@ -16,7 +16,7 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// closing is a context that closes a node when it is first asked how it is.
+// closing is a context that closes a node when its state is first asked for.
 type closing struct {
 	context.Context
 	once sync.Once
@@ -32,7 +32,7 @@ func (c *closing) Err() error {
 	return c.Context.Err()
 }
 
-// A node that is closed while a Fetch begins closes without waiting in vain.
+// A Fetch that begins while its node is being closed does not make the node wait in vain.
 func TestAFetchThatBeginsWhileItsNodeClosesEnds(t *testing.T) {
 	n := openNode(t)
 	c := &closing{Context: t.Context(), node: n, err: make(chan error, 1)}
@@ -110,7 +110,7 @@ func TestTheRankingIsKeptWhenANodeCloses(t *testing.T) {
 	}
 }
 
-// Close of a node that is being closed returns when it is closed.
+// A second Close returns when the first has closed the node.
 func TestClosingTwiceAtOnceIsClosingOnce(t *testing.T) {
 	dir := t.TempDir()
 	n, err := Open(t.Context(), Config{Dir: dir, Listen: loopback})
@@ -126,7 +126,7 @@ func TestClosingTwiceAtOnceIsClosingOnce(t *testing.T) {
 	must(t, <-first)
 }
 
-// A node may fetch what it shares from elsewhere on its disk, and goes on sharing it.
+// A node may fetch what it shares to another place on its disk, and continues to share it.
 func TestFetchingWhatIsSharedEndsNoShare(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	writeRandom(t, file, 3<<20, 1)

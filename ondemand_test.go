@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// On demand a reader gets what it asks for, and little else enters the node.
+// On demand a reader gets what it asks for, and the node fetches little else.
 func TestOnDemandFetchesWhatIsRead(t *testing.T) {
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "f.bin")

@@ -20,8 +20,8 @@ func opened(t *testing.T, cfg Config) *Node {
 	return n
 }
 
-// What a killed node listened on is known to the next one: the port is kept when it is
-// bound, and nobody but the holder of the key keeps another or takes it.
+// The addresses of a killed node are known to the next one: the port is saved when it is
+// bound, and only the holder of the key saves one or takes it.
 func TestThePortOutlivesAKill(t *testing.T) {
 	dir := t.TempDir()
 	first := opened(t, Config{Dir: dir})

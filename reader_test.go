@@ -48,7 +48,7 @@ func TestAFileIsReadWhileItIsFetched(t *testing.T) {
 	}
 }
 
-// Done when: the last bytes of a file of which nothing is here come before 5 % of it.
+// The last bytes of a file of which nothing is here come before 5 % of it.
 func TestSeekingToTheEndOfAnUnfetchedFile(t *testing.T) {
 	src := filepath.Join(t.TempDir(), "big.bin")
 	want := writeRandom(t, src, 128<<20, 7)
@@ -209,7 +209,7 @@ func TestSeekKnowsItsBounds(t *testing.T) {
 	}
 }
 
-// With a short read-ahead the pieces behind it come in any order; with a long one in theirs.
+// With a short read-ahead the pieces beyond it come in any order; with a long one in file order.
 func TestReadAheadSetsTheOrder(t *testing.T) {
 	src := filepath.Join(t.TempDir(), "big.bin")
 	writeRandom(t, src, 48<<20, 7)

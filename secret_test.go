@@ -9,7 +9,7 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// altered is a ticket with something else in the place of its secret.
+// altered returns a ticket with another secret.
 func altered(t *testing.T, ticket string, secret *share.Secret) string {
 	t.Helper()
 	k, err := share.ParseTicket(ticket)
@@ -43,7 +43,7 @@ func TestASecretInATicketLetsItsHoldersIn(t *testing.T) {
 			ok     bool
 		}{
 			"no secret":                       {openNode(t), altered(t, ticket, nil), false},
-			"no secret, and the list":         {knows, altered(t, ticket, nil), from == "the source"}, // proven once
+			"no secret, and the list":         {knows, altered(t, ticket, nil), from == "the source"}, // it has proven it once
 			"another secret":                  {openNode(t), altered(t, ticket, &share.Secret{1}), false},
 			"allowed by ID, without a secret": {friend, altered(t, ticket, nil), from == "the source"},
 			"the ticket":                      {openNode(t), ticket, true},
@@ -59,7 +59,7 @@ func TestASecretInATicketLetsItsHoldersIn(t *testing.T) {
 	}
 }
 
-// A ticket of yesterday holds the secret of today; if the share has none now, nobody is asked for it.
+// An old ticket uses the present secret; if the share no longer has one, nobody is asked for it.
 func TestASecretIsTheSameWhenItIsSharedAgain(t *testing.T) {
 	t.Parallel()
 	file, dir := filepath.Join(t.TempDir(), "file"), t.TempDir()

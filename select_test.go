@@ -13,7 +13,7 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// paths is what was made below dir, NAME.partial apart.
+// paths lists what was made below dir, except NAME.partial.
 func paths(t testing.TB, dir string) string {
 	var out []string
 	for line := range strings.Lines(fingerprint(t, dir)) {
@@ -89,7 +89,7 @@ func TestChoosingNothingIsSaid(t *testing.T) {
 	}
 }
 
-// A part, then more, then all: each run goes on where the last ended.
+// A part, then more, then all: each run continues where the last ended.
 func TestAWiderFetchGoesOnFromANarrowOne(t *testing.T) {
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "tree")

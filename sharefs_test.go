@@ -14,8 +14,8 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// Files that are not on a disk are shared like others: those that can be read at any place,
-// and those that can only be read from their beginning.
+// Files that are not on a disk are shared like others: those that allow random access,
+// and those that can only be read from the beginning.
 func TestFilesOfAnFSAreShared(t *testing.T) {
 	t.Parallel()
 	big := make([]byte, 3<<20+7)

@@ -60,7 +60,7 @@ func TestANodeWorksOnASimulatedDisk(t *testing.T) {
 			t.Error(now, "files are open after Close")
 		}
 
-		n, err = Open(t.Context(), first) // with the key of before
+		n, err = Open(t.Context(), first) // with the same key
 		must(t, err)
 		if n.ID() != id {
 			t.Error("the key was not kept")

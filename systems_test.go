@@ -13,8 +13,8 @@ import (
 	"github.com/piecelease/fetcher/internal/rig"
 )
 
-// TestOtherSystems checks the types of all packages, and of their tests, for the systems that
-// are not this one. It compiles nothing: go vet would compile all that they import.
+// TestOtherSystems checks the types of all packages, and of their tests, for the other
+// systems. It compiles nothing: go vet would compile everything that they import.
 func TestOtherSystems(t *testing.T) {
 	rig.OnlyLong(t)
 	for _, system := range []string{"darwin", "windows"} {
@@ -43,7 +43,7 @@ func TestOtherSystems(t *testing.T) {
 	}
 }
 
-// parseOurs leaves out the bodies of functions of other modules: nobody looks at them.
+// parseOurs leaves out the bodies of functions of other modules, which nothing looks at.
 func parseOurs(fset *token.FileSet, name string, src []byte) (*ast.File, error) {
 	f, err := parser.ParseFile(fset, name, src, parser.SkipObjectResolution)
 	if f != nil && !strings.HasPrefix(name, root) {

@@ -8,7 +8,7 @@ import (
 	"github.com/piecelease/fetcher/peers"
 )
 
-// A source knows how much each child takes of it, and which have all that they wanted.
+// A source knows how much each child takes from it, and which children have all that they wanted.
 func TestASourceIsToldOfItsChildren(t *testing.T) {
 	sw := newSwarm(t, 1)
 	m, content := testShare(t, 16<<20+5)
@@ -35,7 +35,7 @@ func TestASourceIsToldOfItsChildren(t *testing.T) {
 	stopped.program.StopTransfer(Handle{Share: m.ID()})
 	one.program.Lost(cut.id)
 	sw.run(time.Minute, whole)
-	sw.w.Run(time.Second) // for the last words
+	sw.w.Run(time.Second) // for the last messages
 
 	var took int64
 	for source, events := range told {
@@ -79,14 +79,14 @@ func TestAccountsAreCompleteWhenTheyAreClosed(t *testing.T) {
 	var told []ChildEvent
 	x := newAccounts(n.program.s, n, func(e ChildEvent) { told = append(told, e) })
 	x.begin(1, m.ID(), "a")
-	x.over(m.ID(), "a", true) // though a job is not through
+	x.over(m.ID(), "a", true) // although a job has not finished
 	x.served(1, 100)
-	x.served(1, 100) // nobody's
+	x.served(1, 100) // of no job
 	x.begin(2, m.ID(), "b")
 	x.begin(3, m.ID(), "b")
 	x.served(2, 10)
 	x.over(m.ID(), "b", true)
-	x.begin(4, m.ID(), "b") // back before the last job is through
+	x.begin(4, m.ID(), "b") // back before the last job has finished
 	x.served(3, 10)
 	x.served(4, 30)
 	x.begin(5, m.ID(), "c")
@@ -94,7 +94,7 @@ func TestAccountsAreCompleteWhenTheyAreClosed(t *testing.T) {
 	x.lost("c") // it took nothing
 	x.withdrawn(m.ID())
 	want := []ChildEvent{
-		{Peer: "a", State: ChildDone}, // it is said that it begins when it has something
+		{Peer: "a", State: ChildDone}, // it is only reported to have begun when it gets something
 		{Peer: "a", Bytes: 100, State: ChildDone},
 		{Peer: "b", State: ChildTakes}, {Peer: "b", Bytes: 10, State: ChildDone},
 		{Peer: "b", State: ChildTakes}, {Peer: "b", Bytes: 30, State: ChildLeft},

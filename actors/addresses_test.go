@@ -41,12 +41,12 @@ func TestEachPeerHasOneWordOnWhereAnotherIs(t *testing.T) {
 	}
 }
 
-// What peers say of where others are is believed as far as they could know it, and who
-// said it goes along.
+// What peers say about the addresses of others is believed as far as they could know it, and
+// it is recorded who said it.
 func TestWhatPeersSayOfOthersIsBelievedWithinBounds(t *testing.T) {
 	sw := newSwarm(t, 1)
 	m, content := testShare(t, 1<<20)
-	source := sw.add("source", 1).seed(m, content) // takes its time
+	source := sw.add("source", 1).seed(m, content) // it takes its time
 	near, came := sw.add("near/1", 1e6), sw.add("came", 1e6)
 	x := sw.add("x", 1e6)
 	found := map[peers.ID]SourceFound{}

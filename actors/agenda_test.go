@@ -9,7 +9,7 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// Whatever is set and dropped, what is first is what a search through all of it finds.
+// Whatever is set and dropped, the first entry is the one that a search through all of them finds.
 func TestTheFirstOfAnAgendaIsTheEarliest(t *testing.T) {
 	rng, now := rand.New(rand.NewPCG(1, 2)), time.Unix(1e9, 0)
 	var a agenda

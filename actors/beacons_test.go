@@ -14,7 +14,7 @@ import (
 	"github.com/piecelease/fetcher/wire"
 )
 
-// meets has a node announce what it serves of a share at beacons.
+// meets makes a node announce what it serves of a share at beacons.
 func meets(at ...Meeting) func(*Deps) {
 	return func(d *Deps) { d.Meetings = func() []Meeting { return at } }
 }
@@ -28,7 +28,7 @@ func at(id share.ID, beacons ...peers.ID) (out []Meeting) {
 	return out
 }
 
-// remembered is how many records a beacon has.
+// remembered returns how many records a beacon has.
 func (n *simNode) remembered() int {
 	n.sw.t.Helper()
 	st, err := n.program.Beacon(context.Background())
@@ -81,8 +81,8 @@ func TestWhoeverDidNotAskGoesToNoBeacon(t *testing.T) {
 	}
 }
 
-// What is announced is announced again before it is forgotten, after the beacon was away
-// and has forgotten everything, and taken back when it is not to be announced any more.
+// An announcement is renewed before it is forgotten, and after the beacon was away and has
+// forgotten everything; and it is taken back when it is not to be announced any more.
 func TestWhatIsAnnouncedStaysAnnounced(t *testing.T) {
 	sw := newSwarm(t, 1)
 	sw.w.Patience = time.Second
@@ -115,7 +115,7 @@ func TestWhatIsAnnouncedStaysAnnounced(t *testing.T) {
 	}
 }
 
-// A node that is a beacon is its own too.
+// A node that is a beacon is also its own beacon.
 func TestANodeIsItsOwnBeacon(t *testing.T) {
 	sw := newSwarm(t, 1)
 	m, content := testShare(t, 1<<20)
@@ -139,7 +139,7 @@ func TestANodeIsItsOwnBeacon(t *testing.T) {
 	b.complete(content)
 }
 
-// asks has a puppet say something to a beacon, and is the answer.
+// asks makes a puppet send something to a beacon, and returns the answer.
 func (p *puppet) asks(b *simNode, typ uint32, payload []byte) any {
 	p.sw.t.Helper()
 	p.heard = nil
@@ -153,7 +153,7 @@ func (p *puppet) asks(b *simNode, typ uint32, payload []byte) any {
 	return nil
 }
 
-// The answer to a question is at most twice as long as the question, as it travels.
+// The answer to a question is at most twice as long as the question, on the wire.
 func TestAnAnswerIsAtMostTwiceTheQuestion(t *testing.T) {
 	sw := newSwarm(t, 1)
 	b := sw.add("beacon", 1e6, isBeacon)
@@ -181,7 +181,7 @@ func TestAnAnswerIsAtMostTwiceTheQuestion(t *testing.T) {
 	}
 }
 
-// A beacon that lies names victims, itself, the asker, and what is not there. It wastes time.
+// A beacon that lies names victims, itself, the asker, and addresses of nobody. It only wastes time.
 func TestALyingBeaconCostsTimeAndNothingElse(t *testing.T) {
 	sw := newSwarm(t, 1)
 	m, content := testShare(t, 1<<20)
@@ -197,7 +197,7 @@ func TestALyingBeaconCostsTimeAndNothingElse(t *testing.T) {
 			return
 		}
 		seek, _ := wire.Parse[wire.Seek](e.Payload)
-		for i := range 625 { // answers, where one is due: 10,000 victims
+		for i := range 625 { // answers, where one is expected: 10,000 victims
 			f := wire.Found{Key: seek.Key}
 			for j := range wire.MaxIntroduced - 2 {
 				f.Peers = append(f.Peers, peers.Addr{ID: peers.ID(fmt.Sprint("victim", i, "-", j)), Addrs: []string{"/sim"}})
@@ -228,7 +228,7 @@ func TestALyingBeaconCostsTimeAndNothingElse(t *testing.T) {
 	x.complete(content)
 }
 
-// Whoever answers what was not asked is not heard.
+// An answer to a question that was not asked is ignored.
 func TestWhatWasNotAskedIsNotHeard(t *testing.T) {
 	sw := newSwarm(t, 1)
 	m, _ := testShare(t, 1<<20)
@@ -276,8 +276,8 @@ func TestBeaconsAreAskedAgainLessAndLessOften(t *testing.T) {
 	}
 }
 
-// When the node begins it has no address yet (its relay has not given it a place), so there is nothing to
-// say. Later it has one. Deps.Meetings is "called now and then".
+// When the node begins it has no address yet (its relay has not given it a place), so it has nothing to
+// announce. Later it has one. Deps.Meetings is called now and then.
 func TestWhatIsToBeAnnouncedIsLookedAtNowAndThen(t *testing.T) {
 	sw := newSwarm(t, 1)
 	m, content := testShare(t, 1<<20)

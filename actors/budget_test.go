@@ -22,11 +22,11 @@ const block = share.BlockSize
 func TestBudgetBoundsBytesAndBlocks(t *testing.T) {
 	b := NewBudget(nil, 4*block, 4)
 	for _, c := range []struct {
-		take int // negative: give
+		take int // negative: give back
 		want bool
 	}{
 		{3 * block, true}, {2 * block, false}, {block, true}, {1, false},
-		{-2 * block, true}, {1, true}, {1, true}, {1, false}, // two blocks are two, however short
+		{-2 * block, true}, {1, true}, {1, true}, {1, false}, // two blocks are two, however short they are
 		{-1, true}, {block + 1, false}, {1, true},
 		{-2 * block, true}, {-1, true}, {-1, true}, {100 * block, true}, {1, false}, // alone
 		{-100 * block, true},
@@ -45,7 +45,7 @@ func TestBudgetBoundsBytesAndBlocks(t *testing.T) {
 	}
 }
 
-// What is taken at once and given back in runs, in any order, leaves nothing.
+// What is taken at once and given back in parts, in any order, leaves nothing.
 func TestBudgetBalances(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := NewBudget(nil, 1<<40, 1<<20)
@@ -80,8 +80,7 @@ func TestGivingTooMuchIsSaid(t *testing.T) {
 	}
 }
 
-// eater takes from a budget whenever it can, n at a time, and gives it back
-// later.
+// eater takes n at a time from a budget whenever it can, and gives it back later.
 type eater struct {
 	s    *system.System
 	b    *Budget
@@ -90,7 +89,7 @@ type eater struct {
 	wake system.Alarm
 	due  []time.Time
 	ate  int
-	most time.Duration // waited
+	most time.Duration // that it waited
 	dry  time.Time
 }
 
@@ -127,7 +126,7 @@ func (e *eater) Receive(ctx actor.Context) {
 	}
 }
 
-// Pools of very different appetite share one budget: none starves, and the
+// Pools of very different appetites share one budget: none starves, and the
 // budget is used up.
 func TestBudgetIsFairAndIsUsed(t *testing.T) {
 	for seed := range uint64(10) {
@@ -135,7 +134,7 @@ func TestBudgetIsFairAndIsUsed(t *testing.T) {
 		s := n[0]
 		b := NewBudget(s, 16*block, 1000)
 		eaters := []*eater{
-			{n: block, hold: time.Millisecond}, // always back at once
+			{n: block, hold: time.Millisecond}, // always given back at once
 			{n: block, hold: time.Millisecond},
 			{n: 4 * block, hold: 10 * time.Millisecond},
 			{n: 16 * block, hold: 5 * time.Millisecond}, // needs all of it
@@ -171,7 +170,7 @@ func TestLineMovesInOrderAndPastTheDead(t *testing.T) {
 		}), system.OnPanicStop)
 		pids = append(pids, pid)
 		b.WaitFor(pid)
-		b.WaitFor(pid) // is in line already
+		b.WaitFor(pid) // already in line
 	}
 	w.Settle()
 	if len(turns) > 0 {

@@ -11,7 +11,7 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// paths chooses some entries, by their paths.
+// paths chooses some entries by their paths.
 func paths(as leasemgr.Priority, others leasemgr.Priority, paths ...string) func(share.Entry) leasemgr.Priority {
 	return func(e share.Entry) leasemgr.Priority {
 		for _, p := range paths {
@@ -90,7 +90,7 @@ func TestAChoiceThatFailsEndsTheTransfer(t *testing.T) {
 	_ = source
 }
 
-// order is the files of a folder in the order in which they were complete.
+// order lists the files of a folder in the order in which they became complete.
 func (n *simNode) order(m *share.Manifest, files int, d time.Duration) (out []string) {
 	seen, had := map[int]bool{}, -1
 	n.sw.w.RunUntil(func() bool {
@@ -186,7 +186,7 @@ func TestSkippingWhatIsMissingFinishes(t *testing.T) {
 	}
 }
 
-// An explanation of missing pieces names their files.
+// An explanation of missing pieces names the files that they belong to.
 func TestMissingPiecesAreOfFiles(t *testing.T) {
 	for want, skipped := range map[string][]string{
 		"00 to 02, pieces 0-5: ":          nil,

@@ -14,7 +14,7 @@ import (
 	"github.com/piecelease/fetcher/wire"
 )
 
-// A talker is a peer that says to a coordinator what the test wants, as a member
+// A talker is a peer that says to a coordinator whatever the test wants, as a member
 // or not.
 type talker struct {
 	*system.System
@@ -44,7 +44,7 @@ func (f *simFleet) talker(name peers.ID) *talker {
 
 type say struct{ what any }
 
-// say says things and returns what came back.
+// say sends messages and returns the answers.
 func (k *talker) say(what ...any) []any {
 	for _, m := range what {
 		k.Send(k.pid, say{m})
@@ -59,7 +59,7 @@ func (k *talker) hear(d time.Duration) []any {
 	return got
 }
 
-// join makes it a member that has some pieces.
+// join makes it a member that has the given pieces.
 func (k *talker) join(t testing.TB, pieces ...share.Piece) {
 	t.Helper()
 	set := share.NewSet(k.f.m.Layout().Pieces())
@@ -74,7 +74,7 @@ func (k *talker) join(t testing.TB, pieces ...share.Piece) {
 	t.Fatalf("%s was not accepted", k.Self())
 }
 
-// source says that it has a source with all pieces.
+// source reports a source with all pieces.
 func (k *talker) source(name peers.ID) wire.SourceHas {
 	all := share.FullSet(k.f.m.Layout().Pieces())
 	return wire.SourceHas{Share: k.f.m.ID(), Source: name, Pieces: all.Len(), Bits: all.Bytes()}
@@ -84,7 +84,7 @@ func (k *talker) ask(source peers.ID, max int, keep ...share.Piece) wire.LeaseRe
 	return wire.LeaseRequest{Share: k.f.m.ID(), Source: source, Max: uint32(max), Keep: keep}
 }
 
-// leases are those of the one LeaseResponse among messages.
+// leases returns those of the one LeaseResponse among messages.
 func leasesOf(t testing.TB, got []any) (wire.LeaseResponse, []wire.Lease) {
 	t.Helper()
 	for _, m := range got {
@@ -96,7 +96,7 @@ func leasesOf(t testing.TB, got []any) (wire.LeaseResponse, []wire.Lease) {
 	return wire.LeaseResponse{}, nil
 }
 
-// newTable is a coordinator of 8 pieces that allows the names, and whom they talk through.
+// newTable is a coordinator of 8 pieces that allows the named nodes, and a talker for each.
 func newTable(t *testing.T, names ...peers.ID) (*simFleet, []*talker) {
 	f := newFleet(t, 1, 8<<20, 0, 1e6)
 	var allow []*simNode
@@ -120,7 +120,7 @@ func TestAShareIsCoordinatedOnce(t *testing.T) {
 	}
 }
 
-// A coordinator that panics is not begun again by itself: its tokens would not be new.
+// A coordinator that panics is not restarted by itself: its tokens would not be new.
 func TestACoordinatorThatPanicsEnds(t *testing.T) {
 	f, k := newTable(t, "a")
 	f.w.Log = nil
@@ -137,8 +137,8 @@ func TestACoordinatorThatPanicsEnds(t *testing.T) {
 	}
 }
 
-// A member is known by the reply of its Subscribe: what comes by another way, though
-// from the same node, is not its word.
+// A member is identified by the reply address of its Subscribe: a message from elsewhere,
+// even from the same node, is not from the member.
 func TestAMemberIsKnownByTheReplyOfItsSubscribe(t *testing.T) {
 	f, k := newTable(t, "a")
 	a := k[0]

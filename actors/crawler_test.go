@@ -10,7 +10,7 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// pagedKeep is a disk with shares, of which it tells a few at a time.
+// pagedKeep is a disk that lists its shares a few at a time.
 type pagedKeep struct {
 	Keep
 	ids  []share.ID
@@ -27,7 +27,7 @@ func (k pagedKeep) After(id share.ID) ([]share.ID, error) {
 
 func (pagedKeep) Look(share.ID) (depot.OnDisk, error) { return depot.OnDisk{Gone: true}, nil }
 
-// The crawler sees each share once, in order, which the disk, the ledger or both know.
+// The crawler sees each share once, in order, whether the disk, the ledger or both know it.
 func TestTheCrawlerMeetsDiskAndLedger(t *testing.T) {
 	var all []share.ID
 	for i := range 3 * sliceShares {

@@ -12,8 +12,8 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// A share that cannot be had, of which there are many, does not keep another from coming:
-// whoever fails goes behind those that have waited longer.
+// Shares that cannot be fetched, however many, do not keep another from being fetched: one
+// that fails goes behind those that have waited longer.
 func TestWhoeverWaitsLongestIsFetchedFirst(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	d := &depotActor{arrivals: map[share.ID]*arrival{}}
@@ -28,7 +28,7 @@ func TestWhoeverWaitsLongestIsFetchedFirst(t *testing.T) {
 	}
 }
 
-// readyKeep is a disk that is there.
+// readyKeep is a disk that is mounted.
 type readyKeep struct{ Keep }
 
 func (readyKeep) Ready(context.Context, Ledger) error { return nil }
@@ -43,8 +43,8 @@ func ledgerOf(t *testing.T) *leasedb.DB {
 	return db
 }
 
-// A share that was given up, as nobody held it, and was held again before it was removed,
-// comes after all.
+// If a share was given up because nobody held it, and was held again before it was removed,
+// it is fetched after all.
 func TestAShareThatIsHeldAgainInTimeComes(t *testing.T) {
 	db, now, id := ledgerOf(t), time.Unix(1e9, 0), share.IDOf([]byte("x"))
 	a, err := db.AddAccount(t.Context(), now, "a", depot.Terms{Quota: 1 << 20, MaxLease: time.Hour})
@@ -66,8 +66,8 @@ func TestAShareThatIsHeldAgainInTimeComes(t *testing.T) {
 	}
 }
 
-// What the crawler saw for a ledger that is damaged by now does not make the next one
-// complete: it knows nothing of it.
+// What the crawler saw for a ledger that has been found damaged does not make the next ledger
+// complete, which knows nothing of it.
 func TestACrawlEndsWithItsLedger(t *testing.T) {
 	db := ledgerOf(t)
 	at := &depotTimes{reading: func() depot.Reading { return depot.Reading{Boot: "1", Wall: time.Unix(1e9, 0), Synced: true} }}
@@ -88,7 +88,7 @@ func TestACrawlEndsWithItsLedger(t *testing.T) {
 	}
 }
 
-// Those that are fetched while others wait give way when their turn is over, each once.
+// Shares that are being fetched while others wait give way when their turn is over, each once.
 func TestArrivalsTakeTurns(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	d := &depotActor{arrivals: map[share.ID]*arrival{}}
@@ -115,7 +115,7 @@ func TestArrivalsTakeTurns(t *testing.T) {
 	}
 }
 
-// What is on the disk of shares that are coming is known without counting, whatever becomes of them.
+// How much of the coming shares is on the disk is known without counting, whatever becomes of them.
 func TestWhatIsHereOfArrivalsIsCounted(t *testing.T) {
 	d := &depotActor{arrivals: map[share.ID]*arrival{}}
 	a, b, c := share.IDOf([]byte("a")), share.IDOf([]byte("b")), share.IDOf([]byte("c"))
@@ -123,7 +123,7 @@ func TestWhatIsHereOfArrivalsIsCounted(t *testing.T) {
 		d.arrivals[id] = &arrival{running: true}
 		d.heard(nil, arrivalEvent{id, Progress{Verified: int64(100 << i)}})
 	}
-	d.want(b, true) // what is mended was booked before
+	d.want(b, true) // what is repaired was booked before
 	if d.here != 100+400 {
 		t.Error(d.here)
 	}

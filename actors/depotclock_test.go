@@ -8,7 +8,7 @@ import (
 	"github.com/piecelease/fetcher/depot"
 )
 
-// A question that comes before the stored clock is read does not put it out of use.
+// A request that arrives before the stored clock has been read does not make the clock useless.
 func TestTheStoredClockIsBelievedWhateverIsAskedBefore(t *testing.T) {
 	at := time.Unix(2e9, 0)
 	stored := depot.Clock{Boot: "1", Wall: at.AddDate(-5, 0, 0), Now: at.AddDate(-5, 0, 0), Frozen: true}
@@ -17,7 +17,7 @@ func TestTheStoredClockIsBelievedWhateverIsAskedBefore(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := &depotTimes{reading: func() depot.Reading { return depot.Reading{Boot: "2", Wall: at} }}
-	c.now() // of an answer "away", or of the status
+	c.now() // for an answer "away", or for the status
 	c.load(b)
 	if now := c.now(); !c.state().Frozen || !now.Equal(stored.Now) {
 		t.Errorf("the clock was not believed, and now it is: %v", now)

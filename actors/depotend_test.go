@@ -10,7 +10,7 @@ import (
 	"github.com/piecelease/fetcher/peers"
 )
 
-// A peer ID costs nothing: whoever only asks gets no account.
+// A peer ID costs nothing, so a peer that only asks gets no account.
 func TestStrangersThatHoldNothingGetNoAccount(t *testing.T) {
 	db := ledgerOf(t)
 	d := &depotActor{cfg: DepotConfig{Ledger: db, Open: &depot.Terms{Quota: 1000, MaxLease: time.Hour}}}

@@ -9,7 +9,7 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// A peer that got its account by itself gets it again after the database was lost, or
+// A peer that got its account without the owner gets it again after the database was lost, or
 // after a crash between its account and its key.
 func TestAStrangerWithAnAccountAndNoKeyIsNotLockedOut(t *testing.T) {
 	db := ledgerOf(t)

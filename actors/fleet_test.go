@@ -26,7 +26,7 @@ type simFleet struct {
 	members []*simNode
 
 	epoch  uint64
-	known  []peers.ID // what the coordinator remembers
+	known  []peers.ID // members that the coordinator remembers
 	events []fleet.Event
 }
 
@@ -57,7 +57,7 @@ func (f *simFleet) coordinate(allow ...*simNode) {
 	}
 }
 
-// kill ends a node as kill -9 does; its peers hear of it soon.
+// kill ends a node as kill -9 does; its peers notice soon.
 func (f *simFleet) kill(n *simNode) {
 	f.w.Patience = 50 * time.Millisecond
 	n.down = true
@@ -74,13 +74,13 @@ func (f *simFleet) kill(n *simNode) {
 	})
 }
 
-// restart is the node again, as a new process.
+// restart starts the node again, as a new process.
 func (f *simFleet) restart(n *simNode) {
 	n.down = false
 	n.program = Start(Deps{Runtime: f.w.Runtime(string(n.id)), Network: n, Catalog: n.catalog})
 }
 
-// join starts the fetch of a member.
+// join starts a member's fetch.
 func (f *simFleet) join(n *simNode, change ...func(*TransferConfig)) {
 	f.t.Helper()
 	cfg := TransferConfig{Verifiers: 2, Stall: 40 * time.Second, Keep: true, Fleet: FleetConfig{Coordinator: peers.Addr{ID: f.seat.id}}}
@@ -90,8 +90,8 @@ func (f *simFleet) join(n *simNode, change ...func(*TransferConfig)) {
 	n.fetchWith(f.m.ID(), cfg, f.origin)
 }
 
-// entered is how many verified bytes came from outside to nodes that have ended,
-// and fails the test if they are more than the share and extra.
+// entered returns how many verified bytes came from outside to nodes that have ended,
+// and fails the test if they are more than the share plus extra.
 func (f *simFleet) entered(extra int64) (n int64) {
 	f.t.Helper()
 	for _, m := range f.order {
@@ -198,7 +198,7 @@ func TestAFleetOutlivesItsCoordinator(t *testing.T) {
 			for _, n := range f.members {
 				n.complete(f.content)
 			}
-			// What was being fetched goes on, and is leased to the same member again.
+			// What was being fetched continues, and is leased to the same member again.
 			n := f.entered(0)
 			t.Logf("%d bytes entered in %v", n, f.w.Elapsed())
 			st := f.status()
@@ -214,7 +214,7 @@ func TestPiecesGoOnToTheOthersThroughLeases(t *testing.T) {
 	f.coordinate(f.members...)
 	f.join(f.members[0])
 	f.run(time.Minute, f.members[0])
-	f.join(f.members[1]) // the first is whole, and has stayed
+	f.join(f.members[1]) // the first member has everything, and has stayed
 	f.run(time.Minute, f.members[1])
 	f.members[1].complete(f.content)
 	f.entered(0)
@@ -284,15 +284,15 @@ func TestWhoWentOnAloneJoinsAgain(t *testing.T) {
 	for _, n := range f.members {
 		n.complete(f.content)
 	}
-	// For two seconds each chose for itself.
+	// For two seconds each chose on its own.
 	t.Logf("%d bytes entered of %d", f.entered(2*4e6), len(f.content))
 	if st := f.status(); st.Verified != f.m.Layout().Pieces() {
 		t.Errorf("in the end: %+v", st)
 	}
 }
 
-// A member is cut off. What it holds goes to the other; when it is back it asks to
-// keep it, may not, and stops.
+// A member is cut off. What it holds goes to the other; when it comes back it asks to
+// keep its leases, may not, and stops.
 func TestAPoolStopsOnATokenThatIsNoLongerItsOwn(t *testing.T) {
 	f := newFleet(t, 1, 2<<20, 2, 200e3) // more than five seconds a piece
 	f.coordinate(f.members...)
@@ -302,7 +302,7 @@ func TestAPoolStopsOnATokenThatIsNoLongerItsOwn(t *testing.T) {
 	f.w.Run(time.Second)
 	f.w.Patience = 500 * time.Millisecond
 	f.w.Cut("member0", "seat")
-	f.w.Run(4 * time.Second) // the other has finished its piece, and taken this one
+	f.w.Run(4 * time.Second) // the other has finished its piece, and taken over this one
 	var ended, revoked int
 	f.w.Observe = func(d system.Delivery) {
 		switch m := d.Message.(type) {
@@ -326,7 +326,7 @@ func TestAPoolStopsOnATokenThatIsNoLongerItsOwn(t *testing.T) {
 	for _, n := range f.members {
 		n.complete(f.content)
 	}
-	// What member0 had of the pieces it lost is all that can have come twice.
+	// Only what member0 had of the pieces it lost can have come twice.
 	t.Logf("%d bytes entered of %d", f.entered(1<<20), len(f.content))
 	if !f.saw("member0", fleet.MemberLost) {
 		t.Errorf("events: %v", f.events)
@@ -400,14 +400,14 @@ func TestMembersLeaseWhatTheySelected(t *testing.T) {
 	b.end = nil
 	b.fetchSome(f.m.ID(), cfg, nil, f.origin)
 	f.w.Run(300 * time.Millisecond)
-	set(leasemgr.Skip, 3) // after some of it was leased
+	set(leasemgr.Skip, 3) // after part of it was leased
 	f.run(time.Minute, b)
 	if st := f.status(); st.Verified >= 16 || st.Leased != 0 || b.end.Err != nil {
 		t.Errorf("after a file was skipped: %+v, %+v", st, b.end)
 	}
 }
 
-// A member freezes, but its connections stay: only the time takes its leases.
+// A member freezes, but its connections stay: only the deadline takes its leases.
 func TestLeasesOfAFrozenMemberExpire(t *testing.T) {
 	f := newFleet(t, 1, 16<<20, 2, 4e6)
 	f.w.Patience = 10 * time.Minute
@@ -443,7 +443,7 @@ func TestACoordinatorMayFetchToo(t *testing.T) {
 func TestASourceThatTurnsOutAMemberNeedsNoLeases(t *testing.T) {
 	f := newFleet(t, 1, 16<<20, 2, 4e6)
 	f.coordinate(f.members...)
-	// The first knows the second as any other source.
+	// The first treats the second as any other source.
 	cfg := TransferConfig{Verifiers: 1, Keep: true, Fleet: FleetConfig{Coordinator: peers.Addr{ID: "seat"}}}
 	f.members[1].fetchWith(f.m.ID(), cfg, f.origin)
 	f.w.Run(time.Second)
@@ -455,7 +455,7 @@ func TestASourceThatTurnsOutAMemberNeedsNoLeases(t *testing.T) {
 
 // Nodes die, come back and are cut off at random. In the end everybody has
 // everything, and what came in more than once is bounded by what was in flight
-// each time that something happened.
+// at each of these events.
 func TestAFleetSurvivesWhateverHappens(t *testing.T) {
 	seeds := rig.Most(12, 4)
 	if rig.Raced {
@@ -500,7 +500,7 @@ func TestAFleetSurvivesWhateverHappens(t *testing.T) {
 			for _, n := range f.members {
 				n.complete(f.content)
 			}
-			n := f.origin.out["member0"] + f.origin.out["member1"] + f.origin.out["member2"] // messages, too
+			n := f.origin.out["member0"] + f.origin.out["member1"] + f.origin.out["member2"] // messages included
 			t.Logf("%d bytes left the origin, of %d", n, len(f.content))
 			if n > int64(len(f.content))+6<<20 {
 				t.Errorf("%d bytes left the origin, of a share of %d", n, len(f.content))
@@ -536,7 +536,7 @@ func TestAWakeUpMayOvertakeARefusal(t *testing.T) {
 	}
 }
 
-// A member may end at any moment, and what is below it ends after it.
+// A member may end at any moment, and its children end after it.
 func TestNothingIsLeftOfAMemberThatEnds(t *testing.T) {
 	for _, coordinated := range []bool{true, false} {
 		for at := 10 * time.Millisecond; at < 3*time.Second; at += 61 * time.Millisecond {

@@ -19,11 +19,11 @@ import (
 	"github.com/piecelease/fetcher/wire"
 )
 
-// This file is about guards that are seldom needed: each has something else that
-// stands in for it most of the time, and is seen here by itself.
+// This file tests guards that are seldom needed: another guard usually acts before each
+// of them, so here it is tested alone.
 
-// A source that withdraws the share is out at once, whether it says so to all of
-// its children or in answer to a request, though its link would bring more.
+// A source that withdraws the share is dropped at once, whether it says so to all of
+// its children or in answer to a request, even if its link would deliver more.
 func TestASourceThatWithdrawsIsOut(t *testing.T) {
 	for name, c := range map[string]struct {
 		withdraw func(t *testing.T, source *simNode, id share.ID)
@@ -44,7 +44,7 @@ func TestASourceThatWithdrawsIsOut(t *testing.T) {
 			sw := newSwarm(t, 1)
 			m, content := testShare(t, 8<<20)
 			source := sw.add("source", 1e6).seed(m, content)
-			other := sw.add("other", 1e5).seed(m, content) // without whom it would be the end
+			other := sw.add("other", 1e5).seed(m, content) // without it the fetch would end
 			n := sw.add("node", 1e6)
 			n.fetch(m.ID(), source, other)
 			sw.w.Run(2 * time.Second)
@@ -59,7 +59,7 @@ func TestASourceThatWithdrawsIsOut(t *testing.T) {
 }
 
 // What a source has leased is wanted again when the source is gone, and when its
-// pool ends without a word.
+// pool ends without a message.
 func TestLeasesOfWhoIsGoneReturn(t *testing.T) {
 	for name, end := range map[string]func(s *system.System, leases, pool *actor.PID){
 		"source": func(s *system.System, leases, _ *actor.PID) { s.Send(leases, SourceDown{"source"}) },
@@ -94,7 +94,7 @@ func TestLeasesOfWhoIsGoneReturn(t *testing.T) {
 	}
 }
 
-// Blocks that come without a proof are no lie: the proof may have been lost.
+// Blocks that come without a proof are not a lie: the proof may have been lost.
 func TestBlocksWithoutAProofAreNoLie(t *testing.T) {
 	w, n, _ := newWorld(1, "a")
 	s := n[0]
@@ -146,7 +146,7 @@ func TestATransferThatHasEndedLeavesNothing(t *testing.T) {
 	}
 }
 
-// A coordinator that was told to stop leaves no alarm, though leases stand.
+// A coordinator that was told to stop leaves no alarm, even if leases are out.
 func TestACoordinatorThatHasEndedLeavesNoAlarm(t *testing.T) {
 	f, k := newTable(t, "a")
 	a := k[0]
@@ -173,7 +173,7 @@ func TestTheDiskIsClosedBehindTheLastVerifier(t *testing.T) {
 		n.fetch(m.ID(), source)
 		sw.w.Run(300 * time.Millisecond)
 		began := 0
-		sw.w.TaskDelay = func(*rand.Rand) time.Duration { // a task begins: the closing
+		sw.w.TaskDelay = func(*rand.Rand) time.Duration { // a task begins: it closes the disk
 			began++
 			for _, id := range n.program.Transfers() {
 				if strings.Contains(id, "/verifier-") {
@@ -190,7 +190,7 @@ func TestTheDiskIsClosedBehindTheLastVerifier(t *testing.T) {
 	}
 }
 
-// A bug that ends the Node ends every transfer, and each is told so once.
+// A bug that ends the Node ends every transfer, and each caller is told once.
 func TestAPanicOfTheNodeEndsEveryTransfer(t *testing.T) {
 	sw := newSwarm(t, 1)
 	m, content := testShare(t, 64<<20)
@@ -212,7 +212,7 @@ func TestAPanicOfTheNodeEndsEveryTransfer(t *testing.T) {
 		return ends
 	}
 	sw.w.Run(30 * time.Second)
-	if len(ends()) != 1 { // of the share that nobody has
+	if len(ends()) != 1 { // those of the share that nobody has
 		t.Fatalf("ended so far: %+v", ends())
 	}
 	sw.w.Run(2 * time.Minute) // until the ranking is saved

@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// receive is an actor that is one function.
+// receive is an actor made of one function.
 func receive(f func(actor.Context)) func() actor.Actor {
 	return func() actor.Actor { return actor.ReceiveFunc(f) }
 }

@@ -57,7 +57,7 @@ func TestWhyAConnectionFailedIsSaidToTheEnd(t *testing.T) {
 	}
 }
 
-// A ban says which rule was broken.
+// The reason for a ban names the rule that was broken.
 func TestABanNamesTheRule(t *testing.T) {
 	for _, known := range []bool{false, true} {
 		sw := newSwarm(t, 1)

@@ -16,8 +16,8 @@ import (
 	"github.com/piecelease/fetcher/wire"
 )
 
-// A clientLab is a leaseClient whose coordinator, LeaseManager and one pool, of
-// the source "x" that has all of 8 pieces, are the test.
+// A clientLab is a leaseClient; the test plays its coordinator, its LeaseManager and one pool,
+// that of the source "x", which has all of 8 pieces.
 type clientLab struct {
 	*system.System
 	w        *system.World
@@ -25,9 +25,9 @@ type clientLab struct {
 	client   *actor.PID
 	pool     *actor.PID
 	seat     *actor.PID
-	may      *share.Set          // what the LeaseManager may lease of x
-	requests []wire.LeaseRequest // that the coordinator got
-	told     []any               // what else it was told
+	may      *share.Set          // what the LeaseManager may lease on x
+	requests []wire.LeaseRequest // those that the coordinator got
+	told     []any               // what else the coordinator was told
 }
 
 func newClientLab(t *testing.T) *clientLab {
@@ -50,7 +50,7 @@ func newClientLab(t *testing.T) *clientLab {
 	return k
 }
 
-// relay is the pool, or anybody else who is to say something to the client.
+// relay is the pool, or anything else that sends something to the client.
 func (k *clientLab) relay(ctx actor.Context) {
 	if m, ok := ctx.Message().(say); ok {
 		ctx.Request(k.client, m.what)
@@ -70,7 +70,7 @@ func (k *clientLab) coordinate(ctx actor.Context) {
 	}
 }
 
-// hears fails the test unless this is what the coordinator was told of late.
+// hears fails the test unless the coordinator was told exactly this since the last look.
 func (k *clientLab) hears(t *testing.T, want ...any) {
 	t.Helper()
 	k.w.Run(time.Second)
@@ -80,13 +80,13 @@ func (k *clientLab) hears(t *testing.T, want ...any) {
 	k.told = nil
 }
 
-// rejoin has the client lose its coordinator, and find it again.
+// rejoin makes the client lose its coordinator, and find it again.
 func (k *clientLab) rejoin() {
 	k.from(k.seat, wire.SubscribeResult{Share: k.id, Reason: wire.Reason{Prose: "for a test"}, Retry: time.Second})
 	k.w.Run(2 * time.Second)
 }
 
-// lease is the LeaseManager, which leases nothing: it keeps what it may.
+// lease is the LeaseManager, which leases nothing: it only remembers what it may lease.
 func (k *clientLab) lease(ctx actor.Context) {
 	switch m := ctx.Message().(type) {
 	case SourceHas:
@@ -109,7 +109,7 @@ func (k *clientLab) lease(ctx actor.Context) {
 	}
 }
 
-// from has an actor say something to the client, and all that follows happen.
+// from makes an actor send something to the client, and runs all that follows.
 func (k *clientLab) from(who *actor.PID, what ...any) {
 	for _, m := range what {
 		k.Send(who, say{m})
@@ -117,7 +117,7 @@ func (k *clientLab) from(who *actor.PID, what ...any) {
 	}
 }
 
-// ask has the pool ask for leases, until the coordinator is asked.
+// ask makes the pool ask for leases, and runs until the coordinator is asked.
 func (k *clientLab) ask(t *testing.T) wire.LeaseRequest {
 	t.Helper()
 	had := len(k.requests)
@@ -155,15 +155,15 @@ func TestAMemberOfAFleetOfItsOwnNodeLooksForItSoon(t *testing.T) {
 	k := newClientLab(t)
 	k.Unexport(k.seat)
 	k.from(k.seat, wire.SubscribeResult{Share: k.id, Reason: wire.Reason{Prose: "for a test"}, Retry: time.Second})
-	k.w.Run(1500 * time.Millisecond) // looked, and found nothing
+	k.w.Run(1500 * time.Millisecond) // it looked, and found nothing
 	k.Export(coordinatorName(k.id), k.seat)
 	k.told = nil
 	k.w.Run(time.Second)
 	k.hears(t, wire.HaveMap{Share: k.id, Pieces: 8, Bits: []byte{0}})
 }
 
-// What the core of a member wants done is done: its LeaseManager hears what it may
-// lease, the coordinator what is here and what others do not give, in the words of each.
+// What the core of a member decides is done: its LeaseManager is told what it may lease, the
+// coordinator what is here and what others do not deliver, each in its own messages.
 func TestAMemberDoesWhatItsCoreSays(t *testing.T) {
 	k := newClientLab(t)
 	k.ask(t)
@@ -184,7 +184,7 @@ func TestAMemberDoesWhatItsCoreSays(t *testing.T) {
 	k.hears(t, wire.SourceDown{Share: k.id, Source: "b", Member: true, Pieces: []share.Piece{1, 4}}, wire.HaveMap{Share: k.id, Pieces: 8, Bits: []byte{1<<3 | 1<<6}})
 }
 
-// A transfer in a fleet leases, and waits for its sources, with more patience.
+// In a fleet a transfer is more patient with its leases, and with its sources.
 func TestATransferInAFleetIsPatient(t *testing.T) {
 	var cfg TransferConfig
 	for _, secret := range []fleet.Secret{"", "the secret of a fleet"} {

@@ -14,7 +14,7 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// BenchmarkLeaseManager is what the LeaseManager actor grants: pools as actors ask
+// BenchmarkLeaseManager measures how fast the LeaseManager actor grants: pools as actors ask
 // it for leases, have each completed by a message of its own, and ask again, until
 // all pieces are verified.
 func BenchmarkLeaseManager(b *testing.B) {
@@ -33,7 +33,7 @@ func BenchmarkLeaseManager(b *testing.B) {
 	}
 }
 
-// leaseAll has pools lease all pieces, and returns how long that took.
+// leaseAll makes pools lease all pieces, and returns how long that took.
 func leaseAll(b *testing.B, pieces, pools, batch int, density float64) time.Duration {
 	s, _ := newNode(b)
 	defer closeNode(b, s)
@@ -51,12 +51,12 @@ func leaseAll(b *testing.B, pieces, pools, batch int, density float64) time.Dura
 	for i := range pools {
 		p := &benchPool{id: peers.ID(fmt.Sprint("source", i)), leases: leases, have: randomPieces(rng, pieces, density), batch: batch}
 		pid := s.Spawn(nil, fmt.Sprint("pool", i), 1<<10, func() actor.Actor { return p }, system.OnPanicStop)
-		if _, err := system.Ask[pong](b.Context(), s, pid, ping{}); err != nil { // it has said what it has
+		if _, err := system.Ask[pong](b.Context(), s, pid, ping{}); err != nil { // it has reported its pieces
 			b.Fatal(err)
 		}
 		all = append(all, pid)
 	}
-	if _, err := system.Ask[PlanStatus](b.Context(), s, leases, PlanQuery{}); err != nil { // and was heard
+	if _, err := system.Ask[PlanStatus](b.Context(), s, leases, PlanQuery{}); err != nil { // and the report was handled
 		b.Fatal(err)
 	}
 	began := time.Now()

@@ -14,8 +14,8 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// One member has the claim, the others are told of it; what is not sealed with the secret,
-// and a claim that is said to be stale, is replaced.
+// One member has the claim, and the others are told about it; a claim that is not sealed with
+// the secret, or that is reported as stale, is replaced.
 func TestOneMemberClaimsToGetTheList(t *testing.T) {
 	ctx, kv := context.Background(), memkv.New()
 	id, err := share.ParseID("bafyr4ievthc7mruja2tqireofcryqgqovxo2umt4gopokoexfbdbr5lyvy")
@@ -66,7 +66,7 @@ func (awayKV) Get(context.Context, string) (rounds.Entry, error) {
 	return rounds.Entry{}, errors.New("away")
 }
 
-// An office says that it has ended until it is stopped. What it said last may come when another
+// An office says that it has ended until it is stopped. Its last message may come when another
 // has taken its place.
 func TestWhatAnOfficeSaidLastLeavesItsSuccessor(t *testing.T) {
 	id, first, second := share.IDOf([]byte("a")), actor.NewPID("here", "office-1"), actor.NewPID("here", "office-2")

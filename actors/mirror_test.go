@@ -14,7 +14,7 @@ import (
 	"github.com/piecelease/fetcher/wire"
 )
 
-// subscribes has a puppet subscribe, and is the answer.
+// subscribes makes a puppet subscribe, and returns the answer.
 func (p *puppet) subscribes(to *simNode, m wire.Subscribe) (r wire.SubscribeResult) {
 	p.sw.t.Helper()
 	p.heard = nil
@@ -31,7 +31,7 @@ func (p *puppet) subscribes(to *simNode, m wire.Subscribe) (r wire.SubscribeResu
 	return r
 }
 
-// named returns the peers that a newcomer is told of.
+// named returns the peers that a newcomer is told about.
 func (sw *swarm) named(source *simNode, id share.ID) (ids []peers.ID) {
 	sw.t.Helper()
 	r := sw.puppet(fmt.Sprint("newcomer", len(sw.order)), source).subscribes(source, wire.Subscribe{Share: id})
@@ -105,7 +105,7 @@ func TestASourceThatWithdrewHearsOfMirrorsAgain(t *testing.T) {
 	}
 }
 
-// Whoever was told that the share is here already has not fetched it in this run.
+// A peer that was told that the share is already here has not fetched it in this run.
 func TestWhatIsHereAlreadyIsServedOnToo(t *testing.T) {
 	sw := newSwarm(t, 1)
 	m, content := testShare(t, 1<<20)
@@ -155,7 +155,7 @@ func TestAMirrorHearsOfNothingAndIsNoChild(t *testing.T) {
 	log.None(t)
 }
 
-// Of mirrors that only pretend, few are of one network, and honest ones are named beside them.
+// Of mirrors that only pretend, few from one network are named, and honest ones beside them.
 func TestPretendersDoNotCrowdOutMirrors(t *testing.T) {
 	sw := newSwarm(t, 1)
 	m, content := testShare(t, 1<<20)
@@ -245,7 +245,7 @@ func TestChildrenAreNamedBesideMirrors(t *testing.T) {
 	}
 }
 
-// A node that knows no mirrors takes one for a child and tells it what it has.
+// A node that knows no mirrors treats one as a child and tells it what it has.
 func TestAMirrorPutsUpWithANodeThatKnowsNone(t *testing.T) {
 	sw := newSwarm(t, 1)
 	log := &rig.Errors{}

@@ -18,8 +18,8 @@ import (
 	"github.com/piecelease/fetcher/wire"
 )
 
-// A swarm is nodes of the real actors in one World. Only the links are models:
-// they have latency and a rate, and decide nothing. What is asked, admitted,
+// A swarm has nodes of real actors in one World. Only the links are models:
+// they have latency and a rate, and decide nothing. What is requested, admitted,
 // served and believed is decided by the actors at both ends.
 type swarm struct {
 	t     testing.TB
@@ -30,20 +30,20 @@ type swarm struct {
 
 // simNode is one node of a swarm, with a disk in memory.
 type simNode struct {
-	roundTrip time.Duration // of every connection, as it says
+	roundTrip time.Duration // of every connection, as the connection reports it
 	sw        *swarm
 	id        peers.ID
 	program   *Program
 	rate      float64                             // bytes per second of its uplink
 	free      time.Duration                       // when its uplink is idle
 	shares    map[share.ID]*memTarget             // what it can serve
-	catalog   simCatalog                          // what it says that it has
+	catalog   simCatalog                          // what it says it has
 	down      bool                                // accepts nothing
 	denies    bool                                // refuses every request for a piece
-	bends     func(frame []byte) []byte           // what it does to the messages it sends; nil: nothing
-	fails     error                               // what becomes of every connection to it; nil: what should
+	bends     func(frame []byte) []byte           // changes the messages it sends; nil: none
+	fails     error                               // ends every connection to it; nil: they work
 	mute      bool                                // accepts, and never answers a request
-	corrupt   func(p share.Piece, b []byte)       // what it does to the blocks it sends
+	corrupt   func(p share.Piece, b []byte)       // changes the blocks it sends
 	forge     func(p share.Piece, v []share.Hash) // ... and to the proofs
 	loses     int                                 // once it has more pieces than that, its disk loses what is not durable
 	opened    []*simLink                          // links it has opened, in order
@@ -51,18 +51,18 @@ type simNode struct {
 	filled    bool                                // ... though it says that it has room
 	blind     bool                                // ... and cannot say how much is free
 	slow      bool                                // never comes to the end of a list of files
-	busy      time.Duration                       // tells those who ask for a list of files to come back then; 0: serves them
+	busy      time.Duration                       // tells peers that ask for a list of files to come back after this; 0: serves them
 	finishing func(context.Context) error         // called before a share is finished; nil: all is well
-	closing   func()                              // called when its disk is closed; nil: nobody
+	closing   func()                              // called when its disk is closed; may be nil
 	refuses   bool                                // its connections take no messages
-	rewrite   func(frame []byte) []byte           // what it sends in place of a message; nil: that message
+	rewrite   func(frame []byte) []byte           // what it sends instead of a message; nil: the message itself
 	events    []Event
 	end       *Ended
 	in, out   map[peers.ID]int64
 	met       map[peers.ID]bool // connected to
-	listed    time.Duration     // when the last manifest came
-	known     *share.Manifest   // needs no asking for
-	beacons   []Meeting         // asked for sources
+	listed    time.Duration     // when the last manifest arrived
+	known     *share.Manifest   // a manifest that need not be asked for
+	beacons   []Meeting         // beacons to ask for sources
 	asked     int64             // bytes asked for on links
 	inbound   []*simLink        // links of others that are up, or were
 }
@@ -85,7 +85,7 @@ func newSwarm(t testing.TB, seed uint64) *swarm {
 	return s
 }
 
-// add is a node with an uplink of rate bytes per second.
+// add adds a node with an uplink of rate bytes per second.
 func (sw *swarm) add(name string, rate float64, change ...func(*Deps)) *simNode {
 	n := &simNode{sw: sw, id: peers.ID(name), rate: rate, roundTrip: 2 * simLatency, shares: map[share.ID]*memTarget{}, catalog: simCatalog{}, in: map[peers.ID]int64{}, out: map[peers.ID]int64{}, met: map[peers.ID]bool{}}
 	d := Deps{Runtime: sw.w.Runtime(name), Network: n, Catalog: n.catalog}
@@ -98,7 +98,7 @@ func (sw *swarm) add(name string, rate float64, change ...func(*Deps)) *simNode 
 	return n
 }
 
-// seed lets a node have a whole share.
+// seed gives a node a whole share.
 func (n *simNode) seed(m *share.Manifest, content []byte) *simNode {
 	target := newMemTarget(n, m)
 	target.fill(content)
@@ -107,13 +107,13 @@ func (n *simNode) seed(m *share.Manifest, content []byte) *simNode {
 	return n
 }
 
-// offer has a node say that it has some pieces of a share; have is nil for all of it.
+// offer makes a node say that it has some pieces of a share; have is nil for all of them.
 func (n *simNode) offer(id share.ID, pieces int, have *share.Set) {
 	n.catalog[id] = simOffer{pieces: pieces, have: have}
 	n.program.Offer(id)
 }
 
-// simCatalog is what a simNode says that it has.
+// simCatalog is what a simNode says it has.
 type simCatalog map[share.ID]simOffer
 
 type simOffer struct {
@@ -156,7 +156,7 @@ func (n *simNode) fetchWith(id share.ID, cfg TransferConfig, from ...*simNode) {
 	n.fetchSome(id, cfg, nil, from...)
 }
 
-// fetchSome fetches what choose says; nil: all.
+// fetchSome fetches what choose selects; nil: everything.
 func (n *simNode) fetchSome(id share.ID, cfg TransferConfig, choose func(share.Entry) leasemgr.Priority, from ...*simNode) {
 	n.sw.t.Helper()
 	var addrs []peers.Addr
@@ -182,7 +182,7 @@ func (n *simNode) fetchSome(id share.ID, cfg TransferConfig, choose func(share.E
 	}
 }
 
-// run goes on until every one of nodes has ended, for at most d of the world's time.
+// run runs until every one of nodes has ended, for at most d of the world's time.
 func (sw *swarm) run(d time.Duration, nodes ...*simNode) {
 	sw.t.Helper()
 	done := func() bool {
@@ -210,7 +210,7 @@ func (n *simNode) onlyShare() (id share.ID) {
 	return id
 }
 
-// complete fails the test unless the node has the share whole.
+// complete fails the test unless the node has the whole share.
 func (n *simNode) complete(content []byte) {
 	n.sw.t.Helper()
 	switch {
@@ -221,8 +221,8 @@ func (n *simNode) complete(content []byte) {
 	}
 }
 
-// testShare is a share of one file of n seeded bytes, which are not to be changed:
-// all tests and all their seeds have the same.
+// testShare is a share of one file of n seeded bytes, which must not be changed:
+// all tests and all their seeds use the same.
 func testShare(t testing.TB, n int) (*share.Manifest, []byte) {
 	t.Helper()
 	made, ok := testShares[n]
@@ -247,7 +247,7 @@ func testShare(t testing.TB, n int) (*share.Manifest, []byte) {
 	return made.manifest, made.content
 }
 
-// What was made and hashed once. No test of this package runs beside another.
+// What was made and hashed once. No test of this package runs in parallel with another.
 var (
 	testShares  = map[int]madeShare{}
 	blockHashes = map[share.ID][][]share.Hash{}
@@ -263,7 +263,7 @@ type madeShare struct {
 func (n *simNode) Self() peers.ID  { return n.id }
 func (n *simNode) Addrs() []string { return []string{"/sim"} }
 
-// Endpoints knows addresses that say their reach or port, and else that anybody can dial.
+// Endpoints knows addresses that name their reach or port; anybody can dial all others.
 func (n *simNode) Endpoints(addrs []string) (out []peers.Endpoint) {
 	for _, a := range addrs {
 		p := peers.Endpoint{Addr: a, Port: 4001}
@@ -275,7 +275,7 @@ func (n *simNode) Endpoints(addrs []string) (out []peers.Endpoint) {
 	return out
 }
 
-// Where says that names up to a slash are of one network and location, and near if it is called so.
+// Where puts names with the same part before the slash in one network and location, near if it is called so.
 func (n *simNode) Where(id peers.ID) (p peers.Endpoint, connected bool) {
 	p.Net, _, _ = strings.Cut(string(id), "/")
 	p.Location = p.Net
@@ -333,7 +333,7 @@ func (n *simNode) Open(to peers.Addr, id share.ID, _ *share.Layout, k Sink) Link
 	n.opened = append(n.opened, l)
 	dial := 4 * simLatency
 	if n.met[to.ID] {
-		dial = 0 // the connection is there, and a stream needs no answer to begin
+		dial = 0 // the connection exists, and a stream needs no answer to begin
 	}
 	n.sw.w.After(dial, func() {
 		switch {
@@ -377,7 +377,7 @@ func (l *simLink) Cancel(req uint64) { delete(l.open, req) }
 
 func (l *simLink) Close() { l.closed = true }
 
-// later happens to the asker after the latency, if the request still stands.
+// later runs f at the asker after the latency, if the request has not been withdrawn.
 func (l *simLink) later(d time.Duration, req uint64, f func()) {
 	l.from.sw.w.After(d+simLatency, func() {
 		if !l.closed && l.open[req] {
@@ -386,7 +386,7 @@ func (l *simLink) later(d time.Duration, req uint64, f func()) {
 	})
 }
 
-// arrive is at the other node.
+// arrive handles a request at the other node.
 func (l *simLink) arrive(r wire.PieceRequest) {
 	if l.to.mute || l.to.down {
 		return
@@ -498,7 +498,7 @@ func (t *memTarget) hash() {
 	blockHashes[t.m.ID()] = slices.Clone(t.values)
 }
 
-// holds says whether the share is here, and is content.
+// holds reports whether the share is here with this content.
 func (t *memTarget) holds(content []byte) bool {
 	for _, d := range t.data {
 		rest, ok := bytes.CutPrefix(content, d)
@@ -540,7 +540,7 @@ func (t *memTarget) Complete(p share.Piece, values []share.Hash) {
 	t.have.Add(p)
 }
 
-// lostPieces is what store's SyncError is.
+// lostPieces plays the part of store's SyncError.
 type lostPieces []share.Piece
 
 func (l lostPieces) Error() string             { return fmt.Sprint("lost pieces ", []share.Piece(l)) }

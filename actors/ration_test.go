@@ -13,8 +13,8 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// limited is a swarm with one node that fetches below a limit, and what its lease
-// manager was told that costs a source something.
+// limited is a swarm with one node that fetches under a limit, and what its lease
+// manager was told that counts against a source.
 type limited struct {
 	*swarm
 	node   *simNode
@@ -55,7 +55,7 @@ func newLimited(t *testing.T, limit int64, bytes, sources int, rate float64, cfg
 	return l
 }
 
-// asked is how many bytes are asked for in the next d.
+// asked returns how many bytes are asked for in the next d.
 func (l *limited) asked(d time.Duration) int64 {
 	before := l.node.asked
 	l.w.Run(d)
@@ -82,7 +82,7 @@ func TestTheDownloadLimitHolds(t *testing.T) {
 		t.Run(fmt.Sprint(c.limit, " from ", c.sources), func(t *testing.T) {
 			l := newLimited(t, c.limit, int(c.limit)*14+16<<20, c.sources, 50e6, TransferConfig{})
 			first := int64(0)
-			for i := range 100 { // at no moment more than the limit lets through since the start
+			for i := range 100 { // at no moment more than the limit has allowed since the start
 				first += l.asked(100 * time.Millisecond)
 				if most := float64(c.limit)*float64(i+1)/10 + share.BlockSize; float64(first) > most {
 					t.Errorf("%d bytes were asked for in the first %d ms", first, 100*(i+1))
@@ -118,7 +118,7 @@ func TestTheDownloadLimitIsOfAllTransfersTogether(t *testing.T) {
 	}
 }
 
-// A transfer may have a limit within that of the node, which changes; others have what
+// A transfer may have a limit within the node's, which can change; other transfers get what
 // it leaves.
 func TestATransferHasALimitOfItsOwn(t *testing.T) {
 	l := newLimited(t, 4e6, 200e6, 2, 50e6, TransferConfig{})
@@ -192,7 +192,7 @@ func TestATinyDownloadLimitLosesNoLease(t *testing.T) {
 	}
 }
 
-// Faults of a source are seen under a limit as well.
+// A source's faults are noticed under a limit as well.
 func TestADownloadLimitExcusesNoSource(t *testing.T) {
 	l := newLimited(t, 1e6, 8e6, 2, 50e6, TransferConfig{})
 	l.w.After(2*time.Second, func() { l.order[0].mute = true })
@@ -266,7 +266,7 @@ func TestAMemberWithADownloadLimitKeepsItsLeases(t *testing.T) {
 	m.complete(f.content)
 }
 
-// What a source is said to give is what was verified of it lately, whatever its line
+// The reported rate of a source is what was verified from it lately, whatever its line
 // could do; so the rates of the sources add up to that of the transfer.
 func TestRatesOfSourcesAddUp(t *testing.T) {
 	l := newLimited(t, 1e6, 16e6, 3, 50e6, TransferConfig{})

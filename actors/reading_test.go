@@ -15,7 +15,7 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// testFolder is a share of files of seeded bytes, called by their place: 00, 01 ...
+// testFolder is a share of files of seeded bytes, named by number: 00, 01 ...
 func testFolder(t testing.TB, sizes ...int) (*share.Manifest, []byte) {
 	t.Helper()
 	var entries []share.Entry
@@ -47,12 +47,12 @@ func (n *simNode) openReader(id share.ID, path string, ahead int64) (leasemgr.Re
 	return r.Reader, err
 }
 
-// readAt waits until the byte at off may be read, and says up to where more may.
+// readAt waits until the byte at off may be read, and returns up to where more may.
 func (n *simNode) readAt(id share.ID, r leasemgr.Reader, off, ahead int64) (int64, error) {
 	return n.program.AwaitByte(context.Background(), Handle{Share: id}, MoveReader{Reader: r, Offset: off, Ahead: ahead})
 }
 
-// verified is how many bytes of a transfer are.
+// verified returns how many bytes of a transfer are verified.
 func (n *simNode) verified(id share.ID) int64 {
 	p, err := n.program.Progress(context.Background(), Handle{Share: id})
 	if err != nil {
@@ -61,8 +61,8 @@ func (n *simNode) verified(id share.ID) int64 {
 	return p.Verified
 }
 
-// bigShare is a share of one file of n pieces that all look alike, without the
-// memory for it.
+// bigShare is a share of one file of n pieces with the same content, which do not take
+// n pieces of memory.
 func bigShare(t testing.TB, n int) (*share.Manifest, []byte) {
 	t.Helper()
 	piece := make([]byte, share.MinPiece)
@@ -78,7 +78,7 @@ func bigShare(t testing.TB, n int) (*share.Manifest, []byte) {
 	return m, piece
 }
 
-// seedAlike lets a node have a bigShare.
+// seedAlike gives a node a bigShare.
 func (n *simNode) seedAlike(m *share.Manifest, piece []byte) *simNode {
 	target := newMemTarget(n, m)
 	for p := range target.data {
@@ -96,7 +96,7 @@ func TestReadingStartsWithinTwoRoundTripsAndABlock(t *testing.T) {
 	m, piece := bigShare(t, 1024)
 	for i, rate := range []float64{1e6, 10e6, 1e9, 10e6} {
 		sw := newSwarm(t, 1)
-		sw.w.TaskDelay = func(*rand.Rand) time.Duration { return 0 } // the disk's time is not meant
+		sw.w.TaskDelay = func(*rand.Rand) time.Duration { return 0 } // the disk's time does not count here
 		source := sw.add("source", rate).seedAlike(m, piece)
 		n := sw.add("node", 1e6)
 		if known := i == 3; known { // it was asked for before
@@ -121,8 +121,8 @@ func TestReadingStartsWithinTwoRoundTripsAndABlock(t *testing.T) {
 	}
 }
 
-// Who goes to the end of a file that has not been fetched gets its last bytes before
-// 5 % of it.
+// A reader that jumps to the end of a file that has not been fetched gets the last bytes before
+// 5 % of the file has arrived.
 func TestTheEndComesBeforeTheRest(t *testing.T) {
 	m, piece := bigShare(t, 128)
 	size := int64(128 * share.MinPiece)
@@ -167,7 +167,7 @@ func TestAJumpDoesNotWaitForWhatWasLeasedBefore(t *testing.T) {
 			t.Fatal(err)
 		}
 		took := sw.w.Elapsed() - from
-		// At most what is on the wire; a slow source ends the piece it is at.
+		// At most what is under way; a slow source finishes its current piece.
 		if most := time.Duration(1.1*share.MinPiece/rate*float64(time.Second)) + 4*simLatency; took > most {
 			t.Errorf("at %.0f B/s: took %v, want at most %v", rate, took, most)
 		}
@@ -208,7 +208,7 @@ func TestSeveralReadersReadAtOnce(t *testing.T) {
 			}
 			end, err := n.readAt(m.ID(), r.id, r.off, 1<<20)
 			if errors.Is(err, ErrFinishing) {
-				end, err = size, nil // it is whole
+				end, err = size, nil // all of it is here
 			}
 			if err != nil {
 				t.Fatal(r.path, r.off, err)
@@ -268,7 +268,7 @@ func TestWhatCannotBeReadIsRefused(t *testing.T) {
 	}
 }
 
-// A reader whose file is given up, and one whose transfer ends, is told so.
+// A reader whose file is given up is told so, and so is one whose transfer ends.
 func TestAReaderThatWaitsForNothingIsTold(t *testing.T) {
 	sw := newSwarm(t, 1)
 	m, content := testFolder(t, 2<<20, 4<<20)
@@ -329,7 +329,7 @@ func TestAReaderThatNobodyWaitsForIsClosed(t *testing.T) {
 	}
 }
 
-// On demand, the time in which nobody reads is no stall; that in which a reader waits is.
+// On demand, time in which nobody reads does not count as a stall; time in which a reader waits does.
 func TestOnDemandOnlyAReaderThatWaitsStalls(t *testing.T) {
 	sw := newSwarm(t, 1)
 	m, content := testShare(t, 8<<20)

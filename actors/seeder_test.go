@@ -17,13 +17,13 @@ import (
 	"github.com/piecelease/fetcher/wire"
 )
 
-// puppet is a peer that says whatever a test lets it say.
+// puppet is a peer that says whatever a test makes it say.
 type puppet struct {
 	*simNode
 	heard []wire.Envelope
 }
 
-// puppet adds a peer that to knows of.
+// puppet adds a peer that to knows.
 func (sw *swarm) puppet(name string, to *simNode) *puppet {
 	p := &puppet{simNode: sw.add(name, 1e6)}
 	sw.w.OnMessages(p.id, func(_ peers.ID, frame []byte) {
@@ -48,7 +48,7 @@ func (p *puppet) subscribe(to *simNode, id share.ID, reply uint64) {
 		Payload: wire.Append(nil, wire.Subscribe{Share: id})})
 }
 
-// told is the pieces that it was told of.
+// told returns the pieces that it was told about.
 func (p *puppet) told(pieces int) *share.Set {
 	p.sw.t.Helper()
 	seen := share.NewSet(pieces)
@@ -97,8 +97,8 @@ func TestAChildThatSubscribesAgainAndAgainIsOneChild(t *testing.T) {
 	}
 }
 
-// Whoever subscribes again and again waits, and nobody else does: the list of pieces of
-// the largest share has 250 kB.
+// A peer that subscribes again and again waits, and nobody else does: the list of pieces of
+// the largest share takes 250 kB.
 func TestSubscribingAgainAndAgainCostsWhoeverDoesIt(t *testing.T) {
 	sw := newSwarm(t, 1)
 	m, _ := testShare(t, 1<<20)
@@ -186,8 +186,8 @@ func TestWhatPeersSendIsNoErrorOfOurs(t *testing.T) {
 	log.None(t)
 }
 
-// A slot of a child that is lost is free again, though nobody says that what it
-// was being sent has ended.
+// The slot of a lost child is free again, even if nobody reports the end of what was being
+// sent to it.
 func TestALostChildKeepsNoSlot(t *testing.T) {
 	sw := newSwarm(t, 1)
 	m, content := testShare(t, 1<<20)
@@ -204,7 +204,7 @@ func TestALostChildKeepsNoSlot(t *testing.T) {
 	}
 }
 
-// A child whose connection was lost is no child any more until it comes back.
+// A child whose connection was lost is no longer a child until it comes back.
 func TestALostChildIsNoChild(t *testing.T) {
 	sw := newSwarm(t, 1)
 	sw.w.Patience = 200 * time.Millisecond
@@ -223,7 +223,7 @@ func TestALostChildIsNoChild(t *testing.T) {
 	}
 }
 
-// A node that leaves tells its children, so they need not find out by themselves.
+// A node that leaves tells its children, so that they need not find out by themselves.
 func TestChildrenAreToldThatANodeLeaves(t *testing.T) {
 	sw := newSwarm(t, 1)
 	m, content := testShare(t, 1<<20)
@@ -239,7 +239,7 @@ func TestChildrenAreToldThatANodeLeaves(t *testing.T) {
 	}
 }
 
-// That a connection was lost may be heard after the child has come back.
+// The loss of a connection may be reported after the child has come back.
 func TestAChildThatCameBackStaysAChild(t *testing.T) {
 	sw := newSwarm(t, 1)
 	m, _ := testShare(t, 8<<20)
@@ -275,8 +275,8 @@ func TestAnnouncementsThatWereRefusedAreMadeLater(t *testing.T) {
 	}
 }
 
-// A piece that one of many children is being sent is not sent to the next; to a
-// few, or to who is no child, it is.
+// A piece that is being sent to one of many children is not sent to the next; if there are few,
+// or to a peer that is not a child, it is.
 func TestAPieceGoesToOneOfManyChildrenAtATime(t *testing.T) {
 	for _, children := range []int{2, 8} {
 		sw := newSwarm(t, 1)
@@ -302,7 +302,7 @@ func TestAPieceGoesToOneOfManyChildrenAtATime(t *testing.T) {
 				t.Errorf("%d children: %s got %+v, want %+v", children, child, got[child].Reply, r)
 			}
 		}
-		if children == 8 { // the piece is free when who had it is gone
+		if children == 8 { // the piece may be sent when the child that had it is gone
 			source.program.Served(got["a"].Job, 0)
 			source.program.Lost("a")
 			source.program.Request(AdmitRequest{Child: "b", Share: m.ID(), Bytes: 1 << 16, Reply: func(a Admission) { got["b"] = a }})
@@ -340,8 +340,8 @@ func TestChildrenOfAllAgesAreNamed(t *testing.T) {
 	}
 }
 
-// Children are told goodbye when the catalog has a share no longer, and not when
-// something else has taken the place of what was withdrawn.
+// Children are told goodbye when the catalog no longer has a share, but not if something
+// else has taken the place of what was withdrawn.
 func TestALateWithdrawalLeavesWhatIsOfferedByOthers(t *testing.T) {
 	sw := newSwarm(t, 1)
 	m, _ := testShare(t, 8<<20)

@@ -11,7 +11,7 @@ import (
 	"github.com/piecelease/fetcher/wire"
 )
 
-// fewPlaces is one active child, one passive and one tracked.
+// fewPlaces has room for one active child, one passive and one tracked.
 func fewPlaces(d *Deps) { d.Tiers = peers.TierConfig{MaxActive: 1, MaxPassive: 1, MaxTracked: 1} }
 
 func (p *puppet) hears(of uint32) (n int) {
@@ -23,8 +23,8 @@ func (p *puppet) hears(of uint32) (n int) {
 	return n
 }
 
-// Active children hear of a piece soon, passive ones within a second, and those tracked
-// when they are that no more.
+// Active children hear of a piece soon, passive ones within a second, and tracked ones
+// when they are no longer tracked.
 func TestAnnouncementsFollowTheSets(t *testing.T) {
 	sw := newSwarm(t, 1)
 	m, _ := testShare(t, 8<<20)
@@ -71,7 +71,7 @@ func TestAnnouncementsFollowTheSets(t *testing.T) {
 	sw.w.Run(200 * time.Millisecond)
 	heard(4, 5, 0) // it is active now
 	sw.w.Run(time.Second)
-	heard(4, 5, 5) // and this passive
+	heard(4, 5, 5) // and this one passive
 	if r := all[3].subscribes(source, wire.Subscribe{Share: m.ID()}); !r.Accepted {
 		t.Errorf("a place has fallen free: %+v", r)
 	}
@@ -93,7 +93,7 @@ func TestAChildWithoutAPlaceIsToldGoodbye(t *testing.T) {
 	source := sw.add("source", 1e6, func(d *Deps) { d.Tiers = peers.TierConfig{MaxActive: 4, MaxPassive: 16, MaxTracked: 16} })
 	source.offer(m.ID(), 8, share.NewSet(8))
 	var near []*puppet
-	for i := range 36 { // of one place
+	for i := range 36 { // all from one location
 		p := sw.puppet(fmt.Sprint("one/", i), source)
 		p.subscribe(source, m.ID(), 7)
 		near = append(near, p)
@@ -118,7 +118,7 @@ func TestAChildWithoutAPlaceIsToldGoodbye(t *testing.T) {
 	}
 }
 
-// takes has a child take a request that is served for so long, and says how it stands then.
+// takes makes a child take a request that is served for that long, and returns its state then.
 func (n *simNode) takes(child peers.ID, id share.ID, took time.Duration) peers.Standing {
 	n.sw.t.Helper()
 	var a Admission
@@ -140,7 +140,7 @@ func (n *simNode) takes(child peers.ID, id share.ID, took time.Duration) peers.S
 	return peers.Standing{}
 }
 
-// Whoever never subscribed, as nobody need do, has its share of a source that has places for more.
+// A peer that never subscribed, which nobody must, has its share of a source that has room for more.
 func TestWhoNeverSubscribedIsServedToo(t *testing.T) {
 	sw := newSwarm(t, 1)
 	m, content := testShare(t, 1<<20)
@@ -243,7 +243,7 @@ func TestAShareThatIsWithdrawnFreesItsPlaces(t *testing.T) {
 	}
 }
 
-// A child is told each piece once, however many come in between.
+// A child is told of each piece once, however many arrive in between.
 func TestMoreNewsThanCanBeNamedAreAMap(t *testing.T) {
 	o := &audience{}
 	slow, fast := &child{}, &child{}
@@ -268,8 +268,8 @@ func TestMoreNewsThanCanBeNamedAreAMap(t *testing.T) {
 	}
 }
 
-// BenchmarkAnnouncements is what it takes that a source which is fetching tells a thousand
-// children of 20 pieces a second, for ten virtual seconds: with sets, and if all are active.
+// BenchmarkAnnouncements measures the cost of telling a thousand children about 20 pieces a
+// second, at a source that is fetching, for ten virtual seconds: with sets, and if all are active.
 func BenchmarkAnnouncements(b *testing.B) {
 	for name, cfg := range map[string]peers.TierConfig{"sets": {}, "all-active": {MaxActive: 1000}} {
 		b.Run(name, func(b *testing.B) {

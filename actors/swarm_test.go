@@ -129,8 +129,8 @@ func TestAnnouncementsOfAnotherShareAreALie(t *testing.T) {
 	}
 }
 
-// A peer that breaks a promise may have lost the piece. That costs it speed, which
-// decides who is asked first, but nothing that would keep it from being asked at all.
+// A peer that breaks a promise may have lost the piece. That lowers its speed, which
+// decides who is asked first, but does not keep it from being asked at all.
 func TestAClaimThatDoesNotHoldIsNoLie(t *testing.T) {
 	sw := newSwarm(t, 1)
 	m, content := testShare(t, 16<<20)
@@ -252,7 +252,7 @@ func TestAStoppedTransferLeavesNothingLeased(t *testing.T) {
 	}
 }
 
-// Whoever hears that a transfer has ended may fetch the share again at once.
+// A caller that is told that a transfer has ended may fetch the share again at once.
 func TestTheEndIsTheEndForTheNodeToo(t *testing.T) {
 	sw := newSwarm(t, 1)
 	m, content := testShare(t, 1<<20)
@@ -275,8 +275,8 @@ func TestTheEndIsTheEndForTheNodeToo(t *testing.T) {
 	}
 }
 
-// Requests stand on leases: when nobody grants them any more, what is leased is
-// fetched, and then nothing is asked for.
+// Requests depend on leases: when nobody grants them any more, what is leased is
+// fetched, and then nothing more is asked for.
 func TestWithoutALeaseManagerNothingIsAskedForAfterOneWindow(t *testing.T) {
 	sw := newSwarm(t, 1)
 	m, content := testShare(t, 64<<20)
@@ -314,8 +314,8 @@ func TestPiecesThatTheDiskLostAreFetchedAgain(t *testing.T) {
 	}
 }
 
-// The messages between two nodes are lost, but not the link: what the source has
-// come to have meanwhile is heard of all the same.
+// The messages between two nodes are lost, but not the link: the pieces that the source gets
+// meanwhile are learned of all the same.
 func TestAnnouncementsGoOnAfterMessagesWereLost(t *testing.T) {
 	sw := newSwarm(t, 1)
 	sw.w.Patience = 200 * time.Millisecond
@@ -333,8 +333,8 @@ func TestAnnouncementsGoOnAfterMessagesWereLost(t *testing.T) {
 	end.complete(content)
 }
 
-// The only source says once that it lacks a piece that it claims: it is believed
-// again after the time that fetchpool documents.
+// The only source once denies having a piece that it claims: it is believed again after
+// the time that package fetchpool documents.
 func TestAPieceThatWasNotThereIsAskedForAgain(t *testing.T) {
 	sw := newSwarm(t, 1)
 	m, content := testShare(t, 8<<20)
@@ -351,8 +351,8 @@ func TestAPieceThatWasNotThereIsAskedForAgain(t *testing.T) {
 	}
 }
 
-// A source that is banned from before is no reason to begin with others before
-// the list of files is here.
+// That one source is banned from before is no reason to begin with others before the list of
+// files is here.
 func TestABanFromBeforeDoesNotHurtTheOthers(t *testing.T) {
 	sw := newSwarm(t, 1)
 	m, content := testShare(t, 4<<20)
@@ -376,9 +376,9 @@ func TestABanFromBeforeDoesNotHurtTheOthers(t *testing.T) {
 }
 
 // A source that promised to serve the share, and then does nothing of the kind, is named
-// and left; when it was the last, the fetch ends.
+// and dropped; if it was the last, the fetch ends.
 func TestABrokenPromiseEndsTheFetch(t *testing.T) {
-	// cut has the payloads of a type end a byte early.
+	// cut makes the payloads of a type end a byte early.
 	cut := func(typ uint32) func(*simNode) {
 		return func(n *simNode) {
 			n.bends = func(frame []byte) []byte {
@@ -436,7 +436,7 @@ func goodbyes(frame []byte) []byte {
 	return wire.AppendEnvelope(nil, e)
 }
 
-// Sources that stop in mid-flight are not taken for slow ones, and hold no lease for long.
+// Sources that stop in the middle are not taken for slow ones, and hold no lease for long.
 func TestFrozenSourcesHoldNoLease(t *testing.T) {
 	for seed := range uint64(5) {
 		sw := newSwarm(t, seed)
@@ -463,8 +463,8 @@ func TestFrozenSourcesHoldNoLease(t *testing.T) {
 	}
 }
 
-// A pool that was refused leases waits for the lease manager to wake it: what its source
-// announces is no reason to ask.
+// A pool that was refused leases waits until the lease manager wakes it: an announcement of its
+// source is no reason to ask.
 func TestARefusedPoolAsksWhenItIsWoken(t *testing.T) {
 	sw := newSwarm(t, 1)
 	m, content := testShare(t, 8<<20)

@@ -46,7 +46,7 @@ func TestAFetchWhoseContextHasEndedDoesNotBegin(t *testing.T) {
 	}
 }
 
-// A source that is banned already when a transfer begins leaves the others alone.
+// A source that is already banned when a transfer begins does not affect the others.
 func TestASourceBannedBeforeIsLeftOut(t *testing.T) {
 	sw := newSwarm(t, 1)
 	m, content := testShare(t, 4<<20)
@@ -59,7 +59,7 @@ func TestASourceBannedBeforeIsLeftOut(t *testing.T) {
 	n.complete(content)
 }
 
-// A source that is found while a transfer begins again is fetched from afterwards.
+// A source that is found while a transfer begins again is used afterwards.
 func TestASourceFoundWhileATransferBeginsAgainIsUsed(t *testing.T) {
 	sw := newSwarm(t, 1)
 	m, content := testShare(t, 8<<20)
@@ -78,7 +78,7 @@ func TestASourceFoundWhileATransferBeginsAgainIsUsed(t *testing.T) {
 	n.complete(content)
 }
 
-// blocked is a disk that opens nothing before it is told to leave it.
+// blocked is a disk that opens nothing until it is told to give up.
 type blocked struct{}
 
 func (blocked) Open(ctx context.Context, _ *share.Manifest, _ []bool) (Target, error) {
@@ -86,7 +86,7 @@ func (blocked) Open(ctx context.Context, _ *share.Manifest, _ []bool) (Target, e
 	return nil, ctx.Err()
 }
 
-// A transfer ends when it is told to, however long its place on disk takes to open.
+// A transfer ends when told to, however long its place on disk takes to open.
 func TestOpeningCanBeStopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, _ := testShare(t, 1<<20)
@@ -120,7 +120,7 @@ func TestOpeningCanBeStopped(t *testing.T) {
 	})
 }
 
-// More is chosen while the disk has no room for what was to be the end.
+// More is chosen while the disk has no room to finish.
 func TestMoreIsChosenWhileTheDiskIsFull(t *testing.T) {
 	sw := newSwarm(t, 1)
 	m, content := testFolder(t, 2<<20, 2<<20)
@@ -143,8 +143,8 @@ func TestMoreIsChosenWhileTheDiskIsFull(t *testing.T) {
 	n.complete(content)
 }
 
-// A disk may be full though bytes are free on it: of files, or of what a quota
-// allows. It is tried now and then, and given up like any other.
+// A disk may be full although bytes are free on it: no more files fit, or a quota
+// is used up. It is tried now and then, and given up like any other.
 func TestADiskThatIsFullWithRoomOnItIsGivenUp(t *testing.T) {
 	for _, x := range []struct {
 		freed, blind bool
@@ -187,7 +187,7 @@ func TestADiskThatIsFullWithRoomOnItIsGivenUp(t *testing.T) {
 	}
 }
 
-// What is heard after the end is no event: whoever listens has gone.
+// What happens after the end is not an event: the listener has gone.
 func TestNothingIsToldAfterTheEnd(t *testing.T) {
 	for seed := range uint64(20) {
 		sw := newSwarm(t, seed)
@@ -237,7 +237,7 @@ func TestSourcesThatAreGoneGiveUpTheirPlaces(t *testing.T) {
 	}
 }
 
-// A peer that could not be reached, and was given up, comes by itself.
+// A peer that could not be reached and was given up comes by itself.
 func TestAPeerThatComesByItselfIsASource(t *testing.T) {
 	sw := newSwarm(t, 1)
 	m, content := testShare(t, 8<<20)
@@ -259,13 +259,13 @@ func TestAPeerThatComesByItselfIsASource(t *testing.T) {
 		t.Fatal(n.end)
 	}
 	whole.down = false
-	named.By, named.Via = n.id, peers.ViaItself // as the Seeder says of a child
+	named.By, named.Via = n.id, peers.ViaItself // as the Seeder reports a child
 	n.program.s.Send(actor.NewPID(string(n.id), "node/finder"), named)
 	sw.run(time.Minute, n)
 	n.complete(content)
 }
 
-// The list of files is asked for until somebody has sent it, whatever others hold back.
+// The list of files is asked for until somebody has sent it, whatever others delay.
 func TestSlowListsOfFilesAreNotWaitedFor(t *testing.T) {
 	sw := newSwarm(t, 1)
 	m, content := testShare(t, 4<<20)
@@ -281,7 +281,7 @@ func TestSlowListsOfFilesAreNotWaitedFor(t *testing.T) {
 	n.complete(content)
 }
 
-// However long a source says that it is busy, it is asked again soon.
+// However long a source claims to be busy, it is asked again soon.
 func TestABusySourceIsAskedForTheListAgain(t *testing.T) {
 	sw := newSwarm(t, 1)
 	m, content := testShare(t, 4<<20)
@@ -294,7 +294,7 @@ func TestABusySourceIsAskedForTheListAgain(t *testing.T) {
 	n.complete(content)
 }
 
-// A message to a transfer that has ended does not reach the next one of the share.
+// A message to a transfer that has ended does not reach the next transfer of the share.
 func TestAHandleMeansOneTransfer(t *testing.T) {
 	sw := newSwarm(t, 1)
 	m, content := testShare(t, 4<<20)
@@ -349,7 +349,7 @@ func TestAHandleMeansOneTransfer(t *testing.T) {
 }
 
 // A transfer is stopped between its last byte and the end of Finish: the disk is told,
-// so that nobody waits for what it hashes.
+// so that nobody waits for it to hash.
 func TestStoppingEndsWhatFinishHashes(t *testing.T) {
 	told, called := 0, 0
 	for steps := range 100 {
@@ -377,7 +377,7 @@ func TestStoppingEndsWhatFinishHashes(t *testing.T) {
 	}
 }
 
-// How late a source may be is one setting, of leases and of what is asked for on the wire.
+// How late a source may be is one setting, for leases and for requests on the wire.
 func TestPatienceIsOneSetting(t *testing.T) {
 	for _, first := range []time.Duration{0, 20 * time.Second} {
 		sw := newSwarm(t, 1)
@@ -386,7 +386,7 @@ func TestPatienceIsOneSetting(t *testing.T) {
 		mute.mute = true
 		n := sw.add("node", 1e6)
 		n.fetchWith(m.ID(), TransferConfig{Verifiers: 1, Leases: leasemgr.Config{Patience: peers.Patience{First: first}}}, mute)
-		var late time.Duration // when a lease was first given up, by whomever
+		var late time.Duration // when the first lease was given up, by either
 		sw.w.Observe = func(d system.Delivery) {
 			switch d.Message.(type) {
 			case LeaseRevoked, LeaseReturned:

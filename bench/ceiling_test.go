@@ -32,7 +32,7 @@ type ceiling struct {
 	Window  uint32 // yamux: bytes in flight per stream
 	Frame   uint32 // yamux: the largest frame
 	Procs   int    // GOMAXPROCS of both ends; 0 leaves Go's own
-	Flush   int64  // bytes after which the kernel is asked to begin writing them to the disk; 0 leaves everything to the final sync
+	Flush   int64  // bytes after which the kernel is asked to begin writing them to disk; 0: only the final sync writes
 }
 
 // best is the fastest setting found where both ends share two cores. Tried
@@ -183,7 +183,7 @@ type drain struct {
 	written atomic.Int64
 }
 
-// stream receives its part of size bytes: every streams-th unit, from i on.
+// stream receives its part of size bytes: every streams-th unit, from the i-th on.
 func (d *drain) stream(s network.Stream, i, streams, size int64, unit int) error {
 	if _, err := s.Write(binary.BigEndian.AppendUint64(nil, uint64(size/streams))); err != nil {
 		return err

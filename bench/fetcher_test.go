@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// fetcherBinary builds the command, once. Empty: it does not build.
+// fetcherBinary builds the command, once. Empty: the build failed.
 var fetcherBinary = sync.OnceValues(func() (string, error) {
 	if cfg.fetcher != "" {
 		return filepath.Abs(cfg.fetcher)
@@ -81,7 +81,7 @@ type summary struct {
 	Exit      int     `json:"exit"`
 }
 
-// summarize reads the last line of a fetch that has ended well.
+// summarize reads the last line of a fetch that succeeded.
 func summarize(tb testing.TB, p *proc) summary {
 	tb.Helper()
 	var s summary

@@ -22,7 +22,7 @@ type config struct {
 	dir     string
 	hot     bool
 	fetcher string
-	peers   string // the binary that bench/peers builds; empty: go without it
+	peers   string // the binary that bench/peers builds; empty: do without
 	ceiling ceiling
 }
 
@@ -71,7 +71,7 @@ func child(tb testing.TB, role string, args ...string) *proc {
 	return start(tb, []string{"BENCH_ROLE=" + role}, self, args...)
 }
 
-// play is what this binary does as a child of itself.
+// play does what this binary does as a child of itself.
 func play(role string, args []string) error {
 	num := func(i int) int64 {
 		n, err := strconv.ParseInt(args[i], 10, 64)

@@ -43,7 +43,7 @@ func hashOf(file string) ([]byte, error) {
 	return h.Sum(nil), err
 }
 
-// httpFetch fetches a URL that ends in the SHA-256 of what it leads to into a new
+// httpFetch fetches a URL that ends in the SHA-256 of its content into a new
 // file, hashing it on the way, without a sync.
 func httpFetch(url, file string) error {
 	r, err := http.Get(url)

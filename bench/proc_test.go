@@ -98,7 +98,7 @@ func (p *proc) sample() {
 	}
 }
 
-// line is the next line of standard output.
+// line returns the next line of standard output.
 func (p *proc) line() string {
 	p.tb.Helper()
 	select {
@@ -114,7 +114,7 @@ func (p *proc) line() string {
 	return ""
 }
 
-// wait waits for the process to end by itself, reading its output.
+// wait waits for the process to end by itself, and reads its output.
 func (p *proc) wait() usage {
 	for s := range p.lines {
 		p.last = s
@@ -136,7 +136,7 @@ func (p *proc) wait() usage {
 	return p.used
 }
 
-// mustWait is wait for a process that has to succeed.
+// mustWait is wait for a process that must succeed.
 func (p *proc) mustWait() usage {
 	p.tb.Helper()
 	u := p.wait()
@@ -169,7 +169,7 @@ func (p *proc) kill() {
 	}
 }
 
-// cpu is what a running process has used so far, to 10 ms.
+// cpu returns what a running process has used so far, to 10 ms.
 func (p *proc) cpu() time.Duration {
 	p.tb.Helper()
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
@@ -188,7 +188,7 @@ func (p *proc) cpu() time.Duration {
 	return time.Duration(ticks) * (time.Second / 100) // USER_HZ
 }
 
-// wrote is how many bytes a running process has given to write(2) so far: to files,
+// wrote returns how many bytes a running process has passed to write(2) so far: to files,
 // pipes and sockets.
 func (p *proc) wrote() int64 {
 	n, err := procNumber(p.cmd.Process.Pid, "io", "wchar:")
@@ -198,13 +198,13 @@ func (p *proc) wrote() int64 {
 	return n
 }
 
-// dirtied is how many bytes of files it has changed in the page cache; 0 once it has ended.
+// dirtied returns how many bytes of files it has changed in the page cache; 0 once it has ended.
 func (p *proc) dirtied() int64 {
 	n, _ := procNumber(p.cmd.Process.Pid, "io", "\nwrite_bytes:")
 	return n
 }
 
-// procNumber is the number after name in /proc/PID/file.
+// procNumber returns the number after name in /proc/PID/file.
 func procNumber(pid int, file, name string) (int64, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, file))
 	if err != nil {

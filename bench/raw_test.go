@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hashFile is BLAKE3 of every MiB of a file, on all cores, as b3sum would
-// do it; the fold of the values into a root is left out.
+// hashFile computes BLAKE3 of every MiB of a file, on all cores, as b3sum would;
+// the values are not folded into a root.
 func hashFile(name string) error {
 	f, err := os.Open(name)
 	if err != nil {
@@ -53,7 +53,7 @@ func hashFile(name string) error {
 
 const filesPerDir = 100
 
-// smallFile is the name of file i of a made tree.
+// smallFile returns the name of file i of a generated tree.
 func smallFile(i int) string { return fmt.Sprintf("d%03d/f%05d", i/filesPerDir, i) }
 
 // writeFiles makes a tree of n files of size bytes each, no two alike, and syncs it once.

@@ -43,7 +43,7 @@ var columns = []column{
 	{"wire/payload", "%.4f", func(r run) float64 { return float64(r.wire) / float64(r.payload) }},
 }
 
-// rows is what a benchmark measured: for each name, one run a round.
+// rows is what a benchmark measured: for each name, one run per round.
 type rows struct {
 	names []string
 	runs  map[string][]run
@@ -77,7 +77,7 @@ func (rs *rows) print(w io.Writer) {
 	}
 }
 
-// ratio is a figure of row a over that of row b, round by round.
+// ratio is a figure of row a divided by that of row b, round by round.
 func (rs *rows) ratio(a, b string, of func(run) float64) spread {
 	var q []float64
 	for i, r := range rs.runs[a] {
@@ -94,7 +94,7 @@ func each(runs []run, of func(run) float64) []float64 {
 	return out
 }
 
-// spread is the median and the extremes of some figures.
+// spread returns the median and the extremes of some figures.
 type spread struct{ median, min, max float64 }
 
 func spreadOf(x []float64) spread {
@@ -109,7 +109,7 @@ func spreadOf(x []float64) spread {
 	return spread{m, x[0], x[len(x)-1]}
 }
 
-// text is "median (min-max)", or only the median where they print alike.
+// text is "median (min-max)", or only the median if they print alike.
 func (s spread) text(format string) string {
 	m, lo, hi := fmt.Sprintf(format, s.median), fmt.Sprintf(format, s.min), fmt.Sprintf(format, s.max)
 	if lo == hi {

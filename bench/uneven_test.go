@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// uneven is fetches from sources that differ: what a slow, a stopped or an
-// odd one costs. The sources are limited, so that the machine is not the bottleneck.
+// uneven is fetches from sources that differ: the cost of a slow, a stopped or an
+// odd one. The sources have limits, so that the machine is not the bottleneck.
 type uneven struct {
 	*benchmark
 	bin    string
@@ -127,7 +127,7 @@ func BenchmarkStoppedSource(tb *testing.B) {
 	rng := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0))
 	for range rounds {
 		_, alone := b.fetchFrom("alone", []int64{fast}, nil)
-		wait := time.Duration(rng.Float64() * 0.7 * float64(alone)) // both together take two thirds
+		wait := time.Duration(rng.Float64() * 0.7 * float64(alone)) // together they take two thirds
 		_, took := b.fetchFrom("one is stopped", []int64{fast, fast / 2}, func(sources []*proc) {
 			time.AfterFunc(wait, func() { sources[1].cmd.Process.Signal(syscall.SIGSTOP) })
 		})

@@ -29,7 +29,7 @@ type history struct {
 	now  time.Time
 }
 
-// crash opens what a kill at this moment leaves behind: a copy of the files as they are while
+// crash opens what a kill at this moment would leave: a copy of the files as they are while
 // the database is open.
 func (h *history) crash() {
 	to := filepath.Join(h.ctx.TempDir(), "catalog.db")

@@ -12,8 +12,8 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// What is announced no more is taken back when that is said, also just after something
-// was announced; what is new is said when others had time.
+// What is no longer announced is taken back at once, also just after something was
+// announced; something new is announced when others have had time.
 func TestAnAnnouncementIsTakenBackAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := ids(2)

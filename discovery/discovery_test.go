@@ -75,7 +75,7 @@ func TestOnlyWhatOthersCanDialIsAnnounced(t *testing.T) {
 	}
 }
 
-// finds are what a find was told, by peer.
+// finds is what a find was told, by peer.
 type finds []peers.Addr
 
 func (f *finds) found(a peers.Addr) { *f = append(*f, a) }

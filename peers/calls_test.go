@@ -46,7 +46,7 @@ func TestCalls(t *testing.T) {
 		now = now.Add(next)
 		due("a")
 	}
-	now, silent = now.Add(callWithin), []ID{"a"} // not a word
+	now, silent = now.Add(callWithin), []ID{"a"} // no answer
 	next := due()
 	silent = nil
 	around(next, rarestCall)
@@ -54,7 +54,7 @@ func TestCalls(t *testing.T) {
 	due("a")
 	c.Stands("a", now)
 	now = now.Add(lasting)
-	c.Ended("a", 0, now) // what had lasted
+	c.Ended("a", 0, now) // that lasted for long
 	around(due(), soonestCall)
 	c.Ended("a", 0, now) // it is known
 	around(due(), soonestCall)

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// at makes one address in each of the networks.
+// at returns one address in each of the networks.
 func at(nets ...string) (out []Endpoint) {
 	for _, net := range nets {
 		out = append(out, Endpoint{Net: net})
@@ -38,13 +38,13 @@ func TestDialsByOneNamer(t *testing.T) {
 	if wait, _ := d.Begin("a", "", at("x"), now); wait < time.Second/namedPerSecond || wait > time.Second/namedPerSecond+2*time.Millisecond {
 		t.Errorf("the next in %v", wait)
 	}
-	begin("b", namedPerSecond) // each for itself
+	begin("b", namedPerSecond) // each has its own bound
 	for range 3 {
 		now = now.Add(time.Second)
 		begin("a", namedPerSecond)
 	}
 	now = now.Add(time.Second)
-	begin("a", 0) // as many as may be
+	begin("a", 0) // as many as allowed
 	if wait, ok := d.Begin("a", "", at("x"), now); wait != 0 || ok {
 		t.Errorf("%v, %v: want to wait for another to end", wait, ok)
 	}

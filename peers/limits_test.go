@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// served lets children ask for all they may, for some seconds, and counts what each is
+// served makes children ask for as much as they may, for some seconds, and counts what each is
 // sent of each share; a request takes no time.
 func served(u *Uploads, asks []Ask, d time.Duration) map[Ask]int {
 	got, of := map[Ask]int{}, map[Job]Ask{}

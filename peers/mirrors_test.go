@@ -40,7 +40,7 @@ func TestOneNetworkCannotFillTheMirrors(t *testing.T) {
 	if _, ok := m.Add("honest", "home", nil); !ok {
 		t.Fatal("no room for the first")
 	}
-	for i := range 5000 { // of many networks, as many of each as may be
+	for i := range 5000 { // from many networks, as many of each as allowed
 		m.Add(ID(fmt.Sprint("pretends", i)), fmt.Sprint("net", i/mirrorsOfANet%40), nil)
 	}
 	if m.Len() > maxMirrors {

@@ -12,13 +12,13 @@ import (
 
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// happening is anything that can happen to one peer.
+// happening is anything that can happen to a peer.
 type happening struct {
 	What  int
 	Bytes int64
 	Rate  float64
 	First time.Duration
-	Wait  time.Duration // before it; may be negative: a clock that was set back
+	Wait  time.Duration // before it; may be negative, as when a clock is set back
 }
 
 const (
@@ -109,7 +109,7 @@ func TestInvariant18SuccessNeverLowersAndFailureNeverRaises(t *testing.T) {
 
 		a, b := NewRanking(cfg), NewRanking(cfg)
 		now := epoch
-		const close = 1e-9 // of rounding
+		const close = 1e-9 // for rounding
 		for i := 0; ; i++ {
 			if i == at {
 				extra.apply(b, "p", now)
@@ -181,7 +181,7 @@ func TestInvariant22MissedDeadlineCostsLessThanALie(t *testing.T) {
 }
 
 func TestSeedTrapsAreNoMore(t *testing.T) {
-	// Each line is a row of the table of faults of the formula this began with.
+	// Each line is a row of the table of faults of the original formula.
 	t.Run("a first failure is no ban", func(t *testing.T) {
 		r := NewRanking(RankingConfig{})
 		r.Missed("p", epoch)
@@ -268,7 +268,7 @@ func TestProofOfASecondLieBans(t *testing.T) {
 	if _, banned := r.Banned("q", until); banned {
 		t.Error("banned at the end")
 	}
-	// The memory fades slower than the ban: the next lie bans again, and for longer than a first.
+	// Offences fade more slowly than the ban: the next lie bans again, and for longer than the first.
 	if !r.Lied("q", false, until) {
 		t.Error("a lie right after a ban does not ban")
 	}
@@ -429,7 +429,7 @@ func TestRecordOfALaterTimeIsOfNow(t *testing.T) {
 	}
 }
 
-// count is the length of a list of which p is the ring's end.
+// count returns the length of the list whose ring ends with p.
 func (p *peer) count() (n int) {
 	for x := p.next; x != p; x = x.next {
 		n++

@@ -23,7 +23,7 @@ func TestSilent(t *testing.T) {
 	}
 	came("a1", "a", 3)
 	came("a2", "a", 3)
-	came("a3", "a", 0) // the network has its part
+	came("a3", "a", 0) // the network has its share
 	now = now.Add(time.Second)
 	came("b1", "b", 3)
 	came("c1", "c", 1) // all places are taken

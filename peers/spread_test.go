@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// crowdAsk is a request of one of a crowd to the source of a share.
+// crowdAsk is a request of one child of a crowd to the source of a share.
 func (d *desk) crowdAsk(child ID, piece uint32, with func(*Ask)) Verdict {
 	d.job++
 	a := Ask{Job: d.job, Child: child, Key: "share", Piece: piece, Bytes: 1000, Crowd: 49, Spreads: true, Whole: true}
@@ -74,7 +74,7 @@ func TestPieceOfASourceGetsAroundFirst(t *testing.T) {
 // A source with a limit sends a piece to one child at a time even if only one other
 // could pass it on, until it has had time to send all of it. A child alone is served.
 func TestALimitedSourceSendsAPieceToOneChild(t *testing.T) {
-	const held = 1500*time.Millisecond + 2<<20*time.Second/250_000 // a piece to each of two
+	const held = 1500*time.Millisecond + 2<<20*time.Second/250_000 // one piece to each of two
 	few := func(a *Ask) { a.Crowd, a.Bytes = 1, share64K }
 	for rate, want := range map[int64]time.Duration{0: 0, 250_000: held, 1 << 40: 1500 * time.Millisecond} {
 		d := newDesk(UploadConfig{Rate: rate, Burst: 1 << 20})
@@ -207,8 +207,8 @@ func TestWaitingRequestIsSentElsewhere(t *testing.T) {
 	}
 }
 
-// Whatever others did or claimed before: a child that comes back when it was told to
-// is served before long, unless others are given the piece meanwhile.
+// Whatever others did or claimed before: a child that comes back when it was told to is
+// served before long, unless others are given the piece meanwhile.
 func TestNobodyIsSentElsewhereForLong(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := newDesk(UploadConfig{})

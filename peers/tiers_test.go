@@ -11,7 +11,7 @@ import (
 
 var tierDay = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// from is a place by the numbers of its location and network.
+// from returns a place by the numbers of its location and network.
 func from(location, net int) Endpoint {
 	return Endpoint{Location: fmt.Sprint("10.", location), Net: fmt.Sprint("10.", location, ".", net)}
 }
@@ -21,7 +21,7 @@ type club struct {
 	*Tiers
 	t    interface{ Fatalf(string, ...any) }
 	now  time.Time
-	sets map[ID]Set // by what was answered and told
+	sets map[ID]Set // as answered and reported
 }
 
 func newClub(t interface{ Fatalf(string, ...any) }, cfg TierConfig) *club {
@@ -35,7 +35,7 @@ func (c *club) join(id ID, at Endpoint, rtt time.Duration) Answer {
 	return a
 }
 
-// told takes the moves in: they must begin where the peer was.
+// told applies the moves: each must begin where the peer was.
 func (c *club) told() {
 	for _, m := range c.Moves() {
 		if was, known := c.sets[m.ID]; !known || was != m.From && m.Why != Invalid {
@@ -108,7 +108,7 @@ func TestBorrowedPlacesGiveWayAtOnce(t *testing.T) {
 	sybils := c.many("a", 60, from(1, 1), near)
 	for _, id := range sybils {
 		for range 30 {
-			c.Did(id, 1, c.now) // whatever their scores are
+			c.Did(id, 1, c.now) // whatever the scores are
 		}
 	}
 	var others []ID
@@ -139,7 +139,7 @@ func TestNetworksShareTheirLocation(t *testing.T) {
 	if a := c.join("c", from(1, 2), near); a.Set != Passive {
 		t.Errorf("its second has %v: each has its share", a.Set)
 	}
-	c.now = c.now.Add(time.Hour) // of the first, some have a better score
+	c.now = c.now.Add(time.Hour) // some of the first have a better score
 	for range 5 {
 		for _, id := range sybils {
 			c.Did(id, 1, c.now)
@@ -333,7 +333,7 @@ func TestInvalidGoesAndTheBestTakesItsPlace(t *testing.T) {
 func TestTheBetterTakesThePlaceOfTheWorse(t *testing.T) { // invariant 62
 	c := newClub(t, TierConfig{MaxActive: 1, MaxPassive: 1, MaxTracked: 2})
 	c.many("a", 3, from(1, 1), near)
-	keep := func() { // the score of who is active, against its fading
+	keep := func() { // keep keeps the active peers' scores from fading
 		for c.score("a0") < 0.29 {
 			c.Did("a0", 0.4, c.now)
 		}
@@ -441,7 +441,7 @@ func TestAnotherTierOnlyAfterADwell(t *testing.T) {
 	}
 	measure(near, 60)
 	c.now = c.now.Add(2 * time.Second)
-	measure(300*time.Millisecond, 50) // there anew
+	measure(300*time.Millisecond, 50) // measured again, from there
 	if tier() != 1 {
 		t.Fatal("it was not there all the time")
 	}
@@ -460,7 +460,7 @@ func TestAnotherTierOnlyAfterADwell(t *testing.T) {
 
 func TestNewcomersAreTried(t *testing.T) {
 	c := newClub(t, TierConfig{MaxActive: 4, MaxPassive: 40, MaxTracked: 40})
-	for i := range 40 { // those of good score come back again and again
+	for i := range 40 { // those with a good score come back again and again
 		c.join(ID(fmt.Sprint("good", i)), from(1, 1), near)
 		for range 20 {
 			c.Did(ID(fmt.Sprint("good", i)), 1, c.now)
@@ -524,7 +524,7 @@ func TestTierConfigHasEffect(t *testing.T) {
 	}
 }
 
-// check is what holds whatever happened.
+// check checks what must hold whatever has happened.
 func (c *club) check() {
 	if len(c.each) != c.Len(Active)+c.Len(Passive)+c.Len(Tracked) {
 		c.t.Fatalf("%d peers, in sets of %d, %d, %d", len(c.each), c.Len(Active), c.Len(Passive), c.Len(Tracked))
@@ -570,7 +570,7 @@ func (c *club) check() {
 	if n != c.all.n {
 		c.t.Fatalf("%v are there, %v were counted", n, c.all.n)
 	}
-	for id, s := range c.sets { // invariant 63: what was said last is true
+	for id, s := range c.sets { // invariant 63: what was reported last is true
 		if c.Set(id) != s {
 			c.t.Fatalf("%s is %v and was told to be %v", id, c.Set(id), s)
 		}

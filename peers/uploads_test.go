@@ -17,10 +17,10 @@ type desk struct {
 	now   time.Time
 	job   Job
 	asks  map[Job]Ask
-	order []Job // admitted, in turn
+	order []Job // admitted, in order
 	bytes map[ID]int
 	busy  []Job
-	hold  bool // what is admitted stays until it is said to be done
+	hold  bool // what is admitted stays until it is reported done
 }
 
 func newDesk(cfg UploadConfig) *desk {
@@ -58,7 +58,7 @@ func (d *desk) tick() {
 	d.admitted(next)
 }
 
-// run lets time pass to its alarms.
+// run lets time pass, and keeps its alarms.
 func (d *desk) run(until time.Time) {
 	for {
 		at := d.u.Wake()
@@ -103,8 +103,8 @@ func TestSlotsAreBounded(t *testing.T) {
 }
 
 func TestGreedyChildGetsItsShareAndNoMore(t *testing.T) {
-	// Issue: with 4 children of which one asks 100 times as hard, each gets 20 to
-	// 30 % of a limited upload.
+	// With 4 children of which one asks 100 times as often, each gets 20 to 30 % of a
+	// limited upload.
 	for _, slots := range []int{1, 4, 64} {
 		for _, polite := range []int{1, 2, 4} {
 			d := newDesk(UploadConfig{Slots: slots, Rate: 1e6, QueueFor: time.Hour})
@@ -158,7 +158,7 @@ func sortedJobs(m map[Job]bool) []Job {
 	return out
 }
 
-// waitFor lets a job of x hold the only slot, asks for pieces for a child, and
+// waitFor makes a job of x hold the only slot, asks for pieces for a child, and
 // returns the order in which they are then served.
 func (d *desk) waitFor(child ID, pieces ...uint32) (order []uint32) {
 	d.hold = true
@@ -357,7 +357,7 @@ func TestComingBackGainsNothing(t *testing.T) {
 }
 
 func TestNobodySavesUpAndNobodyIsMadeToWaitForItsPast(t *testing.T) {
-	for _, was := range []bool{false, true} { // b is new, or has been here and paused
+	for _, was := range []bool{false, true} { // b is new, or was here before and paused
 		d := newDesk(UploadConfig{Slots: 1, Rate: 1e6, QueueFor: time.Hour, PerChild: 1 << 20, Queue: 1 << 20})
 		if was {
 			d.ask("b", 1, 64<<10)
@@ -434,8 +434,8 @@ func TestSentCountsAreBounded(t *testing.T) {
 	}
 }
 
-// Whatever happens: every job is told once that it may go or is busy, or it
-// still waits; slots, queues and counts are kept; and with alarms alone nobody
+// Whatever happens: every job is told once that it may start or that the source is busy,
+// or it still waits; slots, queues and counts are right; and with alarms alone nobody
 // waits for ever.
 func TestEveryRequestIsAnsweredOnceAndCountsHold(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -613,7 +613,7 @@ func TestWhoIsBeingServedLosesNoTime(t *testing.T) {
 	}
 }
 
-// A request is told to come again in time, though the rate allows the next only later.
+// A request is told in time to come again, although the rate allows the next one only later.
 func TestWhoWaitsInVainHearsItInTime(t *testing.T) {
 	u := NewUploads(UploadConfig{Rate: 1000})
 	u.Ask(Ask{Job: 1, Child: "a", Key: "k", Bytes: 256 << 10}, epoch) // the burst
@@ -625,7 +625,7 @@ func TestWhoWaitsInVainHearsItInTime(t *testing.T) {
 	}
 }
 
-// A child that had more than the others and has gone is remembered rather than those that had less.
+// A child that had more than the others and left is remembered rather than those that had less.
 func TestSweepingKeepsTheClocksThatMatter(t *testing.T) {
 	u := NewUploads(UploadConfig{Queue: 4})
 	for j := range Job(5) {
@@ -718,7 +718,7 @@ func TestAPieceThatIsNotTakenIsNotHeldBack(t *testing.T) {
 	}
 }
 
-// The sets of children go before their clocks, and refuse nobody.
+// The sets of children come before their clocks, and refuse nobody.
 func TestNobodyIsServedBeforeABetterSet(t *testing.T) {
 	d := newDesk(UploadConfig{Slots: 1})
 	d.hold = true
@@ -746,7 +746,7 @@ func TestNobodyIsServedBeforeABetterSet(t *testing.T) {
 	}
 }
 
-// Whoever waited in one set has saved nothing up for another.
+// A child that waited in one set has no credit in another.
 func TestAnotherSetIsNotAheadOfItsOthers(t *testing.T) {
 	d := newDesk(UploadConfig{Slots: 1})
 	ask := func(child ID, set Set) Job {

@@ -17,7 +17,7 @@ func TestKeysAtBeacons(t *testing.T) {
 			t.Error("the ID is in it")
 		}
 	}
-	// As formats.md has them.
+	// As in formats.md.
 	if got := hex.EncodeToString(bare[:]); got != "846ca1f16cbbc42485f197d54ec3f62de7b07ca3845791329121a576b89f8e45" {
 		t.Error(got)
 	}

@@ -13,7 +13,7 @@ import (
 
 const rsaPeer = "QmYyQSo1c1Ym7orWxLYvCrM2EmxFTANf8wXmmE7DWjhx5N"
 
-// sameAddrs says whether two lists have the same addresses, in any order.
+// sameAddrs reports whether two lists have the same addresses, in any order.
 func sameAddrs(a, b []multiaddr.Multiaddr) bool {
 	in := func(all []multiaddr.Multiaddr) func(multiaddr.Multiaddr) bool {
 		return func(x multiaddr.Multiaddr) bool { return !multiaddr.Contains(all, x) }
@@ -82,9 +82,9 @@ func randomTicket(t *rapid.T) Ticket {
 	return ticket
 }
 
-// What is folded comes back: no address is lost, and one is added only where a peer
-// has several roles, as it then has all of its addresses in each. Folding what came
-// back changes nothing.
+// Folding loses nothing: no address is lost, and one is added only where a peer has several
+// roles, because it then has all of its addresses in each. Folding the result again changes
+// nothing.
 func TestFoldedTicketsComeBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := randomTicket(t)

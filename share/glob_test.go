@@ -52,7 +52,7 @@ func TestGlobs(t *testing.T) {
 	}
 }
 
-// A pattern cannot be made to take long.
+// No pattern can be made to take long.
 func TestGlobsAreQuick(t *testing.T) {
 	g, err := parseGlob(strings.Repeat("**/a*a/", 200) + "b")
 	if err != nil {

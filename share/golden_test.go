@@ -34,7 +34,7 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-// example is the share that docs/formats.md takes apart.
+// example is the share that docs/formats.md explains.
 func example(t testing.TB) *Manifest {
 	big := hashFile("big", pattern(MinPiece+1), minPieceExp).entry
 	run := hashFile("bin/run", []byte("hello\n"), minPieceExp).entry
@@ -66,7 +66,7 @@ func exampleTicket(t testing.TB) Ticket {
 }
 
 // fullTicket has one of everything that a ticket of version 2 can hold: a source
-// with ports and hosts of all kinds, one that a relay alone leads to, a relay, a node
+// with ports and hosts of all kinds, one that can be reached only through a relay, a relay, a node
 // that is relay and beacon, and a secret.
 func fullTicket(t testing.TB) Ticket {
 	at := func(peer string, where ...string) (out []multiaddr.Multiaddr) {
@@ -90,7 +90,7 @@ func fullTicket(t testing.TB) Ticket {
 	return ticket
 }
 
-// peerOf is the ID of a peer with the Ed25519 key that has this byte 32 times.
+// peerOf returns the ID of the peer whose Ed25519 key is this byte 32 times.
 func peerOf(b byte) string {
 	a, err := multiaddr.NewMultiaddrBytes(append(slices.Clip(headPeer), bytes.Repeat([]byte{b}, keySize)...))
 	if err != nil {
@@ -107,7 +107,7 @@ func addrs(texts ...string) []multiaddr.Multiaddr {
 	return out
 }
 
-// lines is b in hexadecimal, 32 bytes a line.
+// lines formats b in hexadecimal, 32 bytes a line.
 func lines(b []byte) string {
 	var out strings.Builder
 	for len(b) > 0 {

@@ -28,7 +28,7 @@ func TestPieceSizeDoublesToKeepAFileBelowItsLimit(t *testing.T) {
 	}
 }
 
-// drawLayout draws files of every size that is allowed, empty ones, directories
+// drawLayout draws files of every permitted size, empty ones, directories
 // and links among them.
 func drawLayout(t *rapid.T) ([]Entry, *Layout) {
 	size := rapid.OneOf(

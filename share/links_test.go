@@ -30,9 +30,9 @@ func TestLinksThatLeaveTheShareAreRefused(t *testing.T) {
 		{[]string{"d/l -> ../.."}, []string{"d/l"}},
 		{[]string{"d/l -> ../../d/l"}, []string{"d/l"}}, // it leaves and comes back
 		{[]string{"x -> .", "l -> x/x/../.."}, []string{"l"}},
-		{[]string{"a/b/c/f", "x -> a/b/c", "l -> x/../../.."}, nil},              // to the root; by its text it would leave
+		{[]string{"a/b/c/f", "x -> a/b/c", "l -> x/../../.."}, nil},              // to the root; read as text it would leave
 		{[]string{"a/b/c/f", "x -> a/b/c", "l -> x/../../../.."}, []string{"l"}}, // one more
-		{[]string{"a/b/up -> ../..", "l -> a/b/up/.."}, []string{"l"}},           // by its text it would stay
+		{[]string{"a/b/up -> ../..", "l -> a/b/up/.."}, []string{"l"}},           // read as text it would stay
 		{[]string{"a/b/f", "a/b/l -> ../../..", "m -> a/b/l/x"}, []string{"a/b/l", "m"}},
 		{[]string{"l -> missing/../.."}, []string{"l"}},
 		{[]string{"l -> missing/x/../y/../.."}, nil},
@@ -74,8 +74,8 @@ func TestImpossibleTargetsAreRefused(t *testing.T) {
 }
 
 // TestLinksAreFollowedAsTheKernelDoes makes trees of links on disk and asks the
-// kernel where each leads. A link that it can open and that lies outside must be
-// one that we refuse, and one that lies inside must not be.
+// kernel where each leads. We must refuse a link that it can open and that lies outside,
+// and must not refuse one that lies inside.
 func TestLinksAreFollowedAsTheKernelDoes(t *testing.T) {
 	base, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -85,7 +85,7 @@ func TestLinksAreFollowedAsTheKernelDoes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		trees++
 		top := filepath.Join(base, fmt.Sprint(trees))
-		share := filepath.Join(top, "outer", "share") // some way up is still ours
+		share := filepath.Join(top, "outer", "share") // some of the way up is still ours
 		taken := map[string]bool{}
 		var entries []Entry
 		add := func(e Entry) {
@@ -129,7 +129,7 @@ func TestLinksAreFollowedAsTheKernelDoes(t *testing.T) {
 			}
 			real, err := resolve(filepath.Join(share, e.Path))
 			if err != nil {
-				continue // it leads nowhere; we may be more careful than the kernel
+				continue // it leads nowhere; we may be stricter than the kernel
 			}
 			out := real != share && !strings.HasPrefix(real, share+"/")
 			if out && !refused[e.Path] {
@@ -142,7 +142,7 @@ func TestLinksAreFollowedAsTheKernelDoes(t *testing.T) {
 	})
 }
 
-// resolve asks the kernel for the place a link leads to.
+// resolve asks the kernel where a link leads.
 func resolve(link string) (string, error) {
 	f, err := os.Open(link)
 	if err != nil {
@@ -152,7 +152,7 @@ func resolve(link string) (string, error) {
 	return os.Readlink(fmt.Sprintf("/proc/self/fd/%d", f.Fd()))
 }
 
-// leavesOnTheWay says whether a link that ends inside the share was outside
+// leavesOnTheWay reports whether a link that ends inside the share was outside
 // before. The share lies two levels down, so a walk may come back.
 func leavesOnTheWay(share string, e Entry) bool {
 	return !errors.Is(openInside(share, e), nil)
@@ -209,7 +209,7 @@ func FuzzLinks(f *testing.F) {
 		if err != nil {
 			return
 		}
-		// A link that passes is inside also by its text, or goes by the other.
+		// A link that we allow lies inside when read as text too, or passes another link.
 		for _, e := range m.Entries() {
 			if e.Kind != Symlink || strings.Contains(e.Target, path1) || strings.Contains(e.Target, path2) {
 				continue

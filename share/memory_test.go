@@ -12,7 +12,7 @@ import (
 	"github.com/piecelease/fetcher/internal/rig"
 )
 
-// allocated is the bytes that f allocates in all.
+// allocated returns how many bytes f allocates in all.
 func allocated(f func()) int {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -21,7 +21,7 @@ func allocated(f func()) int {
 	return int(after.TotalAlloc - before.TotalAlloc)
 }
 
-// made is the bytes of a manifest of n entries, which says that it has count.
+// made returns the bytes of a manifest of n entries that claims to have count.
 func made(n, count int, entry func(i int) Entry) []byte {
 	b := appendTop(nil, "x", false, count)
 	for i := range n {
@@ -46,13 +46,13 @@ func smallFile(i int) Entry {
 	return Entry{Path: fmt.Sprintf("%07d", i), Root: Hash{1}, Size: 4000, PieceExp: minPieceExp}
 }
 
-// nextLink is a link to the next, so that the first is followed through all.
+// nextLink is a link to the next, so that resolving the first follows all.
 func nextLink(i int) Entry {
 	return Entry{Path: fmt.Sprintf("%07d", i), Kind: Symlink, Target: fmt.Sprintf("%07d", i+1)}
 }
 
 // Whatever a manifest has, reading it allocates four times its bytes and 16 MiB at most,
-// garbage included, and so does looking at its names for all systems.
+// including garbage, and so does checking its names for all systems.
 func TestAManifestIsReadWithinItsBudget(t *testing.T) {
 	for _, c := range []struct {
 		what  string
@@ -89,7 +89,7 @@ func TestAManifestIsReadWithinItsBudget(t *testing.T) {
 	}
 }
 
-// A manifest is made within three times its bytes and 16 MiB.
+// Making a manifest allocates at most three times its bytes and 16 MiB.
 func TestAManifestIsMadeInLittleMemory(t *testing.T) {
 	n := 100_000
 	if rig.Raced {
@@ -106,8 +106,8 @@ func TestAManifestIsMadeInLittleMemory(t *testing.T) {
 	}
 }
 
-// A manifest of too many entries is refused before room is made for them, and so is one
-// that only says so.
+// A manifest of too many entries is refused before memory is allocated for them, and so is one
+// that only claims to have them.
 func TestTooManyEntriesCostNoMemory(t *testing.T) {
 	if rig.Raced {
 		t.Skip("two million entries are written, which is done without the race detector")

@@ -28,7 +28,7 @@ func entriesOf(texts ...string) []Entry {
 	return out
 }
 
-// problemsOf is what NewManifest says about paths, one "path why" for each problem.
+// problemsOf returns what NewManifest says about paths, one "path why" for each problem.
 func problemsOf(t testing.TB, name string, entries []Entry) []string {
 	t.Helper()
 	_, err := NewManifest(name, entries)
@@ -142,8 +142,8 @@ func TestAllProblemsAreListedTogether(t *testing.T) {
 	}
 }
 
-// unchecked is entries as a manifest that says of itself neither where its entries lie
-// nor that they go together.
+// unchecked returns entries as a manifest that has been checked neither for where its entries
+// lie nor for conflicts between them.
 func unchecked(t interface{ Fatal(...any) }, entries []Entry) *Manifest {
 	b, err := checkedAndEncoded("n", false, len(entries), sorted(entries))
 	if err != nil {

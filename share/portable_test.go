@@ -67,7 +67,7 @@ func TestNamesAreJudgedBySystem(t *testing.T) {
 		if got := texts(PortabilityProblems(m, "")); !slices.Equal(got, c.want) {
 			t.Errorf("%q: %q, want %q", c.entries, got, c.want)
 		}
-		// Each system alone says its part of it, and nothing else.
+		// Each system alone reports its own problems, and nothing else.
 		for goos, called := range map[string]string{"linux": "Linux", "freebsd": "Linux", "darwin": "macOS", "windows": "Windows"} {
 			var want []string
 			for _, s := range c.want {

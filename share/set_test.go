@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestSetAgreesWithAMap does the same to a Set and to a map, and compares.
+// TestSetAgreesWithAMap makes the same changes to a Set and to a map, and compares.
 func TestSetAgreesWithAMap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.OneOf(rapid.IntRange(0, 200), rapid.SampledFrom([]int{63, 64, 65, 127, 128, 129})).Draw(t, "n")
@@ -54,7 +54,7 @@ func TestSetAgreesWithAMap(t *testing.T) {
 		same(t, a.Minus(b), n, minus)
 		both := a.Clone()
 		both.Union(b)
-		same(t, a, n, inA) // the clone is apart
+		same(t, a, n, inA) // the clone is separate
 		union := maps.Clone(inA)
 		maps.Copy(union, inB)
 		same(t, both, n, union)

@@ -339,7 +339,7 @@ func TestTicketHasOneText(t *testing.T) {
 	}
 }
 
-// checkRead checks what must hold of a ticket that was read.
+// checkRead checks what must be true of a ticket that was read.
 func checkRead(t *testing.T, s string, ticket Ticket) {
 	again, err := ParseTicket(ticket.String())
 	if err != nil || ticket.ID.IsZero() || !sameTicket(again, ticket) {
@@ -371,7 +371,7 @@ func FuzzParseTicket(f *testing.F) {
 	})
 }
 
-// FuzzTicketBody seals what the fuzzer makes, so that it comes past the checksum.
+// FuzzTicketBody adds a valid checksum to what the fuzzer makes.
 func FuzzTicketBody(f *testing.F) {
 	f.Add(exampleTicket(f).encode())
 	f.Add(exampleTicket(f).encodeV1())
@@ -385,7 +385,7 @@ func FuzzTicketBody(f *testing.F) {
 	})
 }
 
-// FuzzFolded has no frame around what it makes.
+// FuzzFolded adds no frame to what the fuzzer makes.
 func FuzzFolded(f *testing.F) {
 	for _, ticket := range []Ticket{exampleTicket(f), fullTicket(f)} {
 		folded, _ := ticket.fold()

@@ -52,7 +52,7 @@ func TestRootIsOfficialBLAKE3(t *testing.T) {
 	}
 }
 
-// hashed is a file with everything that can be known of it.
+// hashed is a file with everything that can be computed from it.
 type hashed struct {
 	data   []byte
 	entry  Entry
@@ -90,7 +90,7 @@ func laid(t testing.TB, files ...hashed) *Manifest {
 	return m
 }
 
-// boundaries are the lengths around every boundary of the tree for pieces of 1<<exp bytes.
+// boundaries returns the lengths around every boundary of the tree for pieces of 1<<exp bytes.
 func boundaries(exp uint8) []int {
 	piece := 1 << exp
 	at := []int{
@@ -160,7 +160,7 @@ func checkPiece(t testing.TB, m *Manifest, p Piece, f hashed, first Piece) {
 // drawn is what the files of someFiles are cut from.
 var drawn = pattern(2*MinPiece + 2*BlockSize)
 
-// someFiles draws a share of small files, whose last pieces are short in every way.
+// someFiles draws a share of small files whose last pieces have all kinds of lengths.
 func someFiles(t *rapid.T) (*Manifest, []hashed) {
 	length := rapid.OneOf(
 		rapid.IntRange(0, 2*BlockSize),
@@ -169,7 +169,7 @@ func someFiles(t *rapid.T) (*Manifest, []hashed) {
 	)
 	files := make([]hashed, rapid.IntRange(1, 3).Draw(t, "files"))
 	for i := range files {
-		from := 83 * i // no two files begin alike
+		from := 83 * i // no two files begin with the same bytes
 		data := drawn[from : from+length.Draw(t, "length")]
 		files[i] = hashFile(fmt.Sprint("f", i), data, PieceExp(int64(len(data))))
 	}

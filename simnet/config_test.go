@@ -12,13 +12,13 @@ import (
 	"github.com/piecelease/fetcher/peers"
 )
 
-// anyValue sets some of the numbers of a configuration to anything that a person might
-// type, most of it not too far from what makes sense.
+// anyValue sets some of the numbers of a configuration to values that a person might
+// type, most of them not too far from what makes sense.
 func anyValue(rng *rand.Rand, config any) {
 	v := reflect.ValueOf(config).Elem()
 	for i := range v.NumField() {
 		if rng.IntN(8) > 0 {
-			continue // its default
+			continue // keeps its default
 		}
 		size := math.Exp(rng.Float64()*18 - 6) // 0.0025 to 160,000
 		switch f := v.Field(i); {
@@ -38,7 +38,7 @@ func anyValue(rng *rand.Rand, config any) {
 	}
 }
 
-// Whatever the numbers of the configuration, they are refused or the transfer ends with
+// Whatever the numbers of the configuration are, they are refused or the transfer ends with
 // the whole share.
 func TestAnyConfigIsRefusedOrItsTransferEnds(t *testing.T) {
 	t.Parallel()

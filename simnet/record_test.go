@@ -15,8 +15,8 @@ import (
 	"github.com/piecelease/fetcher/simnet/scenarios"
 )
 
-// The bounds of a recording, as docs/simnet.md has them: samples of each node, and marks,
-// with those of faults.
+// The bounds of a recording, as docs/simnet.md states them: samples of each node, and marks,
+// including those of faults.
 const (
 	samples = 512
 	marks   = 4000 + 50

@@ -9,7 +9,7 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// ruled are the faults of a run that a rule found.
+// ruled returns the faults of a run that a rule found.
 func ruled(r *Result, rule string) (out []Fault) {
 	for _, f := range r.Faults {
 		if f.Rule == rule {
@@ -19,8 +19,8 @@ func ruled(r *Result, rule string) (out []Fault) {
 	return out
 }
 
-// A fetch waits for a piece that no node has. A node that then brings it has just
-// come: that it does not have the piece the next second is not a needless wait.
+// A fetch waits for a piece that no node has. A node that then brings it has just arrived:
+// that the fetch does not have the piece a second later is not a needless wait.
 func TestAWaitIsNeedlessOnlySinceSomebodyCouldHelp(t *testing.T) {
 	s := &Scenario{Name: "late", Set: func(r *Run) {
 		c := r.File("film", 8<<20)

@@ -10,8 +10,8 @@ import (
 	"github.com/piecelease/fetcher/actors/system"
 )
 
-// Each seed draws other mailboxes and other delays. Here no line has jitter, so
-// that the order of what is handed over can differ only by what is drawn.
+// Each seed draws different mailboxes and delays. Here no line has jitter, so the order
+// of deliveries can differ only by what is drawn.
 func TestAnotherSeedIsAnotherInterleaving(t *testing.T) {
 	orders, traces := map[string]uint64{}, map[uint64]bool{}
 	for seed := range uint64(20) {

@@ -65,8 +65,8 @@ func manyFiles(b *testing.B, dir string, n int, content []byte) {
 	}
 }
 
-// sized is a share of n files of size bytes that nobody looks into: its hashes
-// are of nothing.
+// sized is a share of n files of size bytes that nobody reads: its hashes are of
+// nothing.
 func sized(b *testing.B, n int, size int64) *share.Manifest {
 	var entries []share.Entry
 	for i := range n {
@@ -107,8 +107,8 @@ func writeAll(b *testing.B, p *store.Partial, data []byte, syncEvery int64) {
 	}
 }
 
-// BenchmarkWrite writes 512 MiB into one file with a sync every 8, 64 MiB, beside
-// plain writes of the same with one sync at the end.
+// BenchmarkWrite writes 512 MiB into one file with a sync every 8 and every 64 MiB, beside
+// plain writes of the same bytes with one sync at the end.
 func BenchmarkWrite(b *testing.B) {
 	const size = 512 << 20
 	m := sized(b, 1, size)

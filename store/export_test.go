@@ -8,7 +8,7 @@ import (
 	"github.com/piecelease/fetcher/store/vfs"
 )
 
-// RawBits is the verified pieces as they stand in a bits file, nil if it holds none.
+// RawBits returns the verified pieces as a bits file has them, nil if it holds none.
 func RawBits(d vfs.FS, name string, m *share.Manifest) *share.Set {
 	pieces := m.Layout().Pieces()
 	b, err := vfs.ReadRecord(d, name, vfs.BitsRecord, bitsHead+(pieces+7)/8)
@@ -22,10 +22,10 @@ func RawBits(d vfs.FS, name string, m *share.Manifest) *share.Set {
 	return set
 }
 
-// HashedAgain is the bytes that were hashed because somebody might have changed them.
+// HashedAgain returns how many bytes were hashed because somebody might have changed them.
 func HashedAgain(p *Partial) int64 { return p.watch.hashed.Load() }
 
-// SyncSome is Sync that hashes at most so many bytes of what others have touched.
+// SyncSome is Sync that hashes at most that many bytes of what others have touched.
 func SyncSome(p *Partial, hash int64) (int, error) {
 	p.syncing.Lock()
 	defer p.syncing.Unlock()

@@ -50,13 +50,13 @@ func TestAnEpochIsNeverUsedTwice(t *testing.T) {
 		t.Errorf("remembered after Close: %v", err)
 	}
 	f = open(id, 2, "m", "n")
-	f.Close() // without a word of its own, as when it is killed
+	f.Close() // without writing anything, as when it is killed
 	f = open(id, 3, "m", "n")
 	f.Remember(nil)
 	f.Close()
 	open(id, 4).Close()
 
-	// A damaged record is not begun anew.
+	// A damaged record is not started afresh.
 	at := filepath.Join(dir, "fleets", id.String())
 	b, err := os.ReadFile(at)
 	if err != nil {

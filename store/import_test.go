@@ -122,7 +122,7 @@ func TestLinksAreKeptSkippedOrRefused(t *testing.T) {
 	}
 }
 
-// All that cannot be shared is listed at once, and nothing is hashed.
+// Everything that cannot be shared is listed at once, and nothing is hashed.
 func TestWhatCannotBeSharedIsListedTogether(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "stuff")
 	tree{"ok": "x", "d/secret": "x", "locked/f": "x", "z": "x"}.make(t, dir)
@@ -278,7 +278,7 @@ func TestWhatHasNotChangedIsNotHashedAgain(t *testing.T) {
 				t.Fatalf("%s: piece %d: %v", what, p, err)
 			}
 		}
-		// Proofs came from what was kept: those lost would be counted by reading.
+		// The proofs came from what was kept: any others would have been counted as reads.
 		return im
 	}
 	if im := again("unchanged", 0); im.Manifest.ID() != first.Manifest.ID() {
@@ -299,13 +299,13 @@ func TestWhatHasNotChangedIsNotHashedAgain(t *testing.T) {
 		t.Error("same ID")
 	}
 	os.Rename(filepath.Join(dir, "big"), filepath.Join(dir, "aaa"))
-	os.Remove(filepath.Join(dir, "a", "up")) // pointed there
+	os.Remove(filepath.Join(dir, "a", "up")) // its target
 	again("one file renamed", 3*share.MinPiece+12345)
 	old := time.Now().Add(-time.Hour)
 	os.Chtimes(filepath.Join(dir, "many/2"), old, old)
 	again("one file touched", 1)
 
-	// A part, and the whole around it, are known as well.
+	// A part of it, and the whole around it, are known as well.
 	dir = filepath.Join(dir, "a")
 	again("a part", 0)
 	dir = filepath.Join(dir, "piece+1")
@@ -313,7 +313,7 @@ func TestWhatHasNotChangedIsNotHashedAgain(t *testing.T) {
 	dir = filepath.Dir(filepath.Dir(filepath.Dir(dir)))
 	again("the whole around it", 0)
 
-	// What is lost of the state costs time and nothing else.
+	// What the state loses costs time and nothing else.
 	for _, lost := range []string{"hashes", "manifests", "imports"} {
 		os.RemoveAll(filepath.Join(state, lost))
 		im := again("without "+lost, map[string]int64{"hashes": 0, "manifests": all + 100_000, "imports": all + 100_000}[lost])
@@ -328,7 +328,7 @@ func TestWhatHasNotChangedIsNotHashedAgain(t *testing.T) {
 	}
 }
 
-// A State keeps nothing of shares that no path has any more.
+// A State keeps nothing about shares that no path has any more.
 func TestTheStateDoesNotGrowWithEachChange(t *testing.T) {
 	dir, state := filepath.Join(t.TempDir(), "stuff"), t.TempDir()
 	opt := store.ImportOptions{State: openState(t, state)}
@@ -422,7 +422,7 @@ func TestNamesOtherSystemsCannotHoldAreWarnedOf(t *testing.T) {
 	}
 }
 
-// What changes under a Tree is never served.
+// Changes below a Tree are never served.
 func TestAChangedFileIsNotServed(t *testing.T) {
 	for what, change := range map[string]func(p string) error{
 		"edited":   func(p string) error { return os.WriteFile(p, []byte(random(1000)), 0o666) },
@@ -452,7 +452,7 @@ func TestAChangedFileIsNotServed(t *testing.T) {
 	}
 }
 
-// A change between the look before and the look after is noticed too.
+// A change between the check before and the check after a read is noticed too.
 func TestAChangeDuringAReadIsNoticed(t *testing.T) {
 	d := storetest.New(1 << 30)
 	tree{"f": random(1000)}.fill(t, d.FS(), "stuff")
@@ -485,7 +485,7 @@ func TestAClosedTreeSaysSo(t *testing.T) {
 	}
 }
 
-// A State that cannot be written to costs memory of this import, not the import.
+// A State that cannot be written to costs memory during this import; the import succeeds.
 func TestAnImportDoesWithoutItsState(t *testing.T) {
 	for n := 0; ; n++ {
 		d, sd := storetest.New(1<<30), storetest.New(1<<30)
@@ -526,9 +526,9 @@ func TestAnImportDoesWithoutItsState(t *testing.T) {
 	}
 }
 
-// What was never written is not read, and hashed as what it reads as.
+// A hole in a file is not read, and is hashed as the zeros that it reads as.
 func TestHolesAreHashedAsZeros(t *testing.T) {
-	for _, piece := range []int{0, 3, 8} { // the one that is written; the last is a part
+	for _, piece := range []int{0, 3, 8} { // the one that is written; the last is shorter
 		tr := tree{"stuff": strings.Repeat("\x00", 8*share.MinPiece+12345)}
 		b := []byte(tr["stuff"])
 		copy(b[piece*share.MinPiece+100:], "here")

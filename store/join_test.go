@@ -15,7 +15,7 @@ import (
 	"github.com/piecelease/fetcher/store"
 )
 
-// neighbours are names that sort in another order as folders than as files.
+// neighbours are names that sort differently as folders and as files.
 func neighbours() tree {
 	return tree{
 		"a/big": random(2*share.MinPiece + 5), "a/b/small": random(10), "a.b": random(share.MinPiece + 1), "a-/x": random(70_000), "none/": "",
@@ -23,7 +23,7 @@ func neighbours() tree {
 	}
 }
 
-// joined imports what is in dir one by one, in the order of names or back.
+// joined imports what is in dir path by path, in the order of names or in reverse.
 func joined(t *testing.T, dir string, back bool, opt store.ImportOptions) *store.Imported {
 	t.Helper()
 	list, err := os.ReadDir(dir)
@@ -46,7 +46,7 @@ func joined(t *testing.T, dir string, back bool, opt store.ImportOptions) *store
 	return im
 }
 
-// Several paths are the same share as a folder that holds them.
+// Several paths make the same share as a folder that holds them.
 func TestSeveralPathsAreOneFolder(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "all")
 	neighbours().make(t, dir)
@@ -126,7 +126,7 @@ func TestWhatIsWrongWithSeveralPathsIsListedTogether(t *testing.T) {
 	}
 }
 
-// listen makes a socket, which nobody can share.
+// listen makes a socket, which cannot be shared.
 func listen(t *testing.T, at string) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(at), 0o777); err != nil {

@@ -78,7 +78,7 @@ func (r rig) checkVerified(d *storetest.Disk) error {
 }
 
 // A fault loses bytes, the process is killed before it is done, the next one syncs,
-// and then the power goes: no bit lies, whichever operation failed.
+// and then the power fails: no bit is wrong, whichever operation failed.
 func TestAFaultIsRememberedOverAKill(t *testing.T) {
 	t.Parallel()
 	r := noted(t)

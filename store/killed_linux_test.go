@@ -15,8 +15,8 @@ import (
 	"github.com/piecelease/fetcher/store/vfs"
 )
 
-// mortal is a disk whose process dies with the n-th write to a file of data: before
-// anything can be noted of it.
+// mortal is a disk whose process dies with the n-th write to a file of data, before
+// it can record anything about it.
 type mortal struct {
 	vfs.FS
 	left *int
@@ -52,7 +52,7 @@ func (f mortalFile) WriteAt(b []byte, off int64) (int, error) {
 }
 
 // A process is killed with kill -9 right after it wrote to a file, and before it could
-// note that: nothing is hashed again, and what was verified is still there.
+// record that: nothing is hashed again, and what was verified is still there.
 func TestAfterARealKillNothingIsHashedAgain(t *testing.T) {
 	big, small := make([]byte, 6*share.MinPiece), make([]byte, 100)
 	chance := rand.NewChaCha8([32]byte{1}) // the same in both processes
@@ -72,7 +72,7 @@ func TestAfterARealKillNothingIsHashedAgain(t *testing.T) {
 			t.Fatalf("it was not killed: %v: %s", err, out)
 		}
 		p := openPart(t, dir, r.m, store.PartialOptions{})
-		if want := (writes - 1) / 16; p.Verified().Count() < want-2 { // what the notes lag
+		if want := (writes - 1) / 16; p.Verified().Count() < want-2 { // how far the records lag
 			t.Errorf("killed at write %d: %d pieces are here of %d", writes, p.Verified().Count(), want)
 		}
 		if got := store.HashedAgain(p); got != 0 {

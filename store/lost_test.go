@@ -90,7 +90,7 @@ func (l *lostRig) wantLost(want ...share.Piece) {
 	}
 }
 
-// durable syncs, cuts the power, and says what is verified then.
+// durable syncs, cuts the power, and returns what is verified then.
 func (l *lostRig) durable() []share.Piece {
 	l.t.Helper()
 	n, _ := l.p.Sync()
@@ -113,7 +113,7 @@ func TestAFailedSyncLosesPiecesInProgressToo(t *testing.T) {
 	l.failSync("big")
 	l.wantLost(0, 1)
 
-	// The other half does not make it whole.
+	// The other half does not complete it.
 	l.write(1, 8, 16)
 	l.complete(1)
 	l.wantLost(1)
@@ -136,7 +136,7 @@ func TestALostPieceIsGoodOnceWrittenAgain(t *testing.T) {
 	}
 }
 
-// A sync that is about other files leaves what was written here in danger.
+// A sync of other files does not protect what was written here.
 func TestASyncOfOtherFilesDoesNotCoverThisOne(t *testing.T) {
 	l := newLostRig(t)
 	l.write(1, 0, 8)
@@ -200,8 +200,8 @@ func TestFailingToWriteBitsLosesNothing(t *testing.T) {
 	}
 }
 
-// A piece whose bytes are not what its bit says is noticed when it is to be
-// proven from the bytes, and fetched again.
+// A piece whose bytes contradict its bit is noticed when it has to be proven from
+// the bytes, and fetched again.
 func TestAPieceThatIsNotWhatItsBitSaysIsLost(t *testing.T) {
 	l := newLostRig(t)
 	l.write(0, 0, 16)
@@ -213,7 +213,7 @@ func TestAPieceThatIsNotWhatItsBitSaysIsLost(t *testing.T) {
 	l.wantLost(0)
 }
 
-// garble makes what is complete durable, and then changes the first piece and forgets
+// garble makes what is complete durable, then changes the first piece and forgets
 // all block hashes, as another program would.
 func (l *lostRig) garble() {
 	l.t.Helper()
@@ -268,7 +268,7 @@ func TestALostPieceIsNotBelievedAfterAKill(t *testing.T) {
 	d.NoSyncAll = true
 	l := &lostRig{r, t, d, nil}
 	l.open()
-	for p := range share.Piece(6) { // enough to be noted
+	for p := range share.Piece(6) { // enough to be recorded
 		l.write(p, 0, 16)
 		l.complete(p)
 	}
@@ -280,7 +280,7 @@ func TestALostPieceIsNotBelievedAfterAKill(t *testing.T) {
 		t.Fatalf("%d pieces verified", n)
 	}
 
-	// And what was noted is lost if the next run's sync fails.
+	// What was recorded is lost if the next run's sync fails.
 	for p := range share.Piece(6) {
 		l.write(p, 0, 16)
 		l.complete(p)

@@ -14,7 +14,7 @@ import (
 )
 
 // mapped is a file with a page that was changed through a mapping; change changes it
-// once more, which shows in no time of the file unless it was written out meanwhile.
+// again, which does not show in the file's times unless it was written out meanwhile.
 func mapped(t *testing.T, name string) (change func()) {
 	t.Helper()
 	f, err := os.OpenFile(name, os.O_RDWR, 0)
@@ -27,8 +27,8 @@ func mapped(t *testing.T, name string) (change func()) {
 	return func() { b[7]++ }
 }
 
-// What is changed through a mapping after a file was hashed is noticed, also where the
-// page was changed before already.
+// A change through a mapping after a file was hashed is noticed, even if the page had been
+// changed before.
 func TestAnEditThroughAMappingIsNoticed(t *testing.T) {
 	src := filepath.Join(t.TempDir(), "f")
 	check(t, os.WriteFile(src, []byte(random(100_000)), 0o666))
@@ -44,8 +44,8 @@ func TestAnEditThroughAMappingIsNoticed(t *testing.T) {
 	}
 }
 
-// A file system in memory writes nothing out: there nothing is taken to be the same
-// for its times, and what is served is compared with its hashes.
+// A file system in memory writes nothing out: there, equal times do not count as equal
+// content, and what is served is compared with its hashes.
 func TestInMemoryNoTimeIsReliedOn(t *testing.T) {
 	var fs unix.Statfs_t
 	if err := unix.Statfs("/dev/shm", &fs); err != nil || fs.Type != unix.TMPFS_MAGIC {
@@ -71,7 +71,7 @@ func TestInMemoryNoTimeIsReliedOn(t *testing.T) {
 	}
 }
 
-// There, too, a file that is edited while it is fetched, and given its old time back, is
+// There, too, a file that is edited while it is fetched, with its old time set again, is
 // not taken for what was verified.
 func TestInMemoryAnEditWithItsTimeSetBackIsNoticed(t *testing.T) {
 	dir, err := os.MkdirTemp("/dev/shm", "store-test-")
@@ -89,7 +89,7 @@ func TestInMemoryAnEditWithItsTimeSetBackIsNoticed(t *testing.T) {
 	at := filepath.Join(dir, "f.partial", "data")
 	info, err := os.Stat(at)
 	check(t, err)
-	time.Sleep(20 * time.Millisecond) // a tick of the clock that files have
+	time.Sleep(20 * time.Millisecond) // a tick of the file system's clock
 	f, err := os.OpenFile(at, os.O_WRONLY, 0)
 	check(t, err)
 	_, err = f.WriteAt([]byte("edited"), 1000)
@@ -100,7 +100,7 @@ func TestInMemoryAnEditWithItsTimeSetBackIsNoticed(t *testing.T) {
 	}
 }
 
-// What differs in memory can be repaired: it is the same as long as all its times are.
+// What differs in memory can be repaired: it counts as unchanged as long as all its times are.
 func TestInMemoryATargetCanBeRepaired(t *testing.T) {
 	for name, tr := range map[string]tree{"f": {".": random(100_000)}, "stuff": {"a": "right", "b": random(100_000)}} {
 		dir, err := os.MkdirTemp("/dev/shm", "store-test-")

@@ -16,8 +16,8 @@ import (
 	"github.com/piecelease/fetcher/store"
 )
 
-// Whoever puts a file of theirs into NAME.partial by a hard link, such as an older
-// version, keeps it as it is: it is not written to through the name that we see.
+// A user who puts a file of theirs into NAME.partial by a hard link, such as an older
+// version, keeps it as it is: it is not written to under the name that we see.
 func TestAFileWithAnotherNameElsewhereIsNotWrittenTo(t *testing.T) {
 	big := random(12 * share.MinPiece)
 	im := importDir(t, func() string {
@@ -48,7 +48,7 @@ func TestAFileWithAnotherNameElsewhereIsNotWrittenTo(t *testing.T) {
 	}
 }
 
-// A link to a file that is being fetched, to look at it meanwhile, changes nothing.
+// A hard link to a file that is being fetched, made to look at it meanwhile, changes nothing.
 func TestAFileThatIsLookedAtUnderAnotherNameIsGoneOnWith(t *testing.T) {
 	im := importDir(t, func() string {
 		dir := filepath.Join(t.TempDir(), "stuff")
@@ -66,8 +66,8 @@ func TestAFileThatIsLookedAtUnderAnotherNameIsGoneOnWith(t *testing.T) {
 	}
 }
 
-// Folders of NAME.partial that are renamed, moved away or replaced while a fetch runs
-// do not end as a share that lacks what was in them.
+// If folders of NAME.partial are renamed, moved away or replaced while a fetch runs, the
+// result is not a share that lacks what was in them.
 func TestFoldersThatAreMovedWhileAFetchRunsAreNoticed(t *testing.T) {
 	src := filepath.Join(t.TempDir(), "stuff")
 	tree{"a/b/big": random(3 * share.MinPiece), "small": "x"}.make(t, src)
@@ -106,13 +106,13 @@ func TestFoldersThatAreMovedWhileAFetchRunsAreNoticed(t *testing.T) {
 			if info, e := os.Lstat(filepath.Join(dir, "stuff", "a", "b")); err == nil && (e != nil || !info.IsDir()) {
 				t.Errorf("%s, a part of it wanted: %v: it is said to be done, with %v, %v", name, only, info, e)
 			}
-			p.Close() // tells once more what is lost
+			p.Close() // reports once more what is lost
 		}
 	}
 }
 
 // A folder of a share that was moved elsewhere, with a link in its place, is a change,
-// and no trouble that passes.
+// not a temporary trouble.
 func TestAFolderThatWasMovedOutOfASharedOneIsAChange(t *testing.T) {
 	src, away := filepath.Join(t.TempDir(), "stuff"), filepath.Join(t.TempDir(), "away")
 	tree{"a/b/f": "some"}.make(t, src)
@@ -124,7 +124,7 @@ func TestAFolderThatWasMovedOutOfASharedOneIsAChange(t *testing.T) {
 	}
 }
 
-// A file in a folder of older versions may be said to be larger than any disk.
+// A file in a folder of older versions may claim to be larger than any disk.
 func TestAGiantIsNoOlderVersion(t *testing.T) {
 	dir, err := os.MkdirTemp("/dev/shm", "store-test-")
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/piecelease/fetcher/wire"
 )
 
-// ask asks for everything of a share, and is the statuses of Manifest, Check,
+// ask asks for everything of a share, and returns the statuses of Manifest, Check,
 // Proof and ReadRun of piece p.
 func ask(o *store.Offers, id share.ID, p share.Piece) (out [4]wire.Status) {
 	_, r0 := o.Manifest(id)
@@ -116,7 +116,7 @@ func TestAShareWhoseFileChangedIsGone(t *testing.T) {
 	if len(told) != 1 || told[0] != id {
 		t.Error("told", told)
 	}
-	o.Add(importDir(t, dir, store.ImportOptions{}).Tree) // another share now
+	o.Add(importDir(t, dir, store.ImportOptions{}).Tree) // a different share now
 	if got := ask(o, id, 1); got != all(wire.Gone) {
 		t.Error("the old one:", got)
 	}
@@ -161,7 +161,7 @@ func TestAPartialServesWhatItHas(t *testing.T) {
 	o.Add(newRig(t, small()).im.Tree) // too late
 }
 
-// Trouble of the moment is no reason to give a share up.
+// A temporary trouble is no reason to give up a share.
 func TestDropTakesOutOnlyWhatIsOffered(t *testing.T) {
 	r := newRig(t, small())
 	o := store.NewOffers()
@@ -184,8 +184,8 @@ func TestDropTakesOutOnlyWhatIsOffered(t *testing.T) {
 	}
 }
 
-// A transfer that begins again closes what it offers and offers it anew: meanwhile those
-// who ask are told to come back, and not that it is gone.
+// A transfer that begins again closes what it offers and offers it again: meanwhile peers
+// that ask are told to come back, not that it is gone.
 func TestAPartThatIsOpenedAnewIsBusyMeanwhile(t *testing.T) {
 	r := newRig(t, small())
 	o := store.NewOffers()

@@ -10,7 +10,7 @@ import (
 	"github.com/piecelease/fetcher/store/vfs"
 )
 
-// These tests are about what must be on the disk before what.
+// These tests check what must be on the disk before what.
 
 // The block hashes of a piece are durable before its bit is.
 func TestBlockHashesAreSyncedBeforeTheBits(t *testing.T) {
@@ -41,7 +41,7 @@ func TestBlockHashesAreSyncedBeforeTheBits(t *testing.T) {
 	}
 }
 
-// What is written while a sync of its file is over already is lost if the next one
+// What is written while a sync of its file is already over is lost if the next one
 // fails.
 func TestWhatIsWrittenAfterTheSyncOfItsFileIsInDangerStill(t *testing.T) {
 	r := newRig(t, tree{"big": random(3 * share.MinPiece)})

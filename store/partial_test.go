@@ -53,7 +53,7 @@ func TestAnIdenticalTargetIsDone(t *testing.T) {
 	}
 }
 
-// The share came to its place by another way: what was fetched of it goes.
+// The share got to its place in another way: what was fetched of it is removed.
 func TestAnIdenticalTargetEndsATransfer(t *testing.T) {
 	im, dir := fetched(t, sample(), store.PartialOptions{})
 	target := filepath.Join(dir, "stuff")
@@ -117,7 +117,7 @@ func TestADifferentTargetIsLeftAlone(t *testing.T) {
 	}
 }
 
-// The target may come while the share is being fetched: it is not replaced, and
+// The target may appear while the share is being fetched: it is not replaced, and
 // what was fetched stays.
 func TestATargetThatCameMeanwhileIsNotReplaced(t *testing.T) {
 	for _, single := range []bool{false, true} {
@@ -131,7 +131,7 @@ func TestATargetThatCameMeanwhileIsNotReplaced(t *testing.T) {
 		if single {
 			os.WriteFile(target, []byte("mine"), 0o666)
 		} else {
-			os.Mkdir(target, 0o777) // an empty folder is somebody's too
+			os.Mkdir(target, 0o777) // an empty folder belongs to somebody too
 		}
 		if _, err := p.Finish(context.Background()); !errors.Is(err, share.ErrExists) {
 			t.Fatalf("got %v, want ErrExists", err)
@@ -189,7 +189,7 @@ func TestNoRoomIsSaidBeforeTheFirstByte(t *testing.T) {
 	}
 }
 
-// The disk fills up in the middle, at every page; with room it goes on, and
+// The disk fills up in the middle, at every page; with room the fetch continues, and
 // nothing was lost.
 func TestAFullDiskIsAPause(t *testing.T) {
 	r := newRig(t, small())
@@ -236,7 +236,7 @@ func TestAFullDiskIsAPause(t *testing.T) {
 	}
 }
 
-// Two names that this file system takes for one must not share a file.
+// Two names that this file system treats as one must not share a file.
 func TestNamesThatFallTogetherAreRefused(t *testing.T) {
 	r := newRig(t, tree{"File": random(10), "file": random(20), "x": "x"})
 	d := storetest.New(1 << 30)

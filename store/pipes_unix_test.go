@@ -33,8 +33,8 @@ func pipe(t *testing.T, name string) {
 	check(t, syscall.Mkfifo(name, 0o666))
 }
 
-// A named pipe that nobody writes to stands where a file of ours is looked for, or a
-// folder: nothing waits for it, and it stays.
+// A named pipe that nobody writes to stands where we look for a file or a folder of
+// ours: nothing waits for it, and it stays.
 func TestNothingWaitsForANamedPipe(t *testing.T) {
 	for _, name := range []string{"manifest", "lock", "bits", "hashes", "marks", "recent.0", "placed", "data", "data/a", "data/dir"} {
 		t.Run(name, func(t *testing.T) {
@@ -89,7 +89,7 @@ func TestNothingOfAStateWaitsForANamedPipe(t *testing.T) {
 	})
 }
 
-// Nor do they who are told a path that is one.
+// Nor does anything wait that is given the path of one.
 func TestAPathThatIsANamedPipeIsRefused(t *testing.T) {
 	at := filepath.Join(t.TempDir(), "pipe")
 	pipe(t, at)

@@ -21,7 +21,7 @@ import (
 	"github.com/piecelease/fetcher/store/vfs"
 )
 
-// fill puts a tree on a disk.
+// fill writes a tree to a disk.
 func (tr tree) fill(t testing.TB, d vfs.FS, root string) {
 	t.Helper()
 	check := func(err error) {
@@ -98,7 +98,7 @@ func newRig(t testing.TB, tr tree) rig {
 	return rig{tr, im, im.Manifest}
 }
 
-// file is what the file of an entry holds.
+// file returns the content of an entry's file.
 func (tr tree) file(e share.Entry) string {
 	if e.Exec {
 		return tr[e.Path+"*"]
@@ -106,8 +106,8 @@ func (tr tree) file(e share.Entry) string {
 	return tr[e.Path]
 }
 
-// fetch is what a caller that does not give up does: it opens, copies, syncs
-// after every few pieces, and finishes. The power may go meanwhile. durable is
+// fetch does what a caller that does not give up does: it opens, copies, syncs
+// after every few pieces, and finishes. The power may fail meanwhile. durable is
 // how many pieces it was told are safe.
 func (r rig) fetch(d vfs.FS, every int) (durable int, _ error) {
 	var p *store.Partial
@@ -143,12 +143,12 @@ func (r rig) fetch(d vfs.FS, every int) (durable int, _ error) {
 	return durable, err
 }
 
-// content is the bytes of a file on a disk.
+// content returns the bytes of a file on a disk.
 func content(d vfs.FS, name string) ([]byte, error) {
 	return part(d, name, 0, -1)
 }
 
-// part is n bytes of a file on a disk, from off, or as many as there are; all with n < 0.
+// part returns n bytes of a file on a disk, from off, or as many as there are; all with n < 0.
 func part(d vfs.FS, name string, off, n int64) ([]byte, error) {
 	f, err := d.Open(name)
 	if err != nil {
@@ -170,9 +170,9 @@ func part(d vfs.FS, name string, off, n int64) ([]byte, error) {
 	return b[:k], err
 }
 
-// checkBits fails if a bit on the disk is set and the bytes of its piece are not
-// all there, or fewer than durable are set. It knows nothing of the package but
-// where the files are.
+// checkBits fails if a bit on the disk is set and the bytes of its piece are not all
+// there, or if fewer than durable are set. Of the package it knows only where the
+// files are.
 func (r rig) checkBits(d vfs.FS, durable int) error {
 	if _, err := d.Lstat(r.m.Name); err == nil {
 		return nil // finished: the bits are about what lies there, see checkDone
@@ -199,7 +199,7 @@ func (r rig) checkBits(d vfs.FS, durable int) error {
 	return nil
 }
 
-// checkDone fails unless the share lies at its target, whole, and nothing else does.
+// checkDone fails unless the whole share lies at its target, and nothing else does.
 func (r rig) checkDone(d vfs.FS) error {
 	for i, e := range r.m.Entries() {
 		at := path.Join(r.m.Name, e.Path)
@@ -231,8 +231,8 @@ func (r rig) checkDone(d vfs.FS) error {
 	return nil
 }
 
-// stride is how many operations lie between two at which something goes wrong: with LONG=1
-// it goes wrong at each. It is odd, so that all that alternates gets its turn.
+// stride is how many operations lie between two at which something fails: with LONG=1
+// something fails at each. It is odd, so that whatever alternates gets its turn.
 var stride = func() int {
 	if testrig.Raced {
 		return 9
@@ -241,7 +241,7 @@ var stride = func() int {
 }()
 
 // checkFinished fails unless the whole share lies at its place, as after a Finish that
-// said so. What is left of NAME.partial is tidied.
+// succeeded. What is left of NAME.partial is removed.
 func (r rig) checkFinished(d vfs.FS) error {
 	p, err := store.OpenPartialIn(context.Background(), d, r.m, store.PartialOptions{Workers: 1, Repair: true})
 	if err != nil {
@@ -254,7 +254,7 @@ func (r rig) checkFinished(d vfs.FS) error {
 	return nil
 }
 
-// nth fails with err at the n-th operation of those chosen, counted from 0.
+// nth fails with err at the n-th of the chosen operations, counted from 0.
 func nth(n int, chosen func(storetest.Op) bool, err error) (fault func(storetest.Op) error, count *int) {
 	count = new(int)
 	return func(op storetest.Op) error {
@@ -271,8 +271,8 @@ func nth(n int, chosen func(storetest.Op) bool, err error) (fault func(storetest
 
 var errDisk = errors.New("injected")
 
-// disks runs f with a disk that can sync all at once, in batches so large that it
-// happens, and with one that cannot.
+// disks runs f with a disk that can sync everything at once, in batches large enough for
+// that, and with one that cannot.
 func disks(t *testing.T, f func(t *testing.T, r rig, noSyncAll bool, every int)) {
 	tr := small()
 	t.Run("each", func(t *testing.T) { t.Parallel(); f(t, newRig(t, tr), true, 2) })
@@ -297,7 +297,7 @@ func TestEachFaultIsOvercome(t *testing.T) {
 			d.CutPower()
 			d.Restart(uint64(n))
 			if err := r.checkDone(d.FS()); err != nil {
-				// A leftover NAME.partial is tidied by the next run.
+				// A leftover NAME.partial is removed by the next run.
 				_, err := r.fetch(d.FS(), every)
 				if err := errors.Join(err, r.checkDone(d.FS())); err != nil {
 					t.Fatalf("after fault %d: %v", n, err)
@@ -311,7 +311,7 @@ func TestEachFaultIsOvercome(t *testing.T) {
 	})
 }
 
-// The power may go before any operation: every bit on the disk is true then, and
+// The power may fail before any operation: every bit on the disk is true then, and
 // the next run completes the share.
 func TestEachPowerCutIsSurvived(t *testing.T) {
 	disks(t, func(t *testing.T, r rig, noSyncAll bool, every int) {
@@ -328,7 +328,7 @@ func TestEachPowerCutIsSurvived(t *testing.T) {
 			}
 			durable, err := r.fetch(d.FS(), every)
 			if *count > n && !errors.Is(err, storetest.ErrPower) {
-				// The last thing a transfer does is tidying; it may not care.
+				// The last thing a transfer does is tidying, whose errors may be ignored.
 				t.Logf("cut %d: %v", n, err)
 			}
 			d.Fault = nil
@@ -350,7 +350,7 @@ func TestEachPowerCutIsSurvived(t *testing.T) {
 	})
 }
 
-// Faults, kills and power cuts in any order: no bit ever lies.
+// Faults, kills and power cuts in any order: no bit is ever wrong.
 func TestNoBitLiesAfterManyTroubles(t *testing.T) {
 	r := newRig(t, small())
 	for seed := range uint64(24) {

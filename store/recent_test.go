@@ -51,7 +51,7 @@ func TestWhatWasNotSyncedSurvivesAKillButNotAPowerCut(t *testing.T) {
 			if n := have.Count(); n < c.min || n > c.max {
 				t.Errorf("%d pieces are here of 20 that were complete", n)
 			}
-			for piece := range have.All() { // each is what it is said to be, and can be proven
+			for piece := range have.All() { // each is what it should be, and can be proven
 				values, err := p.Proof(piece)
 				if err != nil {
 					t.Fatal(err)

@@ -45,7 +45,7 @@ func (x *mended) must(err error) {
 	}
 }
 
-// path is where something of the copy lies.
+// path returns where something of the copy lies.
 func (x *mended) path(name string) string { return filepath.Join(x.at, filepath.FromSlash(name)) }
 
 // write replaces a file of the copy in place.
@@ -64,7 +64,7 @@ func (x *mended) open(opt store.PartialOptions) (*store.Partial, error) {
 	return p, err
 }
 
-// repair repairs the copy, and says how many pieces were fetched for that, and what
+// repair repairs the copy, and returns how many pieces were fetched for that, and what
 // was replaced.
 func (x *mended) repair(opt store.PartialOptions) (fetched int, replaced []string) {
 	x.t.Helper()
@@ -85,7 +85,7 @@ func (x *mended) repair(opt store.PartialOptions) (fetched int, replaced []strin
 	return fetched, replaced
 }
 
-// check fails unless the copy is what the share is, with further names in it.
+// check fails unless the copy equals the share, apart from the given additional names.
 func (x *mended) check(further ...string) {
 	x.t.Helper()
 	for _, name := range further {
@@ -103,7 +103,7 @@ func TestWhatIsMissingOrWrongIsRepaired(t *testing.T) {
 	big := []byte(x.tree["big"])
 	big[share.MinPiece+5] ^= 1 // one piece of four
 	x.write("big", string(big))
-	x.write("a/piece+1", x.tree["a/piece+1"][:share.MinPiece+1-1]) // cut: its first piece is all of it now
+	x.write("a/piece+1", x.tree["a/piece+1"][:share.MinPiece+1-1]) // cut: what is left is its first piece
 	x.write("a/block", x.tree["a/block"]+"more")
 	x.must(os.Remove(x.path("many/1")))
 	x.must(os.RemoveAll(x.path("a/b")))
@@ -123,7 +123,7 @@ func TestWhatIsMissingOrWrongIsRepaired(t *testing.T) {
 	if want := []string{"a/block", "a/piece+1", "big", "link", "run"}; !slices.Equal(replaced, want) {
 		t.Errorf("replaced %q, want %q", replaced, want)
 	}
-	// A piece of big; many/1, a/b/c/deep, a/block; of a/piece+1 the last.
+	// A piece of big; many/1, a/b/c/deep, a/block; the last of a/piece+1.
 	if fetched != 5 {
 		t.Errorf("%d pieces were fetched", fetched)
 	}
@@ -184,7 +184,7 @@ func TestASingleFileIsRepaired(t *testing.T) {
 	}
 }
 
-// What a link leads to, or shares its bytes with the file, is not touched.
+// A file that a link leads to, or that shares its bytes with the copy's, is not touched.
 func TestRepairDoesNotReachElsewhere(t *testing.T) {
 	x := newMended(t, tree{"a": random(100), "b": random(share.MinPiece + 5), "c": random(10), "l": "-> a"})
 	elsewhere := t.TempDir()
@@ -209,7 +209,7 @@ func TestRepairDoesNotReachElsewhere(t *testing.T) {
 	}
 }
 
-// What is of another kind is nobody's to remove; nothing is changed then.
+// Something of another kind is not ours to remove; nothing is changed then.
 func TestRepairRefusesWhatItMayNotReplace(t *testing.T) {
 	for name, c := range map[string]struct {
 		damage func(x *mended)
@@ -242,7 +242,7 @@ func TestRepairRefusesWhatItMayNotReplace(t *testing.T) {
 	}
 }
 
-// listing is all names below a folder, with what they are.
+// listing returns all names below a folder, with their kinds.
 func listing(t *testing.T, dir string) string {
 	t.Helper()
 	var b strings.Builder
@@ -282,7 +282,7 @@ func TestWhatChangesDuringARepairIsNotReplaced(t *testing.T) {
 			if after := listing(t, x.at); after != before {
 				t.Errorf("before\n%safter\n%s", before, after)
 			}
-			if fetched, _ := x.repair(store.PartialOptions{}); fetched != 0 { // asked again, it is
+			if fetched, _ := x.repair(store.PartialOptions{}); fetched != 0 { // when it is asked again, it is repaired
 				t.Errorf("%d pieces were fetched again", fetched)
 			}
 			x.check()
@@ -333,9 +333,9 @@ func TestRepairIsAboutWhatIsWanted(t *testing.T) {
 	x.check()
 }
 
-// The process may be killed, or the power may go, before any operation of a repair: at
-// each moment each file of the copy is the user's old one or the right one, and what is
-// not of the share is as it was. The next run repairs the rest.
+// The process may be killed, or the power may fail, before any operation of a repair: at
+// each moment each file of the copy is the user's old one or the right one, and what does
+// not belong to the share is as it was. The next run repairs the rest.
 func TestRepairsSurviveKillsAndPowerCuts(t *testing.T) {
 	t.Parallel()
 	old := tree{"big": "", "a": random(100), "sub/b": random(20), "run": random(30), "mine": "mine", "l": "-> elsewhere", "right": ""}
@@ -405,7 +405,7 @@ func (r rig) repair(d vfs.FS) error {
 	return err
 }
 
-// checkHalf fails unless each name of the copy is what it was, or what it is to be.
+// checkHalf fails unless each name of the copy is what it was, or what it will be.
 func (r rig) checkHalf(d vfs.FS, old tree) error {
 	names := maps.Clone(r.tree)
 	maps.Copy(names, old)

@@ -10,8 +10,8 @@ import (
 	"github.com/piecelease/fetcher/store/vfs"
 )
 
-// Pieces that were in progress when a transfer was killed are not here, but what was
-// written of them has its room: a disk on which the rest just fits is not full.
+// Pieces that were in progress when a transfer was killed are lost, but the space of what
+// was written of them is reused: a disk on which the rest just fits is not full.
 func TestWhatWasWrittenBeforeAKillNeedsNoRoomAgain(t *testing.T) {
 	m, content := oneFile(t, 24<<20)
 	d := storetest.New(24<<20 + 1<<20)

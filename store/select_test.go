@@ -35,7 +35,7 @@ func only(m *share.Manifest, paths ...string) []bool {
 	return out
 }
 
-// copyWanted takes the pieces of what is wanted that are not there yet.
+// copyWanted copies the wanted pieces that are not there yet.
 func copyWanted(to *store.Partial, from store.Source, wanted []bool) error {
 	l := from.Manifest().Layout()
 	for p := range share.FullSet(l.Pieces()).Minus(to.Verified()).All() {
@@ -49,7 +49,7 @@ func copyWanted(to *store.Partial, from store.Source, wanted []bool) error {
 	return nil
 }
 
-// fetchOnly fetches some of a share into dir, to its end.
+// fetchOnly fetches some of a share into dir, to the end.
 func fetchOnly(t testing.TB, dir string, im *store.Imported, paths ...string) {
 	t.Helper()
 	if err := tryOnly(dir, im, paths...); err != nil {
@@ -77,7 +77,7 @@ func tryOnly(dir string, im *store.Imported, paths ...string) error {
 	return err
 }
 
-// names is every file and link below dir, without those of NAME.partial.
+// names lists every file and link below dir, except those of NAME.partial.
 func names(t testing.TB, dir string) string {
 	t.Helper()
 	var out []string
@@ -132,7 +132,7 @@ func TestOnlyWhatIsWantedIsMade(t *testing.T) {
 	}
 }
 
-// Each run wants more; nothing comes twice, and with the last the share is whole.
+// Each run wants more; nothing comes twice, and the last one completes the share.
 func TestAWiderSelectionGoesOnFromThere(t *testing.T) {
 	im, src := sampleShare(t)
 	dir := t.TempDir()
@@ -155,7 +155,7 @@ func TestAWiderSelectionGoesOnFromThere(t *testing.T) {
 	if list, _ := os.ReadDir(dir); len(list) != 1 {
 		t.Errorf("left over: %v", list)
 	}
-	fetchOnly(t, dir, im, "big") // is all there, and recognised
+	fetchOnly(t, dir, im, "big") // all of it is there, and recognised
 }
 
 // some is a Source that is copied as far as it goes.
@@ -177,7 +177,7 @@ func (s *some) ReadRun(p share.Piece, first share.Block, n int, dst []byte) (int
 	return k, err
 }
 
-// A folder that was there keeps what it has; a file of it that is the same is taken.
+// A folder that was there keeps its contents; a file of it that is the same is taken.
 func TestNeighboursAreLeftAlone(t *testing.T) {
 	im, src := sampleShare(t)
 	dir := t.TempDir()
@@ -225,8 +225,8 @@ func entryOf(m *share.Manifest, p string) int {
 	panic(p)
 }
 
-// What has been placed is the user's: edited, it is in the way only of who wants
-// it again; gone, it is fetched again.
+// What has been placed is the user's: if it is edited, it stops only a fetch that wants
+// it again; if it is gone, it is fetched again.
 func TestAPlacedFileIsTheUsers(t *testing.T) {
 	im, src := sampleShare(t)
 	for _, gone := range []bool{false, true} {
@@ -256,7 +256,7 @@ func TestAPlacedFileIsTheUsers(t *testing.T) {
 	}
 }
 
-// A file may come to where one is to be placed while it is being fetched.
+// A file may appear where one is to be placed while it is being fetched.
 func TestAFileThatCameMeanwhileIsNotReplaced(t *testing.T) {
 	im, _ := sampleShare(t)
 	for what, mine := range map[string]tree{
@@ -278,7 +278,7 @@ func TestAFileThatCameMeanwhileIsNotReplaced(t *testing.T) {
 				t.Errorf("%s: got %v, want ErrExists", what, err)
 			}
 			top, _, _ := strings.Cut(name, "/")
-			sameOnDisk(t, filepath.Join(dir, top), filepath.Join(before, top)) // and nothing was moved beside it
+			sameOnDisk(t, filepath.Join(dir, top), filepath.Join(before, top)) // and nothing was moved next to it
 			os.RemoveAll(filepath.Join(dir, top))
 		}
 		p.Close()
@@ -338,7 +338,7 @@ func TestSelectChangesWhatIsFinished(t *testing.T) {
 	}
 }
 
-// Bytes can be read wherever they lie, those of unfinished pieces too.
+// Bytes can be read wherever they lie, including those of unfinished pieces.
 func TestReadAtReadsWhatIsWritten(t *testing.T) {
 	im, src := sampleShare(t)
 	dir := t.TempDir()
@@ -397,8 +397,8 @@ func TestReadAtReadsWhatIsWritten(t *testing.T) {
 	}
 }
 
-// A part of a share goes on being served when its transfer has ended, and is held
-// until it is taken out.
+// A part of a share is still served when its transfer has ended, and is held
+// until it is removed.
 func TestAPartIsServedUntilTakenOut(t *testing.T) {
 	im, _ := sampleShare(t)
 	dir := t.TempDir()
@@ -432,7 +432,7 @@ func TestAPartIsServedUntilTakenOut(t *testing.T) {
 	o.Yield(im.Manifest.ID()) // of what is not there
 }
 
-// slowLock is a folder whose locks are not let go until free is closed.
+// slowLock is a folder whose locks are not released until free is closed.
 type slowLock struct {
 	vfs.FS
 	free chan struct{}
@@ -458,7 +458,7 @@ func (c slowCloser) Close() error {
 	return c.Closer.Close()
 }
 
-// A part that is on its way out when a new transfer begins is waited for.
+// A part that is being released when a new transfer begins is waited for.
 func TestAPartThatIsBeingTakenOutIsWaitedFor(t *testing.T) {
 	im, _ := sampleShare(t)
 	wanted := only(im.Manifest, "big")
@@ -531,7 +531,7 @@ func TestAPartWhoseFileChangesIsNotServedOn(t *testing.T) {
 
 // ---- troubles ----
 
-// bothSyncs runs f with a disk that can sync all at once, and with one that cannot.
+// bothSyncs runs f with a disk that can sync everything at once, and with one that cannot.
 func bothSyncs(t *testing.T, f func(t *testing.T, r rig, noSyncAll bool)) {
 	tr := small()
 	delete(tr, "big")
@@ -600,7 +600,7 @@ func (r rig) checkParts(d vfs.FS) error {
 }
 
 // When the disk fails to make what was moved durable, it may lose what was just
-// written of other files as well: those pieces are not believed.
+// written to other files as well: those pieces are not believed.
 func TestASyncThatFailsLosesWhatIsNotWantedToo(t *testing.T) {
 	tr := tree{"other": random(2 * share.BlockSize)}
 	for i := range 10 {
@@ -654,12 +654,12 @@ func TestASyncThatFailsLosesWhatIsNotWantedToo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.Complete(piece, values) // though its first block was not written again
+	p.Complete(piece, values) // although its first block was not written again
 	_, err = p.Sync()
 	isLost(err)
 }
 
-// checkKept fails if less is here than was said to be safe.
+// checkKept fails if less is here than was reported to be safe.
 func (r rig) checkKept(d vfs.FS, durable int) error {
 	here := 0
 	for _, e := range r.m.Entries() {
@@ -668,7 +668,7 @@ func (r rig) checkKept(d vfs.FS, durable int) error {
 		}
 	}
 	if here == r.m.Len() {
-		return nil // NAME.partial is going, or gone
+		return nil // NAME.partial is being removed, or is gone
 	}
 	p, err := store.OpenPartialIn(context.Background(), d, r.m, store.PartialOptions{Workers: 1, Wanted: only(r.m, "link")})
 	if err != nil {
@@ -730,7 +730,7 @@ func TestEachPowerCutOfAPartIsSurvived(t *testing.T) {
 			if err := r.checkKept(d.FS(), durable); err != nil {
 				t.Fatalf("cut %d: %v", n, err)
 			}
-			var parts []string // what is wanted next may be less than all, or all
+			var parts []string // what is wanted next may be less than everything, or everything
 			if n%2 == 0 {
 				parts = []string{"s"}
 			}

@@ -19,10 +19,10 @@ import (
 	"github.com/piecelease/fetcher/store/vfs"
 )
 
-// These tests are about what was written down and has become untrue since.
+// These tests are about records that are no longer true.
 
-// A person removes or cuts a file of NAME.partial whose pieces are noted, the
-// next run begins it anew, and is killed: the old note is not believed.
+// A person removes or cuts a file of NAME.partial whose pieces are recorded, the
+// next run begins it again, and is killed: the old record is not believed.
 func TestANoteIsNotBelievedOnceItsFileWasTakenAway(t *testing.T) {
 	r := newRig(t, tree{"big": random(12 * share.MinPiece)})
 	for name, c := range map[string]struct {
@@ -57,7 +57,7 @@ func TestANoteIsNotBelievedOnceItsFileWasTakenAway(t *testing.T) {
 			if n := l.p.Verified().Count(); n > 1 || n == 1 != c.cut {
 				t.Fatalf("%d pieces verified", n)
 			}
-			l.write(11, 0, 16) // the file is as long as ever, with a hole
+			l.write(11, 0, 16) // the file has its full length, with a hole
 			l.complete(11)
 			d.Kill()
 			l.open()
@@ -80,7 +80,7 @@ func (l *lostRig) wantBytes(p share.Piece) {
 	}
 }
 
-// A piece that was found wrong is not believed after a kill, though its bit was
+// A piece that was found wrong is not believed after a kill, although its bit was
 // on the disk and nothing else was completed since.
 func TestAPieceFoundWrongStaysLostAfterAKill(t *testing.T) {
 	l := newLostRig(t)
@@ -98,7 +98,7 @@ func TestAPieceFoundWrongStaysLostAfterAKill(t *testing.T) {
 	}
 }
 
-// A note of an earlier boot may be longer than those of this one.
+// A record of an earlier boot may be longer than those of this one.
 func TestANoteIsReadWhereALongerOneWas(t *testing.T) {
 	m, content := oneFile(t, 24<<20)
 	d := storetest.New(1 << 30)
@@ -127,8 +127,8 @@ func TestANoteIsReadWhereALongerOneWas(t *testing.T) {
 	}
 }
 
-// What is written while all is synced is lost with the rest if that fails: the
-// next sync would not hear of it.
+// What is written during a sync of everything is lost with the rest if that fails: the
+// next sync would not know about it.
 func TestWhatIsWrittenDuringAFailingSyncIsLost(t *testing.T) {
 	tr := tree{"big": random(2 * share.MinPiece)}
 	for _, c := range "abcdefghij" {
@@ -161,7 +161,7 @@ func TestWhatIsWrittenDuringAFailingSyncIsLost(t *testing.T) {
 		}
 	}
 	l.wantLost(slices.Collect(share.FullSet(l.m.Layout().Pieces()).All())...)
-	l.write(big+1, 3, 16) // the rest does not make it whole
+	l.write(big+1, 3, 16) // the rest does not complete it
 	l.complete(big + 1)
 	l.wantLost(big + 1)
 	if got := l.durable(); len(got) != 0 {
@@ -187,8 +187,8 @@ func (h hooked) SyncAll() error {
 	return h.FS.SyncAll()
 }
 
-// A folder that stands where a file of the share will be makes way, and a file
-// where a folder will be. Nothing of them is lost.
+// A folder that stands where a file of the share will be is moved aside, and so is a file
+// where a folder will be. Nothing in them is lost.
 func TestWhatStandsWhereAFileShouldBeMakesWay(t *testing.T) {
 	for name, tr := range map[string]tree{"folder": {"a/b": random(100), "c": random(100)}, "single": {"one": random(100)}} {
 		t.Run(name, func(t *testing.T) {
@@ -220,7 +220,7 @@ func TestWhatStandsWhereAFileShouldBeMakesWay(t *testing.T) {
 	}
 }
 
-// A manifest that was damaged in the State is kept anew by the next import.
+// A manifest that was damaged in the State is stored again by the next import.
 func TestADamagedManifestIsKeptAnew(t *testing.T) {
 	dir, src := t.TempDir(), filepath.Join(t.TempDir(), "stuff")
 	sample().make(t, src)
@@ -280,7 +280,7 @@ func TestTheStateIsTidiedOfWhatAKillLeft(t *testing.T) {
 	}
 }
 
-// files is every file below a folder.
+// files lists every file below a folder.
 func files(d vfs.FS, dir string) (out []string) {
 	list, _ := d.ReadDir(dir)
 	for _, e := range list {
@@ -293,8 +293,8 @@ func files(d vfs.FS, dir string) (out []string) {
 	return out
 }
 
-// Two processes never write under the same name, though their IDs be the same, as
-// those in containers are.
+// Two processes never write under the same name, even if their IDs are the same, like
+// those in containers.
 func TestProcessesDoNotShareTemporaryNames(t *testing.T) {
 	dir := t.TempDir()
 	var open []*store.State
@@ -326,8 +326,8 @@ func TestProcessesDoNotShareTemporaryNames(t *testing.T) {
 	}
 }
 
-// A file that was written to just now is hashed only when a later change would
-// show in its time; on file systems that keep whole seconds that takes longer.
+// A file that was just written to is hashed only when a later change would show in its
+// time; on file systems that keep whole seconds that takes longer.
 func TestAFileThatWasJustWrittenIsLeftToSettle(t *testing.T) {
 	for name, c := range map[string]struct{ grain, wait time.Duration }{
 		"fine":   {time.Nanosecond, 20 * time.Millisecond},
@@ -367,7 +367,7 @@ func TestAFileThatChangesBeforeItIsReadIsLeftToSettle(t *testing.T) {
 		opened := 0
 		var written time.Time
 		d := touchy{here, func() {
-			if opened++; opened == 2 { // the first looks whether it can be read
+			if opened++; opened == 2 { // the first open checks whether it can be read
 				written = time.Now()
 				os.WriteFile(src, []byte("new"), 0o666)
 				os.Chtimes(src, written, written)
@@ -400,7 +400,7 @@ func (d touchy) Open(name string) (vfs.File, error) {
 	return d.FS.Open(name)
 }
 
-// A lock that is no file of its own is refused, not waited for.
+// A lock that is not a regular file is refused, not waited for.
 func TestALockThatIsALinkIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	tree{"other": "", "lock": "-> other"}.make(t, dir)

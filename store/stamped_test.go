@@ -46,8 +46,8 @@ func needsChangeTimes(t testing.TB) {
 	}
 }
 
-// What was edited is not served, though its size and time are what they were. The
-// share ends where the edit is, with the name of the file.
+// An edited file is not served, even with its old size and time. The share ends at the
+// edit, and the file is named.
 func TestAnEditWithTheTimeSetBackIsNoticedWhileServing(t *testing.T) {
 	needsChangeTimes(t)
 	dir := filepath.Join(t.TempDir(), "stuff")
@@ -71,7 +71,7 @@ func TestAnEditWithTheTimeSetBackIsNoticedWhileServing(t *testing.T) {
 	}
 }
 
-// Renamed and back, linked, given other permissions: it stays a part of the share.
+// Renamed and back, linked, or given other permissions, a file stays part of the share.
 func TestAFileOfWhichOnlyTheInodeChangedIsServed(t *testing.T) {
 	needsChangeTimes(t)
 	dir := filepath.Join(t.TempDir(), "stuff")
@@ -118,7 +118,7 @@ func readParts(p *store.Partial, entry int) (string, error) {
 	}
 }
 
-// The same for what was fetched, for all of a share and for a part of one; also
+// The same for what was fetched, for a whole share and for a part of one; also
 // where block hashes cannot be kept.
 func TestAFetchedFileOfWhichOnlyTheInodeChangedIsRead(t *testing.T) {
 	content := random(share.MinPiece + 3*share.BlockSize + 7)
@@ -162,8 +162,8 @@ func TestAFetchedFileOfWhichOnlyTheInodeChangedIsRead(t *testing.T) {
 	}
 }
 
-// An edit with the time set back makes another share, after a restart too; other
-// permissions only have the file read again.
+// An edit with the time set back makes another share, also after a restart; other
+// permissions only cause the file to be read again.
 func TestAnEditWithTheTimeSetBackIsAnotherShare(t *testing.T) {
 	needsChangeTimes(t)
 	dir, state := filepath.Join(t.TempDir(), "stuff"), t.TempDir()
@@ -192,7 +192,7 @@ func TestAnEditWithTheTimeSetBackIsAnotherShare(t *testing.T) {
 }
 
 // What was fetched is known, and not hashed when it is shared or fetched again:
-// the change times that a transfer itself sets are noted when it has set them.
+// the change times that a transfer itself causes are recorded when it has caused them.
 func TestWhatWasFetchedIsNotHashedWhenSharedOrFetchedAgain(t *testing.T) {
 	for what, tr := range map[string]tree{
 		"folder": {"a": random(1000), "run*": random(2000)},
@@ -230,7 +230,7 @@ func TestWhatWasFetchedIsNotHashedWhenSharedOrFetchedAgain(t *testing.T) {
 }
 
 // The files of a part that lie at the target are hashed in the next run only if
-// they may have changed; one that has is in the way and not believed.
+// they may have changed; one that has is in the way, and not believed.
 func TestAnEditOfAPlacedFileIsNoticedByTheNextRun(t *testing.T) {
 	r := newRig(t, tree{"a": random(1000), "b": random(2000), "c": "c"})
 	d := storetest.New(1 << 30)
@@ -286,8 +286,8 @@ func TestAnEditOfAPlacedFileIsNoticedByTheNextRun(t *testing.T) {
 	step("edited and not wanted", 1, "a")
 }
 
-// Notes of the version before have no change times. They are not misread: what
-// they name is hashed, and taken if it is the share's.
+// Records of the previous version have no change times. They are not misread: the
+// files that they name are hashed, and taken if they are the share's.
 func TestOlderNotesAreNotMisread(t *testing.T) {
 	im, src := sampleShare(t)
 	dir, state := t.TempDir(), t.TempDir()
@@ -324,7 +324,7 @@ func TestOlderNotesAreNotMisread(t *testing.T) {
 	}
 }
 
-// older makes a record one of version 1: without the change time, which is 16
+// older turns a record into one of version 1: without the change time, which is 16
 // bytes before the end of each of its items. They begin after head and have size
 // bytes.
 func older(t testing.TB, name string, head, size int) {

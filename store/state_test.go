@@ -185,7 +185,7 @@ func TestFindIgnoresWhatIsNotIt(t *testing.T) {
 	}
 }
 
-// Only so many imported paths are remembered.
+// Only a limited number of imported paths is remembered.
 func TestImportedPathsAreBounded(t *testing.T) {
 	d, sd := storetest.New(1<<30), storetest.New(1<<30)
 	s, err := store.OpenStateIn(sd.FS())

@@ -60,7 +60,7 @@ func (tr tree) make(t testing.TB, dir string) {
 
 var drawn atomic.Uint64
 
-// random is n bytes that no other call returns.
+// random returns n bytes that no other call returns.
 func random(n int) string {
 	var key [32]byte
 	binary.LittleEndian.PutUint64(key[:], drawn.Add(1))
@@ -111,7 +111,7 @@ func openPart(t testing.TB, dir string, m *share.Manifest, opt store.PartialOpti
 	return p
 }
 
-// copyPiece takes a piece from one to the other, in runs of n blocks.
+// copyPiece copies a piece from one to the other, in runs of n blocks.
 func copyPiece(to *store.Partial, from store.Source, p share.Piece, n int) error {
 	values, err := from.Proof(p)
 	if err != nil {
@@ -132,7 +132,7 @@ func copyPiece(to *store.Partial, from store.Source, p share.Piece, n int) error
 	return nil
 }
 
-// copyAll takes every piece that is not there yet.
+// copyAll copies every piece that is not there yet.
 func copyAll(t testing.TB, to *store.Partial, from store.Source) {
 	t.Helper()
 	for p := range share.FullSet(from.Manifest().Layout().Pieces()).Minus(to.Verified()).All() {

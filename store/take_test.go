@@ -16,8 +16,8 @@ import (
 	"github.com/piecelease/fetcher/store/storetest"
 )
 
-// takeFrom opens a fetch of what lies at original, with an older version in like, and
-// says how many pieces are missing then.
+// takeFrom opens a fetch for what lies at original, with an older version in like, and
+// returns how many pieces are missing then.
 func takeFrom(t *testing.T, original string, opt store.PartialOptions) (p *store.Partial, missing []string) {
 	t.Helper()
 	im := importDir(t, original, store.ImportOptions{})
@@ -50,14 +50,14 @@ func TestEqualPiecesAreTakenFromAnOlderVersion(t *testing.T) {
 		"same": tr["same"], "changed": string(changed), "grown": tr["grown"][:share.MinPiece], "cut": tr["cut"] + random(10),
 		"was/another": tr["renamed"], "x": "x", "shifted": "+" + tr["shifted"], "run": tr["run*"], "gone": random(70_000), "deep/a/b": random(10),
 	}.make(t, old)
-	// What must not be in the way: a loop, links, a socket.
+	// What must not get in the way: a loop, links, a socket.
 	for from, to := range map[string]string{"loop": ".", "out": "/", "dead": "nowhere"} {
 		if err := os.Symlink(to, filepath.Join(old, from)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	listen(t, filepath.Join(old, "socket"))
-	var mu sync.Mutex // several workers look
+	var mu sync.Mutex // there are several workers
 	looked := map[string]bool{}
 	_, missing := takeFrom(t, now, store.PartialOptions{Like: []string{old}, Workers: 2, Taking: func(path string, read int64) {
 		if read < 0 {
@@ -70,7 +70,7 @@ func TestEqualPiecesAreTakenFromAnOlderVersion(t *testing.T) {
 	if got, want := strings.Join(missing, " "), "changed@1 grown@1 new@0 shifted@0 shifted@1"; got != want {
 		t.Errorf("missing are %s, want %s", got, want)
 	}
-	if looked["b"] { // nothing that is missing has 10 bytes but run, which was found by then
+	if looked["b"] { // of what is missing only run has 10 bytes, and that was found by then
 		t.Logf("looked into %v", looked)
 	}
 	if !looked["another"] || looked["socket"] || looked["dead"] {
@@ -95,7 +95,7 @@ func TestAFileCanBeTheOlderVersion(t *testing.T) {
 	}
 }
 
-// What is found is taken only if it is wanted, and durable at once.
+// What is found is taken only if it is wanted, and is durable at once.
 func TestWhatIsTakenIsWantedAndDurable(t *testing.T) {
 	r := newRig(t, tree{"a": random(share.MinPiece + 5), "b": random(100), "c": random(200)})
 	d := storetest.New(1 << 30)
@@ -123,8 +123,8 @@ func TestWhatIsTakenIsWantedAndDurable(t *testing.T) {
 	p.Close()
 }
 
-// A disk that fills up says what to free; what cannot be read is passed over; and a file
-// that fails in the middle has given what came before.
+// If the disk fills up, the error says what to free; what cannot be read is passed over; and a
+// file that fails in the middle has contributed what came before.
 func TestTroublesOfTaking(t *testing.T) {
 	r := newRig(t, tree{"a": random(3 * share.MinPiece), "b": random(100)})
 	fill := func() *storetest.Disk {
@@ -196,7 +196,7 @@ func TestSharedBytesAreChecked(t *testing.T) {
 	}
 }
 
-// The whole hash counts, not its beginning, by which pieces are looked up.
+// The whole hash counts, not only its beginning, by which pieces are looked up.
 func TestAPieceWithNearlyTheSameHashIsNotTaken(t *testing.T) {
 	r := newRig(t, tree{"a": random(2 * share.MinPiece)})
 	e := r.m.Entry(0)

@@ -17,8 +17,8 @@ import (
 
 // These tests are about files of NAME.partial that somebody else changes.
 
-// begun is a share of two files of four pieces and one of one, of which the first
-// three pieces of the large ones and the small one are fetched, in a folder of this machine.
+// begun is a share of two files of four pieces and one of one piece; the first three
+// pieces of the large files and the small one are fetched, into a folder of this machine.
 func begun(t *testing.T) (im *store.Imported, dir string) {
 	t.Helper()
 	src, dir := filepath.Join(t.TempDir(), "stuff"), t.TempDir()
@@ -56,7 +56,7 @@ func edit(t testing.TB, name string, at int64) {
 	}
 }
 
-// endWell fetches what is missing, and again what is found to be lost, until the
+// endWell fetches what is missing, and again what turns out to be lost, until the
 // share is at its target with the right bytes.
 func endWell(t testing.TB, dir string, im *store.Imported, src string) {
 	t.Helper()
@@ -76,8 +76,8 @@ func endWell(t testing.TB, dir string, im *store.Imported, src string) {
 	t.Fatal("no end")
 }
 
-// Whatever somebody does to a file between two runs, what is wrong of it is fetched
-// again, what is right is not, and only that file is hashed.
+// Whatever somebody does to a file between two runs, the wrong parts are fetched again,
+// the right ones are not, and only that file is hashed.
 func TestFilesTouchedBetweenTwoRunsAreHashedAgain(t *testing.T) {
 	needsChangeTimes(t)
 	const file = 3 * share.MinPiece
@@ -171,8 +171,8 @@ func replace(t testing.TB, name string, change func([]byte)) {
 	check(t, errors.Join(os.WriteFile(name+".new", b, 0o666), os.Rename(name+".new", name)))
 }
 
-// The same while it is fetched: at the end the bytes are right, and nothing is
-// fetched again without need.
+// The same during a fetch: at the end the bytes are right, and nothing is fetched again
+// without need.
 func TestFilesTouchedDuringAFetchAreHashedBeforeTheEnd(t *testing.T) {
 	needsChangeTimes(t)
 	for what, c := range map[string]struct {
@@ -222,8 +222,8 @@ func TestFilesTouchedDuringAFetchAreHashedBeforeTheEnd(t *testing.T) {
 	}
 }
 
-// A piece in progress whose file somebody touches is hashed when it is complete:
-// right, it is kept; wrong, it is lost.
+// If somebody touches the file of a piece in progress, the piece is hashed when it is
+// complete: if it is right it is kept, otherwise it is lost.
 func TestPiecesInProgressAreHashedIfTheirFileWasTouched(t *testing.T) {
 	for what, change := range map[string]byte{"right": 0, "wrong": 1} {
 		l := newLostRig(t)
@@ -244,7 +244,7 @@ func TestPiecesInProgressAreHashedIfTheirFileWasTouched(t *testing.T) {
 	}
 }
 
-// What is served of a file that somebody changes is compared with its hashes.
+// What is served from a file that somebody changes is compared with its hashes.
 func TestAPartialThatIsServedIsGuarded(t *testing.T) {
 	needsChangeTimes(t)
 	im, dir := begun(t)
@@ -256,7 +256,7 @@ func TestAPartialThatIsServedIsGuarded(t *testing.T) {
 		return err
 	}
 	check(t, os.Chmod(name, 0o640))
-	check(t, read(0)) // nothing but its change time is another
+	check(t, read(0)) // only its change time differs
 	editBack(t, name, share.MinPiece+10)
 	check(t, read(0))
 	if err := read(1); !errors.Is(err, share.ErrChanged) {
@@ -277,7 +277,7 @@ func TestAPartialThatIsServedIsGuarded(t *testing.T) {
 }
 
 // A file that is replaced or removed while it is fetched is not written to: the next
-// opening sees what to do, and nothing of the other one is lost.
+// opening finds out what to do, and nothing of the other file is lost.
 func TestAFileReplacedDuringAFetchIsNotWrittenTo(t *testing.T) {
 	needsChangeTimes(t)
 	for what, touch := range map[string]func(name string) error{
@@ -294,7 +294,7 @@ func TestAFileReplacedDuringAFetchIsNotWrittenTo(t *testing.T) {
 			if err := copyPiece(p, im.Tree, 3, 16); !errors.As(err, new(*store.SyncError)) {
 				t.Fatal(err)
 			}
-			check(t, copyPiece(p, im.Tree, 7, 16)) // others go on
+			check(t, copyPiece(p, im.Tree, 7, 16)) // the others continue
 			p.Close()
 			endWell(t, dir, im, im.Tree.Path())
 			theirs, err := os.ReadFile(filepath.Join(dir, "stuff.partial", "others", "1", "a"))
@@ -369,8 +369,8 @@ func TestAnEditBetweenTwoKillsIsNotForgotten(t *testing.T) {
 	}
 }
 
-// Killed in the middle of a write, and then edited: what can be told from the times
-// is not enough. It is believed at first, and hashed before the end.
+// Killed in the middle of a write, and then edited: the times do not tell. The file
+// is believed at first, and hashed before the end.
 func TestAnEditAfterAKillInAWriteIsFound(t *testing.T) {
 	r := newRig(t, tree{"big": random(4 * share.MinPiece)})
 	d := storetest.New(1 << 30)
@@ -415,7 +415,7 @@ func TestAnEditAfterAKillInAWriteIsFound(t *testing.T) {
 	check(t, errors.Join(err, r.checkDone(d.FS())))
 }
 
-// Killed in the first write to a file, which somebody then replaces by another one:
+// Killed in the first write to a file, which somebody then replaces with another one:
 // that is not ours to remove.
 func TestAFileReplacedAfterAKillInAWriteIsNotRemoved(t *testing.T) {
 	l := newLostRig(t)
@@ -441,7 +441,7 @@ func TestAFileReplacedAfterAKillInAWriteIsNotRemoved(t *testing.T) {
 }
 
 // A file that changes while it is hashed at an opening is hashed once more, and one
-// that does not come to rest is fetched again.
+// that keeps changing is fetched again.
 func TestAFileThatChangesWhileItIsHashedIsHashedAgain(t *testing.T) {
 	for touches, want := range map[int][]share.Piece{1: {1, 2}, 1000: nil} {
 		l := newLostRig(t)
@@ -470,7 +470,7 @@ func TestAFileThatChangesWhileItIsHashedIsHashedAgain(t *testing.T) {
 	}
 }
 
-// What others touched is hashed bit by bit, and believed when all of it is.
+// What others touched is hashed bit by bit, and believed when all of it has been.
 func TestDoubtsAreHashedBitByBit(t *testing.T) {
 	l := newLostRig(t)
 	for p := range share.Piece(3) {
@@ -523,7 +523,7 @@ func TestAFileTouchedWhileItsDoubtIsHashedIsHashedAgain(t *testing.T) {
 	l.wantLost(0)
 }
 
-// Finish hashes all of what others touched, however much that is: whoever is to stop
+// Finish hashes everything that others touched, however much it is: a caller that stops
 // does not wait for it, and nothing is forgotten.
 func TestFinishStopsHashing(t *testing.T) {
 	const pieces = 8
@@ -590,8 +590,8 @@ func (f readFile) ReadAt(b []byte, off int64) (int, error) {
 	return f.File.ReadAt(b, off)
 }
 
-// A process that was killed has changed nothing but by its writes: nothing is hashed
-// again, whenever that was.
+// A process that was killed has changed nothing except by its writes: nothing is hashed
+// again, whenever it was killed.
 func TestAfterAKillNothingIsHashedAgain(t *testing.T) {
 	r := newRig(t, tree{"big": random(4 * share.MinPiece), "a/small": random(10), "b": random(100_000)})
 	for n := 0; ; n++ {
@@ -618,8 +618,8 @@ func TestAfterAKillNothingIsHashedAgain(t *testing.T) {
 	}
 }
 
-// Nothing that others put into NAME.partial is removed: not when it is resumed, not
-// at the end, not when the target turns out to be there already.
+// Nothing that others put into NAME.partial is removed: not on resuming, not at the
+// end, and not when the target turns out to exist already.
 func TestFilesOfOthersInAPartialStay(t *testing.T) {
 	theirs := tree{
 		"notes": "n", "data/notes": "n", "data/sub/deep/notes": "n", "data/dir/notes": "n", "data/empty/": "",
@@ -672,7 +672,7 @@ func TestFilesOfOthersInAPartialStay(t *testing.T) {
 	}
 }
 
-// timeless is a disk of a system that tells no change times, and of an open file only
+// timeless is a disk of a system that reports no change times, and for an open file only
 // the times that it had when it was opened.
 type timeless struct{ vfs.FS }
 
@@ -713,7 +713,7 @@ func (f lateFile) Stat() (vfs.Info, error) {
 	return f.info, err
 }
 
-// Without change times an edit is noticed between two runs, and nothing is hashed
+// Without change times an edit between two runs is noticed, and nothing is hashed
 // again without need.
 func TestWithoutChangeTimesEditsBetweenTwoRunsAreFound(t *testing.T) {
 	r := newRig(t, tree{"big": random(4 * share.MinPiece), "x*": random(100)})
@@ -778,7 +778,7 @@ func TestAFileOfOthersAtAPlaceOfTheShareIsMoved(t *testing.T) {
 	}
 }
 
-// Somebody changes a file and puts the right bytes back: they are made durable before
+// Somebody changes a file and restores the right bytes: they are made durable before
 // they are believed.
 func TestWhatSomebodyPutBackIsDurable(t *testing.T) {
 	r := newRig(t, tree{"big": random(2*share.MinPiece + 10)})
@@ -801,7 +801,7 @@ func TestWhatSomebodyPutBackIsDurable(t *testing.T) {
 			if !during {
 				l.open()
 			}
-			l.write(1, 0, 1) // not complete: nothing else is to be synced
+			l.write(1, 0, 1) // not complete, so nothing else needs a sync
 			_, err = l.p.Sync()
 			check(t, err)
 			if !during {

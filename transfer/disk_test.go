@@ -66,8 +66,8 @@ func TestAFullDiskIsWaitedFor(t *testing.T) {
 	w.claim(w.work == Sync, "what could not be synced before is not")
 }
 
-// A disk that does not say what is free is tried; one that took something meanwhile is
-// tried again at once; and what was waited for it is forgiven.
+// A disk that does not report its free space is tried; one that accepted something meanwhile is
+// tried again at once; and the time spent waiting for it is not counted.
 func TestADiskIsTriedWhenItMayHaveRoom(t *testing.T) {
 	w := full(t)
 	w.worked(nil, 100, 0)
@@ -110,8 +110,8 @@ func TestSyncsAndOtherWorkOfTheDisk(t *testing.T) {
 	w.claim(w.x.ending == nil, "all is here, and it ends because of a source")
 }
 
-// While a transfer begins again, what the disk says of before is of no interest, and nothing
-// is finished; what could not be closed is the end.
+// While a transfer begins again, the disk's earlier reports are ignored, and nothing is
+// finished; if something could not be closed, that is the end.
 func TestWhatHappensWhileATransferBeginsAgain(t *testing.T) {
 	x := full(t)
 	x.happens(func() { x.x.WorkerFailed("verifier", "a bug", x.now) })
@@ -148,8 +148,8 @@ func TestWhatHappensWhileATransferBeginsAgain(t *testing.T) {
 	}
 }
 
-// A disk that is full though there is room on it is not tried all the time, and what was
-// waited for it counts.
+// A disk that is full although it has room is not tried all the time, and the time spent
+// waiting for it counts.
 func TestADiskThatTakesNothingIsTriedNowAndThen(t *testing.T) {
 	w := full(t)
 	tried := 0
@@ -178,7 +178,7 @@ func TestADiskThatTakesNothingIsTriedNowAndThen(t *testing.T) {
 	}
 }
 
-// What was chosen while the disk was full may make an end of it.
+// What is chosen while the disk is full may end the transfer.
 func TestNothingMoreIsWantedWhileTheDiskIsFull(t *testing.T) {
 	for _, looking := range []bool{true, false} {
 		w := full(t)
@@ -218,7 +218,7 @@ func TestATransferWhoseEndDidNotFitGoesOn(t *testing.T) {
 	}
 }
 
-// More was chosen while there was no room for the end: sources are fetched from again.
+// More is chosen while there is no room to finish: sources are fetched from again.
 func TestMoreIsChosenWhileTheEndDoesNotFit(t *testing.T) {
 	w := newWorld(t, Config{}, Fetch{Share: theManifest.ID(), Manifest: theManifest})
 	w.opens(Choice{leasemgr.Normal, 0, 0, leasemgr.Skip, 0}, nil)
@@ -236,8 +236,8 @@ func TestMoreIsChosenWhileTheEndDoesNotFit(t *testing.T) {
 	w.claim(w.progress().State == Fetching && w.poolOf("a") != 0, "%v, pools of %v", w.progress().State, w.running())
 }
 
-// A disk that lost pieces, and a worker that panicked, have the transfer begin again from
-// what is on disk; a few times.
+// If the disk lost pieces, or a worker panicked, the transfer begins again from what is on
+// disk; a few times.
 func TestATransferBeginsAgain(t *testing.T) {
 	for name, fail := range map[string]func(*world){
 		"lost":  func(w *world) { w.x.DiskFailed(lostPieces{errors.New("lost")}, w.now) },

@@ -10,7 +10,7 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// What programs read: docs/json.md has these names and meanings.
+// This is what programs read: docs/json.md has these names and meanings.
 func TestEventsInJSON(t *testing.T) {
 	m, err := share.NewManifest("folder", []share.Entry{{Path: "c", Kind: share.Dir}, {Path: "e", Kind: share.Symlink, Target: "c"}})
 	if err != nil {

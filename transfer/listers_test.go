@@ -10,7 +10,7 @@ import (
 	"github.com/piecelease/fetcher/wire"
 )
 
-// inFleet is a transfer of a fleet that elects, which knows the source "out" and not yet
+// inFleet is a transfer of a fleet that elects; it knows the source "out" and not yet
 // the list of files.
 func inFleet(t *testing.T) *world {
 	w := newWorld(t, Config{Fleet: Fleet{Secret: "the secret of a fleet"}}, Fetch{Share: theManifest.ID()})
@@ -49,7 +49,7 @@ func TestTheOthersAskThatMember(t *testing.T) {
 		w.x.ManifestCame("first", theManifest.Bytes(), wire.Reply{Status: wire.OK}, nil, w.now)
 	})
 	w.claim(len(got[Open](w)) == 1, "it does not open its place")
-	w.hear(Listers{Claim: 8, Mine: true}) // what comes late
+	w.hear(Listers{Claim: 8, Mine: true}) // what arrives late
 	w.pass(time.Minute)
 	w.claim(len(w.asks) == 0, "with the list it asks %v", w.asks)
 }
@@ -77,7 +77,7 @@ func TestAClaimThatIsNotRenewedIsStale(t *testing.T) {
 	w.claim(w.asks["out"], "the claim is its own, and it asks %v", w.asks)
 }
 
-// A store that says nothing keeps nobody from the list for ever.
+// A store that does not answer keeps nobody from the list for ever.
 func TestWithoutAWordOfTheStoreTheListComesFromOutside(t *testing.T) {
 	w := inFleet(t)
 	w.hear(Listers{})

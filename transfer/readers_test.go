@@ -10,7 +10,7 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// read has somebody open a file.
+// read makes somebody open a file.
 func (w *world) read(path string, ahead int64) (ReaderOpened, bool) {
 	w.Helper()
 	who := port("opens " + path)
@@ -23,7 +23,7 @@ func (w *world) read(path string, ahead int64) (ReaderOpened, bool) {
 	return all[0], true
 }
 
-// move has a reader move, and says what it hears at once.
+// move makes a reader move, and returns what it is told at once.
 func (w *world) move(id leasemgr.Reader, off, ahead int64) []ReaderReady {
 	w.Helper()
 	who := port("waits")
@@ -42,7 +42,7 @@ func TestWhatCannotBeReadIsRefused(t *testing.T) {
 	}
 }
 
-// A reader steers the LeaseManager as far as it will read, and hears when its byte is there.
+// A reader steers the LeaseManager as far as it will read, and is told when its byte is there.
 func TestAReaderSteersAndHears(t *testing.T) {
 	w := fetching(t, Config{}, "s")
 	r, _ := w.read("a", 1<<20+1)
@@ -90,7 +90,7 @@ func TestAReaderSteersAndHears(t *testing.T) {
 	}
 }
 
-// Readers outlive what begins again, and wait until it has.
+// Readers survive a transfer that begins again, and wait until it has begun.
 func TestReadersGoOnAfterATransferHasBegunAgain(t *testing.T) {
 	w := newWorld(t, Config{}, Fetch{Share: theManifest.ID(), Manifest: theManifest})
 	if _, opened := w.read("a", 1); opened {

@@ -29,8 +29,8 @@ func TestAddressesOfASourceAreBoundedAndTriedInTurn(t *testing.T) {
 	}
 }
 
-// While something is waited for, the word is of who could send it, not of who was
-// banned, however lately.
+// While something is waited for, the reason names the peer that could send it, not one
+// that was banned, however recently.
 func TestTheLastWordIsOfWhoIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	from := func(id string, state SourceState, why string, out bool) *source {
@@ -104,8 +104,8 @@ func TestWhoIsAloneNeedNotMakeRoom(t *testing.T) {
 	}
 }
 
-// Whom only others named, and nobody reached, is given up; it comes back by itself, or
-// a few times because it is named again.
+// A source that only others named, and that was never reached, is given up; it comes back by
+// itself, or a few times because it is named again.
 func TestWhoIsNamedAndNotReachedIsGivenUp(t *testing.T) {
 	w := fetching(t, Config{}, "a")
 	at := 0
@@ -213,8 +213,8 @@ func TestALiarIsBlamedAndItsLeasesReturn(t *testing.T) {
 	}
 }
 
-// Who is in the ticket is tried for as long as there is hope; a source that is found again is
-// left alone; and what changes is told, with since when.
+// A source in the ticket is tried as long as there is hope; a source that is found again is
+// left alone; and a change of state is reported, with the time since when.
 func TestWhatIsKnownOfASource(t *testing.T) {
 	w := fetching(t, Config{}, "a", "b")
 	w.find("c")
@@ -295,7 +295,7 @@ func TestGoodSourcesAreThoseThatGaveAndDidNotLie(t *testing.T) {
 	}
 }
 
-// While there is no list of files, few are asked at once, and others beside those that take long.
+// While there is no list of files, few sources are asked at once, and others in addition to slow ones.
 func TestTheListOfFilesIsAskedForOfFew(t *testing.T) {
 	w := newWorld(t, Config{}, Fetch{Share: theManifest.ID()})
 	w.find("a", "b", "c", "d", "e")
@@ -371,7 +371,7 @@ func TestAListThatCannotBeReadIsTheEnd(t *testing.T) {
 	}
 }
 
-// Whoever asks for the list in vain waits ever longer, within bounds.
+// A source that is asked for the list in vain is asked ever more rarely, within bounds.
 func TestTheListIsAskedForEverMoreRarely(t *testing.T) {
 	w := newWorld(t, Config{Stall: time.Hour}, Fetch{Share: theManifest.ID()})
 	w.find("a")
@@ -407,7 +407,7 @@ func TestTheListIsAskedForEverMoreRarely(t *testing.T) {
 	}
 }
 
-// A transfer ends when no source is left that could help, and says which are to blame.
+// A transfer ends when no source is left that could help, and names those that are to blame.
 func TestATransferEndsWhenNobodyCanHelp(t *testing.T) {
 	gone := func(id peers.ID, outcome error) func(*world) {
 		return func(w *world) {

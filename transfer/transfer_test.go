@@ -50,7 +50,7 @@ func TestATransferFromTheFirstSourceToTheLastByte(t *testing.T) {
 	}
 }
 
-// What is here already is not fetched; in a fleet, and served on anonymously.
+// What is already here is not fetched, also in a fleet, and is served on anonymously.
 func TestWhatIsHereIsNotFetched(t *testing.T) {
 	cfg := Config{Keep: true, Anonymous: true}
 	cfg.Fleet.Coordinator.ID = "seat"
@@ -153,7 +153,7 @@ func TestNormalIsWhatIsNotSaid(t *testing.T) {
 	}
 }
 
-// The first reason for the end counts, but for a share that is whole after all.
+// The first reason for the end counts, unless the share turns out to be complete.
 func TestTheFirstReasonForTheEndCounts(t *testing.T) {
 	w := fetching(t, Config{Verifiers: 2}, "a")
 	w.pass(time.Second)
@@ -196,7 +196,7 @@ func TestTheFirstReasonForTheEndCounts(t *testing.T) {
 	}
 }
 
-// A place that cannot be closed is a failure, though all is whole.
+// A place that cannot be closed is a failure, even if all is complete.
 func TestAPlaceThatCannotBeClosedIsAFailure(t *testing.T) {
 	broken := errors.New("broken")
 	w := fetching(t, Config{}, "a")
@@ -225,7 +225,7 @@ func TestAPlaceThatCannotBeOpenedIsTheEnd(t *testing.T) {
 	}
 }
 
-// Progress is told when it changes, and not all the time.
+// Progress is reported when it changes, and not all the time.
 func TestProgressIsToldInTime(t *testing.T) {
 	w := fetching(t, Config{}, "a")
 	w.pass(time.Second)
@@ -247,7 +247,7 @@ func TestProgressIsToldInTime(t *testing.T) {
 	}
 }
 
-// What a source did not keep is counted by why, and told one by one to whoever watches.
+// Leases that a source did not keep are counted by reason, and reported one by one to whoever watches.
 func TestFailuresAreCountedByWhy(t *testing.T) {
 	w := fetching(t, Config{WatchLeases: true}, "a", "b")
 	ends := func(end leasemgr.End, why ...leasemgr.Reason) (out []leasemgr.LeaseEvent) {
@@ -268,7 +268,7 @@ func TestFailuresAreCountedByWhy(t *testing.T) {
 	}
 }
 
-// Late blocks of a piece that is done do not count again.
+// Late blocks of a finished piece do not count again.
 func TestAPieceCountsOnce(t *testing.T) {
 	w := fetching(t, Config{}, "a")
 	w.piece("a", 0)
@@ -282,7 +282,7 @@ func TestAPieceCountsOnce(t *testing.T) {
 	}
 }
 
-// Blocks that were verified twice, or not written, move nothing.
+// Blocks that were verified twice, or not written, are not progress.
 func TestBytesThatCameTwiceDoNotCount(t *testing.T) {
 	w := fetching(t, Config{}, "a")
 	w.blocksOf("a", 0, 0, 1)
@@ -356,7 +356,7 @@ func TestWhyNothingMovesIsSaid(t *testing.T) {
 	}
 }
 
-// A transfer none of whose sources took a connection says so; and a byte ends the silence.
+// A transfer none of whose sources accepted a connection says so; and one byte ends the silence.
 func TestTheEndOfTheWaitIsPutOff(t *testing.T) {
 	w := newWorld(t, Config{Stall: 20 * time.Second}, Fetch{Share: theManifest.ID(), Manifest: theManifest})
 	w.opens(nil, nil)
@@ -395,7 +395,7 @@ func TestTheEndOfTheWaitIsPutOff(t *testing.T) {
 	w.isOver()
 }
 
-// A source that waits for links of ours and is given up no longer holds anything up.
+// A source that waits for one of our links and is given up no longer holds anything up.
 func TestWhoIsGoneHoldsNothingUp(t *testing.T) {
 	for name, end := range map[string]func(*world){
 		"banned": func(w *world) { w.x.Banned("a", w.now.Add(time.Hour), w.now) },
@@ -418,7 +418,7 @@ func TestWhoIsGoneHoldsNothingUp(t *testing.T) {
 	}
 }
 
-// While the disk is at work nothing is given up.
+// While the disk is working nothing is given up.
 func TestTheDiskIsNotHurried(t *testing.T) {
 	w := newWorld(t, Config{}, Fetch{Share: theManifest.ID(), Manifest: theManifest})
 	w.find("a")

@@ -44,20 +44,20 @@ const (
 	thePieces              = 5
 )
 
-// fataler is told that something does not hold.
+// fataler is told when something does not hold.
 type fataler interface {
 	Helper()
 	Fatalf(format string, args ...any)
 }
 
-// world is the owner of a Transfer, with all that is around it. It checks each thing that
-// is to be done against what is there.
+// world is the owner of a Transfer, with everything around it. It checks each thing that is
+// to be done against the present state.
 type world struct {
 	fataler
 	x   *Transfer
 	cfg Config
 	now time.Time
-	did []any // since it was last asked for
+	did []any // what was done since the last look
 
 	wake      time.Time
 	pools     map[int]peers.ID
@@ -72,14 +72,14 @@ type world struct {
 	have      *share.Set
 	blocks    map[share.Piece]*Blocks
 	chosen    Choice
-	openers   map[peers.Port]bool     // who waits for ReaderOpened
+	openers   map[peers.Port]bool     // those that wait for ReaderOpened
 	waits     map[peers.Port]MoveOf   // ... for ReaderReady
-	readers   map[leasemgr.Reader]int // and their entries
+	readers   map[leasemgr.Reader]int // with their entries
 	bans      map[peers.ID]bool
 	over      *Ended
 }
 
-// MoveOf is where a reader is that waits.
+// MoveOf is the position of a reader that waits.
 type MoveOf struct {
 	entry int
 	off   int64
@@ -95,7 +95,7 @@ func newWorld(t fataler, cfg Config, fetch Fetch) *world {
 	return w
 }
 
-// do hands over what is to be done, as the owner does after each event.
+// do carries out what is to be done, as the owner does after each event.
 func (w *world) do() {
 	w.Helper()
 	todo := w.x.Next(w.now)
@@ -115,7 +115,7 @@ func (w *world) do() {
 	if w.x.ending != nil && !w.wake.IsZero() {
 		w.Fatalf("it is over, and wants to be called")
 	}
-	for _, more := range w.x.Next(w.now).Do { // what is said is only told the next time
+	for _, more := range w.x.Next(w.now).Do { // what is only reported is handled the next time
 		tell, _ := more.(Tell)
 		_, ok := tell.Event.(Progress)
 		w.claim(ok, "asked twice, it wants %T more", more)
@@ -129,7 +129,7 @@ func (w *world) claim(ok bool, format string, args ...any) {
 	}
 }
 
-// check is told one thing that is to be done.
+// check checks one thing that is to be done.
 func (w *world) check(action any) {
 	w.Helper()
 	if !w.checkSources(action) && !w.checkLeases(action) && !w.checkDisk(action) {
@@ -254,7 +254,7 @@ func (w *world) checkTold(action any) {
 	}
 }
 
-// verified says whether the bytes of a file from where a reader is to end are.
+// verified reports whether the bytes of a file from a reader's position to its end are verified.
 func (w *world) verified(at MoveOf, end int64) bool {
 	size := theManifest.Entry(at.entry).Size
 	if at.off >= size { // nothing is waited for
@@ -272,7 +272,7 @@ func (w *world) verified(at MoveOf, end int64) bool {
 	return true
 }
 
-// got takes all actions of one type that were to be done.
+// got returns all actions of one type that were to be done.
 func got[T any](w *world) (out []T) {
 	for _, a := range w.did {
 		if x, ok := a.(T); ok {
@@ -289,7 +289,7 @@ func got[T any](w *world) (out []T) {
 
 // ---- what happens ----
 
-// happens has something happen; what was to be done of before is forgotten.
+// happens makes something happen; what was to be done before is forgotten.
 func (w *world) happens(f func()) {
 	w.Helper()
 	w.did = nil
@@ -311,7 +311,7 @@ func (w *world) pass(d time.Duration) {
 	w.do()
 }
 
-// find has a source found.
+// find makes a source be found.
 func (w *world) find(ids ...peers.ID) {
 	w.Helper()
 	for _, id := range ids {
@@ -321,7 +321,7 @@ func (w *world) find(ids ...peers.ID) {
 	}
 }
 
-// replied has a peer answer that was asked for the manifest.
+// replied makes a peer answer that was asked for the manifest.
 func (w *world) replied(from peers.ID, r wire.Reply, err error) {
 	w.Helper()
 	w.happens(func() {
@@ -334,7 +334,7 @@ func (w *world) replied(from peers.ID, r wire.Reply, err error) {
 	})
 }
 
-// opens has the place on disk opened, with these pieces.
+// opens makes the place on disk open, with these pieces.
 func (w *world) opens(chosen Choice, err error, pieces ...share.Piece) {
 	w.Helper()
 	w.happens(func() {
@@ -347,7 +347,7 @@ func (w *world) opens(chosen Choice, err error, pieces ...share.Piece) {
 	})
 }
 
-// worked has the work of the disk ended.
+// worked ends the disk's work.
 func (w *world) worked(err error, need, free int64) {
 	w.Helper()
 	what := w.work.(Work)
@@ -367,7 +367,7 @@ func (w *world) worked(err error, need, free int64) {
 	})
 }
 
-// poolOf is the number of a source's pool.
+// poolOf returns the number of a source's pool.
 func (w *world) poolOf(id peers.ID) int {
 	for n, of := range w.pools {
 		if of == id {
@@ -377,7 +377,7 @@ func (w *world) poolOf(id peers.ID) int {
 	return 0
 }
 
-// status has the pool of a source say how it stands.
+// status makes a source's pool report its state.
 func (w *world) status(m SourceStatus) {
 	w.Helper()
 	w.happens(func() {
@@ -393,7 +393,7 @@ func (w *world) active(ids ...peers.ID) {
 	}
 }
 
-// blocksOf has blocks of a piece verified.
+// blocksOf makes blocks of a piece verified.
 func (w *world) blocksOf(from peers.ID, p share.Piece, first share.Block, n int) {
 	w.Helper()
 	w.happens(func() {
@@ -407,7 +407,7 @@ func (w *world) blocksOf(from peers.ID, p share.Piece, first share.Block, n int)
 	})
 }
 
-// piece has a whole piece come.
+// piece makes a whole piece arrive.
 func (w *world) piece(from peers.ID, p share.Piece) {
 	w.Helper()
 	l := theManifest.Layout()
@@ -417,7 +417,7 @@ func (w *world) piece(from peers.ID, p share.Piece) {
 	w.happens(func() { w.x.PieceDone(p, []peers.ID{from}, last, Leases{}, w.now) })
 }
 
-// ends has verifiers end that were told to.
+// ends ends the verifiers that were told to end.
 func (w *world) ends() {
 	w.Helper()
 	for w.dying > 0 {
@@ -428,7 +428,7 @@ func (w *world) ends() {
 	}
 }
 
-// isOver has everything end that was told to, and is the end.
+// isOver ends everything that was told to end, and returns the outcome.
 func (w *world) isOver() Ended {
 	w.Helper()
 	if w.work != nil {
@@ -460,5 +460,5 @@ func fetching(t testing.TB, cfg Config, from ...peers.ID) *world {
 
 func (w *world) progress() Progress { return w.x.Progress(w.now) }
 
-// port is somebody.
+// port makes the port of an actor.
 func port(name string) peers.Port { return peers.Port{Node: string(self), Name: name} }

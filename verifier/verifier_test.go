@@ -52,7 +52,7 @@ func contentOf(sizes ...int) *content {
 	return c
 }
 
-// data is a copy of the bytes of n blocks of p.
+// data returns a copy of the bytes of n blocks of p.
 func (c *content) data(p share.Piece, first share.Block, n int) []byte {
 	s := c.m.Layout().RunSpan(p, first, n)
 	return slices.Clone(c.files[s.Entry][s.Offset : s.Offset+int64(s.Len)])
@@ -65,7 +65,7 @@ func (c *content) proof(p share.Piece) []share.Hash {
 	return values
 }
 
-// accept writes what a verdict lets through.
+// accept writes what a verdict admits.
 func accept(v *Verifier, p share.Piece, verdict Verdict, source peers.ID, token share.Token) (done *Completion) {
 	for _, run := range verdict.Write {
 		if c := v.Wrote(p, run.First, run.Blocks(), source, token); c != nil {
@@ -169,8 +169,8 @@ func TestRunIsSplitAroundBadAndDuplicateBlocks(t *testing.T) {
 }
 
 // Invariant 26 says that all blocks of a bad piece are missing again. DESIGN
-// overrides it: a block is proven alone, so a bad one costs itself and no other,
-// and blame falls on its sender and nobody else.
+// overrides it: a block is proven by itself, so a bad one costs only itself, and
+// only its sender is blamed.
 func TestInvariant26BadBlockCostsItselfAndBlamesItsSender(t *testing.T) {
 	v := New(small.m)
 	if err := v.Proof(3, "honest", small.proof(3)); err != nil {
@@ -304,7 +304,7 @@ func TestInvariant25CompleteMeansExactlyAllBlocks(t *testing.T) {
 	c := contentOf(sizes...)
 	for p := range share.Piece(len(sizes)) {
 		n := c.m.Layout().Blocks(p)
-		for hole := range n { // all but one, and then that one
+		for hole := range n { // all but one, and then the last
 			v := New(c.m)
 			if n > 1 {
 				if err := v.Proof(p, "a", c.proof(p)); err != nil {
@@ -358,7 +358,7 @@ func TestInvariant27NothingIsHadThatIsNotWritten(t *testing.T) {
 	if have, _ := v.State(3); have != nil {
 		t.Errorf("had before it is written: %v", have)
 	}
-	// The disk took four blocks and was full.
+	// The disk accepted four blocks and was then full.
 	if v.Wrote(3, verdict.Write[0].First, 4, "a", 1) != nil {
 		t.Fatal("complete")
 	}
@@ -387,7 +387,7 @@ func TestWroteWithoutCheckMarksNothing(t *testing.T) {
 	if have, _ := v.State(3); have != nil {
 		t.Errorf("had: %v", have)
 	}
-	// A block that was let through and then came wrong before it was written is not let through any more.
+	// A block that was admitted, and arrives again with wrong bytes before it is written, is no longer admitted.
 	v.Check(3, 0, "a", small.data(3, 0, 1))
 	v.Check(3, 0, "b", make([]byte, share.BlockSize))
 	v.Wrote(3, 0, 1, "b", 1)
@@ -506,8 +506,8 @@ func TestOldestPiecesAreForgottenWhenThereAreTooMany(t *testing.T) {
 }
 
 // Invariant 28, the verifier's part: whatever liars, failing disks and forgotten
-// states do, what a completion names is on the disk as the manifest says, every
-// byte of it is credited once to its sender, and blame falls on liars alone.
+// states do, the pieces in a completion are on the disk as the manifest says, every
+// byte is credited once to its sender, and only liars are blamed.
 func TestInvariant28CompletePiecesAreTrueOnDisk(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := Config{MaxBlocks: rapid.IntRange(1, 60).Draw(t, "max")}.New(small.m)

@@ -163,7 +163,7 @@ func TestErrorsSayThatThePeerBrokeTheProtocol(t *testing.T) {
 	for _, c := range codecs {
 		t.Run(c.name, func(t *testing.T) {
 			b := c.append(nil, c.sample)
-			for n := range b { // cut between two fields it may be a message still
+			for n := range b { // cut between two fields it may still be a message
 				if _, err := c.parse(b[:n]); err != nil && (!errors.Is(err, ErrMalformed) || !errors.Is(err, peers.ErrProtocol)) {
 					t.Errorf("%d bytes: %v", n, err)
 				}
@@ -182,7 +182,7 @@ func TestKnownFieldOfAnotherWireTypeIsRefused(t *testing.T) {
 			for i := range fields.Len() {
 				f := fields.Get(i)
 				text := f.Kind() == protoreflect.BytesKind || f.Kind() == protoreflect.StringKind || f.Kind() == protoreflect.MessageKind
-				packed := f.IsList() && !text // or one by one: both are right
+				packed := f.IsList() && !text // or one by one: both are valid
 				tag := func(typ protowire.Type) []byte { return protowire.AppendTag(c.append(nil, c.sample), f.Number(), typ) }
 				wrong := [][]byte{
 					protowire.AppendFixed32(tag(protowire.Fixed32Type), 1),
@@ -213,8 +213,8 @@ func number(num protowire.Number, v uint64) []byte {
 
 func join(parts ...[]byte) []byte { return bytes.Join(parts, nil) }
 
-// TestCapsRefuseBeforeAllocating sends what is just over a cap, and as much
-// over it as fits a frame, and watches how much memory refusing takes.
+// TestCapsRefuseBeforeAllocating sends what is just over a cap, and as much over it
+// as fits in a frame, and checks how much memory the refusal takes.
 func TestCapsRefuseBeforeAllocating(t *testing.T) {
 	id := field(1, someID.Bytes())
 	many := func(item []byte) []byte { return append(bytes.Clone(id), bytes.Repeat(item, MaxPayload/len(item))...) }
@@ -348,7 +348,7 @@ func TestCapsRefuseBeforeAllocating(t *testing.T) {
 	}
 }
 
-// allocated is how many bytes of memory f takes: the least of some runs, for
+// allocated returns how many bytes of memory f takes: the least of several runs, because
 // the runtime's own allocations count too.
 func allocated(f func()) uint64 {
 	least := ^uint64(0)

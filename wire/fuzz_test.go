@@ -7,11 +7,11 @@ import (
 	"testing"
 )
 
-// fuzz gives a decoder any bytes. What it takes must encode, must read back as
+// fuzz gives a decoder any bytes. What it accepts must encode, must read back as
 // the same, and must mean the same to the generated code.
 func fuzz(f *testing.F, names ...string) {
 	f.Add([]byte{})
-	f.Add([]byte("\xf0\xf0\xf0\xf0\x30\x00")) // a field number over the last
+	f.Add([]byte("\xf0\xf0\xf0\xf0\x30\x00")) // a field number above the last
 	for _, c := range codecs {
 		b := c.append(nil, c.sample) // of other messages too
 		f.Add(b)
@@ -41,7 +41,7 @@ func fuzz(f *testing.F, names ...string) {
 	})
 }
 
-// same compares two messages, with no difference between no list and an empty one.
+// same compares two messages; a missing list equals an empty one.
 func same(c codec, a, b any) bool {
 	return reflect.DeepEqual(a, b) || bytes.Equal(c.append(nil, a), c.append(nil, b))
 }

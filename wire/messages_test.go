@@ -13,8 +13,8 @@ import (
 	pb "github.com/piecelease/fetcher/wire/wirepb"
 )
 
-// A codec is one kind of message, its struct hidden behind any, so that every
-// test can go over all of them.
+// A codec is one kind of message, with its struct hidden behind any, so that every
+// test can go through all of them.
 type codec struct {
 	name   string
 	append func(dst []byte, m any) []byte
@@ -39,7 +39,7 @@ func of[T any](name string, enc func([]byte, T) []byte, dec func([]byte) (T, err
 	}
 }
 
-// manifestHeader is what AppendManifestHeader takes.
+// manifestHeader holds the arguments of AppendManifestHeader.
 type manifestHeader struct {
 	reply Reply
 	size  int64
@@ -358,7 +358,7 @@ var someHashes, someFlat = proofOf(2)
 
 func drawHash(t *rapid.T) share.Hash {
 	h := share.Hash(rapid.SliceOfN(rapid.Byte(), 32, 32).Draw(t, "hash"))
-	h[0] |= 1 // none of zeros, which is none
+	h[0] |= 1 // not all zeros, which would be no hash
 	return h
 }
 
@@ -393,10 +393,10 @@ func codecOf(name string) codec {
 	panic(fmt.Sprintf("no codec %q", name))
 }
 
-// Generators. Each draws only what the encoder takes as it is, so that reading
+// Generators. Each draws only values that the encoder keeps as they are, so that reading
 // back gives an equal value; empty lists are nil.
 
-// someProof is that of a source which knows the secret of 16 zeros.
+// someProof is that of a source that knows the secret of 16 zeros.
 var someProof = ProofOf(share.Secret{}, someID, "source", "asker", true, make([]byte, NonceSize))
 
 func drawProve(t *rapid.T) (p Prove) {
@@ -461,7 +461,7 @@ func drawPieceFrame(t *rapid.T) PieceFrame {
 	}}
 }
 
-// drawReason draws a reason as it is read: a code that is known, or prose.
+// drawReason draws a reason as it is read: a known code, or prose.
 func drawReason(t *rapid.T, most int) Reason {
 	r := Reason{Code: Code(rapid.Uint8().Draw(t, "code"))}
 	if r.Code.String() == "" {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// lastType is that of the payload that came last.
+// lastType is the type of the last payload.
 const lastType = TypeFound
 
 func TestEveryPayloadHasItsType(t *testing.T) {
@@ -34,7 +34,7 @@ func TestEveryPayloadHasItsType(t *testing.T) {
 	}
 }
 
-// What is decoded can be sent on, and then means the same.
+// A decoded message can be sent on, and then means the same.
 func FuzzDecode(f *testing.F) {
 	for _, c := range codecs {
 		if typ, b, ok := (Codec{}).Encode(c.sample); ok {

@@ -8,7 +8,7 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// A proof is of one secret, one share, two peers in their parts, and one nonce.
+// A proof covers one secret, one share, two peers in their roles, and one nonce.
 func TestAProofIsOfNothingElse(t *testing.T) {
 	nonce := make([]byte, NonceSize)
 	proof := ProofOf(share.Secret{}, someID, "a", "b", true, nonce)

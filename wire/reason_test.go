@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Older peers say why in prose, and in one field that somebody is not allowed; newer ones may
-// have codes that are not known here. What they wrote is shown, unless we know it better.
+// Older peers give reasons in prose, and refusals in a field of their own; newer ones may
+// use codes that are not known here. Their text is shown, unless we know better.
 func TestReasonsOfOlderAndNewerPeers(t *testing.T) {
 	prose, known, unknown := field(3, "so"), number(7, uint64(CodeFull)), number(7, 200)
 	for name, x := range map[string]struct {

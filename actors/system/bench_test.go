@@ -10,7 +10,7 @@ import (
 	"github.com/piecelease/fetcher/peers"
 )
 
-// counter counts pings and says when there were n.
+// counter counts pings and reports when there were n.
 func counter(n int) (func() actor.Actor, chan struct{}) {
 	got, done := 0, make(chan struct{})
 	return receive(func(ctx actor.Context) {
@@ -84,7 +84,7 @@ func BenchmarkTellRemote(b *testing.B) {
 	}
 }
 
-// room says that the next message to a peer would not be refused for want of credit.
+// room reports whether the next message to a peer would be accepted for its credit.
 func (r *remote) room(peer peers.ID) bool {
 	s := r.session(peer)
 	s.mu.Lock()
@@ -108,7 +108,7 @@ func BenchmarkAskRemote(b *testing.B) {
 	}
 }
 
-// A message handed over in a World, the drawing of lots and the trace included.
+// A message delivered in a World, including random choices and the trace.
 func BenchmarkWorld(b *testing.B) {
 	w, n, _ := newWorld(1, "a", "b")
 	f, _ := counter(-1)

@@ -20,7 +20,7 @@ import (
 	"github.com/piecelease/fetcher/wire"
 )
 
-// receive is an actor that is one function.
+// receive is an actor made of one function.
 func receive(f func(actor.Context)) func() actor.Actor {
 	return func() actor.Actor { return actor.ReceiveFunc(f) }
 }
@@ -56,7 +56,7 @@ func deadLetters(s *System) func() []any {
 		if !ok {
 			return
 		}
-		// A Stop that comes when the actor has stopped is nobody's loss.
+		// A Stop that arrives when the actor has stopped is not a lost message.
 		if _, late := d.Message.(actor.SystemMessage); !late {
 			mu.Lock()
 			defer mu.Unlock()
@@ -75,7 +75,7 @@ type (
 	pong struct{ N uint32 }
 	// local may not travel.
 	local struct{}
-	// later is known to nobody who decodes it.
+	// later is not known to whoever decodes it.
 	later struct{}
 )
 

@@ -19,8 +19,8 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 )
 
-// Each test of this file is about one defect of protoactor-go (v0.0.0-20240822),
-// reproduced before, and holds our answer to it.
+// Each test of this file is about one defect of protoactor-go (v0.0.0-20240822) that
+// we have reproduced, and checks our answer to it.
 
 // Defect 1: SetReceiveTimeout runs its handler on the timer's goroutine (a data
 // race). Answer: an alarm only sends.
@@ -159,7 +159,7 @@ func TestFullMailboxRefusesAndIsIdle(t *testing.T) {
 			}
 			s.Root.Send(pid, ping{})
 		}
-		if took != 2 { // and two of Root's
+		if took != 2 { // and two more of Root's
 			t.Errorf("took %d, want 2", took)
 		}
 		if n := len(dead()); n != 96 {
@@ -190,7 +190,7 @@ func TestPanicWhileStoppingStillStops(t *testing.T) {
 					s.Spawn(ctx, "child", 10, receive(func(c actor.Context) {
 						if _, ok := c.Message().(*actor.Stopped); ok {
 							c.Send(c.Parent(), ping{})
-							time.Sleep(time.Millisecond) // let the parent have it while it waits
+							time.Sleep(time.Millisecond) // let the parent run while it waits
 						}
 					}), OnPanicStop)
 				case *actor.Stopped:
@@ -214,8 +214,8 @@ func TestPanicWhileStoppingStillStops(t *testing.T) {
 	}
 }
 
-// Defect 8: Terminated overtakes the child's last message. Answer: whatever ends
-// work is a message of its own, and no message is lost to the overtaking.
+// Defect 8: Terminated overtakes the child's last message. Answer: the end of any work
+// is a message of its own, and no message is lost when it is overtaken.
 func TestLastMessageArrivesThoughTerminatedOvertakes(t *testing.T) {
 	w, n, log := newWorld(1, "a")
 	var order []string
@@ -243,8 +243,8 @@ func TestLastMessageArrivesThoughTerminatedOvertakes(t *testing.T) {
 	log.None(t)
 }
 
-// Defect 9: what is queued when an actor stops vanishes. Answer: dead letters,
-// each of which tells its owner and its asker.
+// Defect 9: what is queued when an actor stops vanishes. Answer: dead letters, each of
+// which tells its owner and its asker.
 func TestQueuedAtStopBecomesDeadLetters(t *testing.T) {
 	s, _ := newNode(t)
 	dead := deadLetters(s)
@@ -291,8 +291,8 @@ type owner struct{ told *atomic.Int32 }
 
 func (o owner) Undelivered() { o.told.Add(1) }
 
-// Defect 10: Stash replays last first and loses the sender. Answer: it is not
-// used, nor is the rest that we do without.
+// Defect 10: Stash replays the last first and loses the sender. Answer: we do not use it,
+// nor the other features that we do not need.
 func TestBannedPartsOfTheLibraryAreNotUsed(t *testing.T) {
 	banned := strings.Fields(`SetReceiveTimeout Stash Become Unbecome BecomeStacked ReenterAfter RequestFuture
 		StopFuture PoisonFuture NewFuture PipeTo Bounded BoundedDropping Unbounded UnboundedLockfree
@@ -363,8 +363,8 @@ func TestPanicIsLoggedWithStackAndType(t *testing.T) {
 
 func panicHere() { panic("boom") }
 
-// Defect 12: the eleventh panic in ten seconds of the real clock stops an actor
-// for good, in silence. Answer: our own count by our own clock, said aloud.
+// Defect 12: the eleventh panic in ten seconds of the real clock silently stops an actor
+// for good. Answer: our own count by our own clock, and a log entry.
 func TestRestartsAreCountedAndTold(t *testing.T) {
 	w, n, log := newWorld(1, "a")
 	s := n[0]
@@ -395,7 +395,7 @@ func TestRestartsAreCountedAndTold(t *testing.T) {
 	}
 	fail(3)
 	w.Run(time.Minute)
-	fail(3) // the minute is over: counted afresh
+	fail(3) // the minute is over: the count begins again
 	if starts != 7 || len(told) != 6 {
 		t.Fatalf("%d starts, told of %d panics; want 7 and 6", starts, len(told))
 	}
@@ -413,7 +413,7 @@ func TestRestartsAreCountedAndTold(t *testing.T) {
 }
 
 // Defect 13: a *PID caches where it leads, so one that crosses a simulated wire
-// goes around it. Answer: nothing but bytes crosses; PIDs are made anew.
+// bypasses it. Answer: only bytes cross; PIDs are made anew.
 func TestOnlyBytesCross(t *testing.T) {
 	w, n, log := newWorld(1, "a", "b")
 	var sender *actor.PID
@@ -429,7 +429,7 @@ func TestOnlyBytesCross(t *testing.T) {
 		switch ctx.Message().(type) {
 		case *actor.Started:
 			ctx.Request(n[0].Remote("b", "b"), ping{})
-			ctx.Request(n[0].Remote("b", "b"), local{}) // may not travel: dead
+			ctx.Request(n[0].Remote("b", "b"), local{}) // may not travel: a dead letter
 		case pong:
 			at = w.Elapsed()
 		}
@@ -450,8 +450,8 @@ func TestOnlyBytesCross(t *testing.T) {
 	log.None(t)
 }
 
-// And two that are none of the thirteen: the first dead letter starts a
-// goroutine that sleeps, and a second Shutdown panics.
+// And two defects besides the thirteen: the first dead letter starts a goroutine
+// that sleeps, and a second Shutdown panics.
 func TestDeadLetterStartsNoGoroutineAndCloseMayBeRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // a goroutine left asleep would fail it
 		s, _ := newNode(t)

@@ -18,7 +18,7 @@ import (
 	"github.com/piecelease/fetcher/wire"
 )
 
-// tap is an outbox that keeps what is sent, as it was sent.
+// tap is an outbox that keeps what is sent, byte for byte.
 type tap struct {
 	mu     sync.Mutex
 	refuse bool
@@ -39,7 +39,7 @@ func (p *tap) Send(_ peers.ID, frame []byte) bool {
 	return true
 }
 
-// take is what was sent since the last take, hellos apart.
+// take returns what was sent since the last take, without hellos.
 func (p *tap) take() []wire.Envelope {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -48,7 +48,7 @@ func (p *tap) take() []wire.Envelope {
 	return got
 }
 
-// lab is one node in a world whose peers are the test.
+// lab is one node in a world; the test plays its peers.
 type lab struct {
 	*System
 	t      testing.TB
@@ -59,12 +59,12 @@ type lab struct {
 	known  map[peers.ID]bool // has said hello
 }
 
-// theirSession is the number of the session of every peer that is the test.
+// theirSession is the number of the session of every peer that the test plays.
 const theirSession = 1 << 40
 
 var hello = wire.Envelope{Kind: wire.KindCredit, Token: theirSession}
 
-// credit is n messages of credit from the peer.
+// credit gives n messages of credit from the peer.
 func (l *lab) credit(n uint32) wire.Envelope {
 	return wire.Envelope{Kind: wire.KindCredit, Token: theirSession, Reply: l.session("peer").id, Credit: n}
 }
@@ -82,7 +82,7 @@ func newLab(t testing.TB) *lab {
 	return l
 }
 
-// greet says hello for a peer that has not yet.
+// greet sends hello from a peer that has not yet said it.
 func (l *lab) greet(peer peers.ID) {
 	if !l.known[peer] {
 		l.known[peer] = true
@@ -90,7 +90,7 @@ func (l *lab) greet(peer peers.ID) {
 	}
 }
 
-// from delivers envelopes of a peer and lets all that follows happen.
+// from delivers envelopes from a peer and runs all that follows.
 func (l *lab) from(peer peers.ID, es ...wire.Envelope) {
 	l.greet(peer)
 	for _, e := range es {
@@ -155,7 +155,7 @@ var endOf = func(token uint64) wire.Envelope {
 	return wire.Envelope{Kind: wire.KindTerminated, Token: token}
 }
 
-// A peer knows the names of our actors, and has tokens of others: neither helps.
+// A peer knows the names of our actors, and has tokens of other peers: neither helps.
 func TestPeerReachesOnlyWhatItWasGiven(t *testing.T) {
 	l := newLab(t)
 	secret, _ := l.keeper("secret")
@@ -295,14 +295,14 @@ func TestUnknownTypeIsCountedAnsweredAndForgiven(t *testing.T) {
 	if len(k.got) != 1 || l.RemoteStats().Unknown != 1 || len(l.broken) > 0 {
 		t.Errorf("got %v, stats %+v, broken %v", k.got, l.RemoteStats(), l.broken)
 	}
-	// And the other side of it: the asker is told.
+	// At the other end the asker is told.
 	l.do(pid, func(ctx actor.Context) { ctx.Request(l.Remote("peer", "y"), later{}) })
 	token := l.out.take()[0].Reply
 	l.from("peer", wire.Envelope{Kind: wire.KindUnsupported, Type: typeLater, Token: token})
 	if _, ok := k.got[1].(*actor.DeadLetterResponse); !ok || l.RemoteStats().Unsupported != 1 {
 		t.Errorf("got %v, stats %+v", k.got, l.RemoteStats())
 	}
-	// An answer of a type that we do not know is no answer.
+	// An answer of an unknown type is not an answer.
 	l.do(pid, func(ctx actor.Context) { ctx.Request(l.Remote("peer", "y"), ping{}) })
 	token = l.out.take()[0].Reply
 	l.from("peer", wire.Envelope{Kind: wire.KindReply, Token: token, Type: 999})
@@ -346,7 +346,7 @@ func TestWhatNoHonestPeerSends(t *testing.T) {
 			if len(l.broken) != 1 || l.RemoteStats().Malformed != 1 || len(k.got) > 0 {
 				t.Errorf("broken %v, got %v", l.broken, k.got)
 			}
-			l.from("peer", tellTo("x", 2, 0)) // whether the link ends is not ours to say
+			l.from("peer", tellTo("x", 2, 0)) // whether the link ends is not for us to decide
 			if len(k.got) != 1 {
 				t.Error("nothing gets through any more")
 			}
@@ -471,7 +471,7 @@ func TestCreditComesBackWhenMessagesAreProcessed(t *testing.T) {
 	if credit != creditWindow {
 		t.Errorf("%d credit came back, want %d", credit, creditWindow)
 	}
-	// What is for nobody, of no type, or drained with its actor is processed too.
+	// What is for nobody, of no type, or drained with its actor counts as processed too.
 	for range creditBatch / 2 {
 		l.from("peer", tellTo("nobody", 1, 0), wire.Envelope{Kind: wire.KindTell, To: "x", Type: 999})
 	}
@@ -515,8 +515,8 @@ func TestHeldBytesAreBounded(t *testing.T) {
 	}
 }
 
-// A tiny mailbox and 5,000 sends over the wire: all delivered in order or refused
-// aloud, none lost in silence.
+// A tiny mailbox and 5,000 sends over the wire: each is delivered in order or refused
+// with an error, and none is lost silently.
 func TestFiveThousandSendsToATinyMailbox(t *testing.T) {
 	for seed := range uint64(3) {
 		w, n, log := newWorld(seed, "a", "b")

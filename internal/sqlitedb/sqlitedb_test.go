@@ -16,7 +16,7 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-// notes is a schema with a history: three versions.
+// notes is a schema with three versions.
 var notes = Schema{App: 0x746e6f74, Steps: []string{
 	`CREATE TABLE notes(id INTEGER PRIMARY KEY, text TEXT NOT NULL)`,
 	`ALTER TABLE notes ADD COLUMN author TEXT NOT NULL DEFAULT 'nobody'; CREATE INDEX byAuthor ON notes(author)`,
@@ -52,7 +52,7 @@ func insert(c *sqlite.Conn, texts ...string) error {
 	return nil
 }
 
-// rows is what a query gives, each row as one string.
+// rows returns the result of a query, each row as one string.
 func rows(t *testing.T, db *DB, query string) (out []string) {
 	t.Helper()
 	err := db.Read(t.Context(), func(c *sqlite.Conn) error {
@@ -88,7 +88,7 @@ func TestSQLiteIsNewEnoughForManyProcesses(t *testing.T) {
 
 func TestCommitsAreSyncedAndLogged(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "notes.db")
-	for range 2 { // new, and opened again
+	for range 2 { // new, and then opened again
 		db := open(t, path, notes)
 		equal(t, rows(t, db, "PRAGMA synchronous"), "2")
 		equal(t, rows(t, db, "PRAGMA journal_mode"), "wal")
@@ -135,8 +135,8 @@ func TestNothingRemainsOfATransactionThatFails(t *testing.T) {
 		}()
 		db.Write(t.Context(), func(c *sqlite.Conn) error { insert(c, "two"); panic("mine") })
 	}()
-	// Some errors make SQLite roll back by itself. Whoever does not look at them
-	// is told so.
+	// After some errors SQLite rolls back by itself. A caller that ignores them is
+	// told so.
 	err := db.Write(t.Context(), func(c *sqlite.Conn) error {
 		_ = sqlitex.Execute(c, `INSERT OR ROLLBACK INTO notes(id, text) VALUES (7, 'three'), (7, 'four')`, nil)
 		return nil

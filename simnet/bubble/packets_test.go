@@ -32,8 +32,8 @@ func listen(t *testing.T, x *Node, port int) *socket {
 	return s.(*socket)
 }
 
-// burst sends packets of a size, and returns how many of them come within a minute, and
-// when the first and the last did.
+// burst sends packets of a size, and returns how many of them arrive within a minute, and
+// when the first and the last arrive.
 func burst(t *testing.T, from, to *socket, count, size int) (came int, first, last time.Duration) {
 	t.Helper()
 	start := time.Now()

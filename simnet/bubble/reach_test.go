@@ -49,9 +49,9 @@ var standings = []standing{
 	{name: "firewall", add: func(net *Net, cfg NodeConfig) *Node { cfg.NAT = true; return net.Add(cfg) }},
 }
 
-// best is the best way that theory allows from a fetcher to a source.
+// best returns the best way from a fetcher to a source that theory allows.
 func best(source, fetch standing) fetcher.Way {
-	lets := func(x, y standing) bool { // x lets in packets from a port of y to which it has not sent
+	lets := func(x, y standing) bool { // whether x lets in packets from a port of y to which it has not sent
 		return x.open || x.fromAll || x.fromAddress
 	}
 	switch {

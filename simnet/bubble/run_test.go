@@ -9,7 +9,7 @@ import (
 	"github.com/piecelease/fetcher/simnet"
 )
 
-// played is a scenario that is told in a function.
+// played is a scenario whose story is a function.
 func played(t *testing.T, set func(r *simnet.Run)) *simnet.Result {
 	t.Helper()
 	return play(t, &simnet.Scenario{Name: "made-up", Set: set}, 1, 0)

@@ -29,7 +29,7 @@ func tell(t *testing.T, f func(*Story, *Depot, *simnet.Content)) {
 	}
 }
 
-// What rots while the clock is wrong is repaired: for that it need not be believed.
+// What rots while the clock is wrong is repaired: that does not need a clock that is believed.
 func TestDamageIsMendedWhileTheClockIsNotBelieved(t *testing.T) {
 	for _, ahead := range []time.Duration{365 * 24 * time.Hour, -20 * time.Hour, -6 * time.Hour} {
 		tell(t, func(s *Story, d *Depot, c *simnet.Content) {
@@ -48,7 +48,7 @@ func TestDamageIsMendedWhileTheClockIsNotBelieved(t *testing.T) {
 }
 
 // A clock that was found to be wrong is not believed after a power cut either, even if the
-// machine says by then that it is synchronised.
+// machine reports by then that it is synchronised.
 func TestAPowerCutDoesNotMakeAClockBelieved(t *testing.T) {
 	tell(t, func(s *Story, d *Depot, _ *simnet.Content) {
 		d.SetClock(365 * 24 * time.Hour)

@@ -46,7 +46,7 @@ type history struct {
 
 func pick[V any](h *history, from ...V) V { return from[h.rng.IntN(len(from))] }
 
-// asked asks until there is an answer, also from the next life of the depot.
+// asked repeats a request until there is an answer, also from the depot's next life.
 func (h *history) asked(account string, question any) (a wire.Held, why depot.Reason) {
 	for range 60 {
 		a, err := h.Held(h.nodes[account], h.d, question)
@@ -122,7 +122,7 @@ func (h *history) hold(account string, c *simnet.Content, q wire.Hold) {
 	}
 }
 
-// near expects a lease to end when the model says; one whose answer was lost was granted
+// near expects a lease to end when the model says; if its answer was lost it was granted
 // a moment earlier.
 func (h *history) near(a wire.Held, until time.Time) {
 	got := time.Unix(a.Expires, 0)
@@ -150,8 +150,8 @@ func (h *history) renew(account string, c *simnet.Content, length time.Duration)
 	}
 }
 
-// jump sets the clock, or has its owner set it right and confirm it: not where the model could
-// not say what is held from then on.
+// jump sets the clock, or makes its owner set it right and confirm it, unless the model could
+// not tell what is held from then on.
 func (h *history) jump() {
 	h.d.CrashIn(0, false)
 	h.settled()
@@ -159,7 +159,7 @@ func (h *history) jump() {
 		h.d.SetClock(h.d.Ahead() - h.jumped)
 		h.jumped = 0
 		h.Do(h.d, actors.ClockOK{})
-		h.m.now = time.Time{} // by its word it may go back
+		h.m.now = time.Time{} // confirmed by its owner it may go back
 	} else {
 		by := pick(h, time.Hour, -time.Hour, 5*time.Hour, 20*time.Hour, -20*time.Hour, 365*24*time.Hour)
 		h.d.SetClock(h.d.Ahead() + by)
@@ -169,7 +169,7 @@ func (h *history) jump() {
 	h.Pass(61 * time.Minute)
 }
 
-// stands asks the depot for its status, until it answers.
+// stands asks the depot for its status until it answers.
 func (h *history) stands() actors.DepotStatus {
 	for range 60 {
 		if st, err := h.Do(h.d, actors.CollectNow{}); err == nil && !h.d.Dying() {
@@ -182,7 +182,7 @@ func (h *history) stands() actors.DepotStatus {
 	return actors.DepotStatus{}
 }
 
-// settled waits until the depot runs, all that is held is here, and names have moved.
+// settled waits until the depot runs, everything that is held is here, and names have moved.
 func (h *history) settled() bool {
 	h.stands()
 	return h.Until("all that is held is here", time.Hour, func() bool {

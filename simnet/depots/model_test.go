@@ -25,7 +25,7 @@ type mHeld struct {
 
 type mLease struct {
 	until time.Time
-	own   bool // asked for itself, not by a name
+	own   bool // asked for itself, not through a name
 }
 
 type mName struct{ account, name string }
@@ -78,8 +78,8 @@ func (m *model) used(account string) (n int64) {
 	return n
 }
 
-// held says whether any account holds a share, and relied whether any may rely on it: the
-// grace counts.
+// held reports whether any account holds a share, and relied whether any may rely on it, which
+// includes the grace.
 func (m *model) held(c *simnet.Content) bool {
 	for h := range m.leases {
 		if h.c == c {
@@ -96,8 +96,8 @@ func (m *model) relied(c *simnet.Content) bool {
 
 const longest = 31 * 24 * time.Hour
 
-// hold is the expected answer to a Hold at a time: 0, and the end of the lease, or the reason
-// for a refusal. It takes effect.
+// hold returns the expected answer to a Hold at a time: 0 and the end of the lease, or the reason
+// for a refusal. The model changes accordingly.
 func (m *model) hold(account string, c *simnet.Content, q wire.Hold) (time.Time, depot.Reason) {
 	k := mName{account, q.Name}
 	n := m.names[k]
@@ -175,7 +175,7 @@ func (m *model) arrived(c *simnet.Content) {
 	}
 }
 
-// revives says whether a lease that expired by a clock that was ahead is live if it is set
+// revives reports whether a lease that expired by a clock that was ahead is live if the clock is set
 // to a time. The depot may have swept it by then or not; what it promised stays on its disk.
 func (m *model) revives(at time.Time) bool {
 	for _, end := range m.lapsed {
@@ -186,7 +186,7 @@ func (m *model) revives(at time.Time) bool {
 	return false
 }
 
-// awaited says whether a name is to point to a share when it is whole.
+// awaited reports whether a name will point to a share when that is complete.
 func (m *model) awaited(c *simnet.Content) bool {
 	for _, n := range m.names {
 		if n.next == c {

@@ -9,7 +9,7 @@ import (
 )
 
 // Two lines of the same rate in a row, far apart, and a parcel for another node between
-// two: the last one reaches the second line at the very moment at which it becomes free.
+// two: the last one reaches the second line at the very moment when it becomes free.
 func TestNothingOvertakesInAPipe(t *testing.T) {
 	w := system.NewWorld(1)
 	up, down := &Uplink{World: w, Rate: 125_000}, &Pipe{World: w, Rate: 125_000}

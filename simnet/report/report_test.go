@@ -20,7 +20,7 @@ import (
 )
 
 // recorded runs a scenario and returns its page. With PAGES set to a folder, the
-// page is kept there, to be looked at.
+// page is kept there for a look.
 func recorded(t *testing.T, s *simnet.Scenario, nodes int) (*simnet.Result, string) {
 	t.Helper()
 	r, err := s.RunWith(context.Background(), simnet.RunOptions{Seed: 1, Nodes: nodes, Record: true})

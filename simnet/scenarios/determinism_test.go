@@ -12,8 +12,8 @@ import (
 	"github.com/piecelease/fetcher/internal/rig"
 )
 
-// twins are the runs that are looked at in every detail: lies, kills, power cuts,
-// one-way cuts, floods, full disks, losses and clocks between them.
+// twins are the runs that are compared in every detail; among them are lies, kills, power cuts,
+// one-way cuts, floods, full disks, losses and clocks.
 var twins = []struct {
 	scenario string
 	nodes    int
@@ -30,7 +30,7 @@ var twins = []struct {
 	{"killed-in-every-edge", 0},
 }
 
-// detailed is all there is to see of the twins.
+// detailed returns everything that can be observed of the twins.
 func detailed() string {
 	var b strings.Builder
 	for i, w := range twins {
@@ -45,8 +45,8 @@ func detailed() string {
 }
 
 // In another process, on one core, with another rhythm of the garbage collector, and
-// beside other runs, everything is the same to the nanosecond. What two cores and the
-// race detector make of it is compared in .ci/run, with SIM_PRINT.
+// beside other runs, everything is the same to the nanosecond. The effect of two cores and of
+// the race detector is compared in .ci/run, with SIM_PRINT.
 func TestSameSeedSameRunEverywhere(t *testing.T) {
 	if rig.Raced || testing.Short() {
 		t.Skip("compared by .ci/run")

@@ -7,7 +7,7 @@ import (
 	"github.com/piecelease/fetcher/simnet"
 )
 
-// tried runs a scenario once, and fails if that does not end well.
+// tried runs a scenario once, and fails if it does not end well.
 func tried(t *testing.T, s *simnet.Scenario, seed uint64, nodes int) {
 	t.Helper()
 	r := s.Run(seed, nodes)

@@ -10,7 +10,7 @@ import (
 	"github.com/piecelease/fetcher/simnet/depots"
 )
 
-// asked is a number that a variable says.
+// asked is the number in an environment variable.
 func asked(t *testing.T, name string) int {
 	n, _ := strconv.Atoi(os.Getenv(name))
 	if n == 0 {
@@ -19,7 +19,7 @@ func asked(t *testing.T, name string) int {
 	return n
 }
 
-// TestManyEdits is held-folder-edited with so many edits as HOLD_EDITS says.
+// TestManyEdits is held-folder-edited with as many edits as HOLD_EDITS says.
 func TestManyEdits(t *testing.T) {
 	n := asked(t, "HOLD_EDITS")
 	s := &simnet.Scenario{Name: "edits", Limit: depots.Limit, Set: func(r *simnet.Run) { depots.Tell(r, func(s *depots.Story) { edited(s, n) }) }}
@@ -31,7 +31,7 @@ func TestManyEdits(t *testing.T) {
 	}
 }
 
-// TestYearsOfHolds has fifty owners in a world hold something for so many node-years in all as HOLD_YEARS
+// TestYearsOfHolds has fifty owners in a world hold something for as many node-years in all as HOLD_YEARS
 // says: visits fail, nodes restart and sleep at night, clocks are off by an hour, depots are away for a
 // week, and no lease lapses.
 func TestYearsOfHolds(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 	"github.com/piecelease/fetcher/simnet"
 )
 
-// TestThousandNodes is a share that spreads over a thousand whole nodes, of which
-// some are killed and come back: SIM_LARGE=1. Without, it is fewer.
+// TestThousandNodes spreads a share over a thousand whole nodes, of which some are
+// killed and come back, with SIM_LARGE=1; without, over fewer.
 func TestThousandNodes(t *testing.T) {
 	nodes := 60
 	if os.Getenv("SIM_LARGE") != "" {

@@ -8,8 +8,8 @@ import (
 	"github.com/piecelease/fetcher/depot"
 )
 
-// TestMutants takes each edge away that a share of a depot may go along, and expects a
-// scenario to miss it. DEPOT_MUTANTS=1 runs it.
+// TestMutants removes each edge between the states of a depot's share, and expects a scenario
+// to notice. DEPOT_MUTANTS=1 runs it.
 func TestMutants(t *testing.T) {
 	if os.Getenv("DEPOT_MUTANTS") == "" {
 		t.Skip("DEPOT_MUTANTS is not set")

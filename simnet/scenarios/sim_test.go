@@ -28,7 +28,7 @@ import (
 //	SIM_LARGE=1     a thousand nodes in TestThousandNodes
 //	SIM_PRINT=1     no test: print what a few runs do to the last detail, and exit
 //
-// With -v it prints what was tried, how long it was in virtual time, and what took
+// With -v it prints what was tried, how long it took in virtual time, and what took
 // longest.
 
 func TestMain(m *testing.M) {
@@ -47,12 +47,12 @@ func envInt(name string, def int) int {
 	return def
 }
 
-// seedsFor is how many seeds of a scenario, perhaps of depots, are tried, of which a run
-// has so many nodes and steps.
+// seedsFor returns how many seeds of a scenario, perhaps of depots, are tried if a run of it
+// has that many nodes and steps.
 func seedsFor(nodes int, steps uint64, depots bool) int {
 	switch env := os.Getenv("SIM_SEEDS"); {
 	case env == "ci" && depots:
-		return int(max(fewSeeds, min(100, 500_000/max(1, steps)))) // whose databases take their time
+		return int(max(fewSeeds, min(100, 500_000/max(1, steps)))) // their databases take time
 	case env == "ci":
 		return min(ciSeeds(nodes), int(max(fewSeeds, 1_000_000/max(1, steps))))
 	case env != "":
@@ -61,13 +61,13 @@ func seedsFor(nodes int, steps uint64, depots bool) int {
 	return 1
 }
 
-// fewSeeds are tried of any scenario in CI, and leastSeeds however long that takes.
+// fewSeeds of each scenario are tried in CI, and leastSeeds however long that takes.
 const fewSeeds, leastSeeds = 6, 3
 
-// fewNodes are a crowd, but not for long; CI has larger ones.
+// fewNodes are a crowd that does not take long; CI has larger ones.
 const fewNodes = 10
 
-// ciSeeds is how many seeds of a scenario with so many nodes CI tries at most.
+// ciSeeds returns how many seeds of a scenario with that many nodes CI tries at most.
 func ciSeeds(nodes int) int {
 	switch {
 	case nodes <= 5:

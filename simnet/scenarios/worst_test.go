@@ -18,8 +18,8 @@ var (
 )
 
 // sizes are the numbers of nodes with which a scenario is measured: its own, and the
-// smaller one of a plain go test. Those of depots are not: how long they take, their
-// clocks say.
+// smaller one of a plain go test. Depots' scenarios are not measured: their clocks decide how
+// long they take.
 func sizes(s *simnet.Scenario) []int {
 	if slices.Contains(keeping, s) {
 		return nil
@@ -30,7 +30,7 @@ func sizes(s *simnet.Scenario) []int {
 	return []int{s.Nodes}
 }
 
-// TestWorst looks whether the table has every scenario and no other; with -update it
+// TestWorst checks that the table has every scenario and no other; with -update it
 // makes the table.
 func TestWorst(t *testing.T) {
 	if *update > 0 {
@@ -55,7 +55,7 @@ func TestWorst(t *testing.T) {
 	}
 }
 
-// measure is the table of so many seeds, in which large scenarios have fewer: as many
+// measure returns the table of that many seeds, with fewer of large scenarios: as many
 // as CI tries.
 func measure(t *testing.T, seeds int) string {
 	type job struct {
@@ -125,7 +125,7 @@ func TestTheTableIsReadAsItIsWritten(t *testing.T) {
 	}
 }
 
-// A run that is worse than any was by more than the margin does not hold, and says in what.
+// A run that is worse than any before by more than the margin does not hold, and says in what.
 func TestWhatIsWorseThanItEverWasIsAFault(t *testing.T) {
 	t.Parallel()
 	worse := func(s simnet.Scenario, change func(*simnet.Worst)) (rules []string) {

@@ -8,7 +8,7 @@ import (
 	"github.com/piecelease/fetcher/store/vfs"
 )
 
-// TestCommonPagesAreNotNoticed does the same to two disks, of which one has pages in
+// TestCommonPagesAreNotNoticed makes the same changes to two disks, one of which has pages in
 // common with a third, through syncs and power cuts.
 func TestCommonPagesAreNotNoticed(t *testing.T) {
 	const size = 20 * PageSize

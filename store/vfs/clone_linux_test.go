@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// reflinks is a folder on a file system that has them. It needs root and mkfs.xfs.
+// reflinks returns a folder on a file system that has them. It needs root and mkfs.xfs.
 func reflinks(t *testing.T) string {
 	t.Helper()
 	image, at := filepath.Join(t.TempDir(), "image"), t.TempDir()
@@ -57,7 +57,7 @@ func TestCloneTakesNoRoom(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if err := Clone(f, 4<<20, old, 1<<20, 1<<20+7); err != nil { // with the end of the file
+	if err := Clone(f, 4<<20, old, 1<<20, 1<<20+7); err != nil { // including the end of the file
 		t.Fatal(err)
 	}
 	got := make([]byte, 1<<20+7)

@@ -14,7 +14,7 @@ import (
 type crowded struct {
 	FS
 	opens *int
-	after int // so many opens go well
+	after int // that many opens succeed
 }
 
 func (d crowded) Sub(string) (FS, error) {
@@ -27,8 +27,8 @@ func (d crowded) Sub(string) (FS, error) {
 func (d crowded) Open(string) (File, error) { return nil, syscall.EMFILE }
 func (d crowded) Close() error              { return nil }
 
-// However deep a file lies, a process with too many files open tries a few times to
-// open what leads to it, and no more.
+// However deep a file lies, a process with too many open files tries a few times to
+// open the folders that lead to it, and no more.
 func TestTooManyOpenFilesAreTriedAFewTimes(t *testing.T) {
 	const deep = 16
 	name := strings.Repeat("d/", deep) + "f"
@@ -72,7 +72,7 @@ func (d few) Open(string) (File, error) { return fewFile{open: d.open}, d.try() 
 func (d few) Close() error              { *d.open--; return nil }
 func (f fewFile) Close() error          { *f.open--; return nil }
 
-// A process that may open only a few files does with them.
+// A process that may open only a few files manages with them.
 func TestOpenThingsMakeWayWhenThereAreTooMany(t *testing.T) {
 	open := 0
 	h := NewHandles(few{nil, &open}, 100)

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Many read one file of an fs.FS at once, although it can only be read from its beginning.
+// Many readers read one file of an fs.FS at once, although it can only be read from its beginning.
 func TestFilesThatCannotSeekAreReadByMany(t *testing.T) {
 	var archive bytes.Buffer
 	w := zip.NewWriter(&archive)

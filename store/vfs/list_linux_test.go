@@ -13,10 +13,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// plain hides all of an FS but its methods.
+// plain hides everything of an FS but its methods.
 type plain struct{ FS }
 
-// What a folder has is the same, whether its files are opened for that or asked about.
+// A folder's listing is the same whether its files are opened for it or queried by name.
 func TestAFolderIsListedAlikeInBothWays(t *testing.T) {
 	dir := t.TempDir()
 	for name, mode := range map[string]fs.FileMode{"a": 0o644, "run": 0o755, "secret": 0o000, "left": 0o644} {
@@ -49,7 +49,7 @@ func TestAFolderIsListedAlikeInBothWays(t *testing.T) {
 				l.Info = Info{} // of files only
 			}
 			if l.Left {
-				l.Type = 0 // not looked at
+				l.Type = 0 // not known
 			}
 			both[i][l.Name] = l
 		}

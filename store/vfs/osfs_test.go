@@ -26,7 +26,7 @@ func TestAHeldSyncIsClosedWithItsFolder(t *testing.T) {
 	}
 }
 
-// Where the system cannot rename without replacing, the long way does not either.
+// Where the system cannot rename without replacing, the fallback does not replace either.
 func TestMovingTheLongWayReplacesNothing(t *testing.T) {
 	at := t.TempDir()
 	d, err := Dir(at)

@@ -63,7 +63,7 @@ func TestOpenThingsAreBoundedAndClosedOnce(t *testing.T) {
 	if len(c.all) != 3 || closed[6] != 1 || closed[7] != 0 {
 		t.Errorf("%d open, closed %v", len(c.all), closed)
 	}
-	c.Put(get(7)) // now 8 is longest unused
+	c.Put(get(7)) // now 8 has been unused for longest
 	c.Put(get(10))
 	if closed[8] != 1 || closed[7] != 0 || opened[7] != 1 {
 		t.Error("not the longest unused was closed", closed)

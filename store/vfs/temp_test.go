@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// What a killed process was writing goes. What a person has in a folder that happens to
-// be called so, in a folder that was given as a state directory, stays.
+// What a killed process was writing is removed. A person's file that happens to have such a
+// name, in a folder that was given as a state directory, stays.
 func TestTempRemovesOnlyWhatItMade(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name string) {
