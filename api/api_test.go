@@ -125,7 +125,7 @@ func TestTheClientAndTheServerAgree(t *testing.T) {
 	if e, err := c.Add(t.Context(), want); err != nil || e.State != Waiting || fmt.Sprint(f.last) != fmt.Sprint(want) {
 		t.Errorf("%+v, %v; sent %+v", e, err, f.last)
 	}
-	if _, err := c.Add(t.Context(), Add{Ticket: "held"}); !errors.Is(err, share.ErrHeld) && !errors.Is(err, ErrHave) || err == nil || err.Error() != "share x: "+share.ErrHeld.Error() {
+	if _, err := c.Add(t.Context(), Add{Ticket: "held"}); !errors.Is(err, share.ErrHeld) || errors.Is(err, ErrHave) || err.Error() != "share x: "+share.ErrHeld.Error() {
 		t.Errorf("an error that is held: %v", err)
 	}
 	if _, err := c.Entry(t.Context(), 8); !errors.Is(err, ErrNoEntry) {

@@ -20,7 +20,7 @@ type Problem struct {
 	Title  string   `json:"title"`
 	Status int      `json:"status"`
 	Detail string   `json:"detail,omitempty" doc:"one sentence"`
-	Code   string   `json:"code" doc:"stable; the name of an exit code, or no_entry, denied, too_large, too_many"`
+	Code   string   `json:"code" doc:"stable; the name of an exit code, or no_entry, have, denied, too_large, too_many"`
 	Errors []string `json:"errors,omitempty" doc:"what is wrong with which field"`
 	class  error
 }
@@ -76,7 +76,7 @@ var classes = []class{
 	{path.ErrBadPattern, "usage", http.StatusUnprocessableEntity},
 	{share.ErrPath, "path", http.StatusUnprocessableEntity},
 	{share.ErrExists, "exists", http.StatusConflict},
-	{ErrHave, "held", http.StatusConflict},
+	{ErrHave, "have", http.StatusConflict},
 	{share.ErrHeld, "held", http.StatusConflict},
 	{share.ErrDiskFull, "disk_full", http.StatusInsufficientStorage},
 	{share.ErrNetwork, "network", http.StatusBadGateway},

@@ -33,6 +33,7 @@ func TestWishesThatCannotBeAreRefused(t *testing.T) {
 		"a path with a peer": {Paths: []string{abs("a")}, Peers: []string{"x"}},
 		"a path that seeds":  {Paths: []string{abs("a")}, SeedTime: time.Hour},
 		"two without a name": {Paths: []string{abs("a"), abs("b")}},
+		"two of one name":    {Paths: []string{abs("a/x"), abs("b/x")}, Name: "n"},
 		"a peer that isn't":  {Source: id, Dir: abs("a"), Peers: []string{"/ip4/1.2.3.4"}},
 		"an empty peer":      {Source: id, Dir: abs("a"), Peers: []string{""}},
 		"a slash":            {Source: id, Dir: abs("a"), Peers: []string{"/"}},

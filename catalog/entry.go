@@ -175,9 +175,13 @@ func patterns(lists ...[]string) error {
 }
 
 func (w *Wish) checkServe() error {
-	for _, p := range w.Paths {
+	for i, p := range w.Paths {
 		if !filepath.IsAbs(p) {
 			return fmt.Errorf("a path to serve must be absolute, not %q", p)
+		}
+		name := filepath.Base(p)
+		if j := slices.IndexFunc(w.Paths[:i], func(q string) bool { return filepath.Base(q) == name }); j >= 0 {
+			return fmt.Errorf("%s and %s would both be %q in the share; rename one of them", w.Paths[j], p, name)
 		}
 	}
 	switch {

@@ -79,7 +79,8 @@ func free(dir string) int64 {
 }
 
 // Entries returns the catalog.
-func (d *Daemon) Entries(context.Context) ([]api.Entry, error) {
+func (d *Daemon) Entries(ctx context.Context) ([]api.Entry, error) {
+	heed(ctx, d)
 	all := d.all()
 	out := make([]api.Entry, len(all))
 	for i, k := range all {
@@ -89,11 +90,12 @@ func (d *Daemon) Entries(context.Context) ([]api.Entry, error) {
 }
 
 // Entry returns one entry of it.
-func (d *Daemon) Entry(_ context.Context, id int64) (api.Entry, error) {
+func (d *Daemon) Entry(ctx context.Context, id int64) (api.Entry, error) {
 	k, err := d.keeper(id)
 	if err != nil {
 		return api.Entry{}, err
 	}
+	heed(ctx, d)
 	return k.view(), nil
 }
 
@@ -454,7 +456,7 @@ func (d *Daemon) History(ctx context.Context, peer string) ([]api.Moment, error)
 	if m == nil {
 		return nil, api.Refuse(api.ErrNoEntry, "this node has not met the peer %q in the last 24 hours", peer)
 	}
-	m[len(m)-1].Score = scores(ctx, d.node, []peers.ID{peers.ID(peer)})[peers.ID(peer)]
+	m[len(m)-1].Score = scores(ctx, d.node, []peers.ID{peers.ID(peer)}).of(peers.ID(peer))
 	return m, nil
 }
 

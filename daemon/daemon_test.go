@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -185,6 +186,21 @@ func TestAPathThatVanishesIsAStateWithASentence(t *testing.T) {
 	if back.Share != e.Share {
 		t.Errorf("back: %+v", back)
 	}
+}
+
+// What cannot be shared as it is is no path that is missing: its owner has to mend it, and it is served once that is done.
+func TestAFolderThatCannotBeSharedHasFailed(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("names have no control characters here")
+	}
+	d := begun(t, t.TempDir())
+	bad := file(t, "x", t.TempDir(), "tree", "a\x01b")
+	e := added(t, d, api.Add{Paths: []string{filepath.Dir(bad)}})
+	if e.State != api.Failed || !strings.Contains(e.Reason, "control character") || !strings.Contains(e.Reason, "once that is mended") {
+		t.Errorf("%+v", e)
+	}
+	must(t, os.Rename(bad, filepath.Join(filepath.Dir(bad), "ab")))
+	until(t, d, e.ID, "served", in(api.Served))
 }
 
 func TestAKeptShareThatIsEditedIsNotServedAndNotFetchedAgain(t *testing.T) {

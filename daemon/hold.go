@@ -5,20 +5,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/depot"
 	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/passes"
 	"github.com/piecelease/fetcher/passes/purse"
 	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/renewal"
 	"github.com/piecelease/fetcher/share"
 )
 
 // Holdings returns what this node's account holds at a depot elsewhere.
-func (d *depots) Holdings(ctx context.Context, depot string) (out []api.Held, err error) {
-	at, err := d.node.Depot(depot)
+func (d *depots) Holdings(ctx context.Context, addr string) (out []api.Held, err error) {
+	at, err := d.node.Depot(addr)
 	if err != nil {
 		return nil, api.Refuse(api.ErrRequest, "%v", err)
 	}
@@ -30,7 +33,21 @@ func (d *depots) Holdings(ctx context.Context, depot string) (out []api.Held, er
 		v, _ := heldView(at, h, nil)
 		out = append(out, v)
 	}
+	d.hear(ctx, at.ID(), all)
 	return out, nil
+}
+
+// hear has a depot visited if it has all of a share that was still coming when it was visited last.
+func (d *depots) hear(ctx context.Context, at peers.ID, all []fetcher.Holding) {
+	l, err := d.node.Holds(ctx)
+	if slices.ContainsFunc(l.Holds, func(h fetcher.HoldStanding) bool {
+		return h.Depot == at && h.State == renewal.Coming && slices.ContainsFunc(all, func(x fetcher.Holding) bool { return x.Share == h.Share && x.State == depot.Stable })
+	}) {
+		err = d.node.VisitDepot(ctx, at)
+	}
+	if err != nil {
+		d.log.Debug("a depot is visited later", "depot", string(at), "error", err)
+	}
 }
 
 func heldView(at *fetcher.Depot, h fetcher.Holding, err error) (api.Held, error) {

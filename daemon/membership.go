@@ -106,13 +106,17 @@ func ParseToken(s string) (m Membership, err error) {
 }
 
 // Save stores the membership in a state directory, readable only by this user. It does not
-// overwrite the membership of another fleet.
+// overwrite the membership of another fleet, or one that it cannot read.
 func (m Membership) Save(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
 	path := filepath.Join(dir, MembershipName)
-	if old, ok, _ := Joined(dir); ok && old.Secret != m.Secret {
+	old, ok, err := Joined(dir)
+	if err != nil {
+		return err
+	}
+	if ok && old.Secret != m.Secret {
 		return fmt.Errorf("this machine belongs to another fleet; to leave that, remove %s", path)
 	}
 	b, err := json.Marshal(m)

@@ -111,17 +111,20 @@ func (k *keeper) missing(paths []string, err error) {
 	if errors.Is(err, context.Canceled) { // something else is wanted
 		return
 	}
-	why := err.Error()
+	why, state := err.Error(), catalog.Missing
+	var bad *store.ProblemsError
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		why = "the path is not there: " + why + ". It is served again when it is back"
 	case errors.Is(err, fs.ErrPermission):
 		why = "the path cannot be read by the user of the node, " + userName() + ": " + why + ". Let that user read it, or remove the entry"
+	case k.entry().Kind == catalog.Serve && (errors.Is(err, share.ErrPath) || errors.Is(err, share.ErrLimit) || errors.As(err, &bad)):
+		why, state = why+". It is served once that is mended; or remove the entry, and add it again without that", catalog.Failed
 	}
-	if k.entry().State != catalog.Missing {
+	if k.entry().State != state {
 		k.d.log.Warn("an entry cannot be served", "id", k.id, "reason", why)
 	}
-	k.fail(catalog.Missing, why)
+	k.fail(state, why)
 	k.lookOut(paths, errors.Is(err, fs.ErrNotExist), min(k.backOff(), k.d.setting().Rescan))
 }
 

@@ -161,8 +161,8 @@ func (t *tally) known() []peers.ID {
 	return slices.Collect(maps.Keys(t.history))
 }
 
-// moment ends a moment of all peers; scores has those of some of them.
-func (t *tally) moment(now time.Time, scores map[peers.ID]float64) {
+// moment ends a moment of all peers.
+func (t *tally) moment(now time.Time, scores scored) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for p, s := range t.history {
@@ -170,7 +170,7 @@ func (t *tally) moment(now time.Time, scores map[peers.ID]float64) {
 			delete(t.history, p)
 			continue
 		}
-		s.now.At, s.now.Score = now, scores[p]
+		s.now.At, s.now.Score = now, scores.of(p)
 		s.moments = append(s.moments, s.now)
 		if len(s.moments) > maxMoments {
 			s.moments = append([]api.Moment{}, s.moments[len(s.moments)-maxMoments:]...)
@@ -274,11 +274,7 @@ func (d *Daemon) count() {
 // counted counts what has happened since the last count.
 func counted(d *Daemon) {
 	gone := d.tally.gone()
-	if children, err := d.node.Children(d.life); err == nil {
-		for _, c := range children {
-			d.tally.child(c)
-		}
-	}
+	heed(d.life, d)
 	d.tally.forget(gone)
 	for _, k := range d.all() {
 		k.recount()
@@ -286,9 +282,20 @@ func counted(d *Daemon) {
 	d.flush(d.life)
 }
 
+// scored has the scores of some peers as sources.
+type scored map[peers.ID]float64
+
+// of returns the score of a peer: 1 if it is not known.
+func (s scored) of(p peers.ID) float64 {
+	if score, ok := s[p]; ok {
+		return score
+	}
+	return 1
+}
+
 // scores returns the scores of some peers as sources; none if the node is ending.
-func scores(ctx context.Context, n *fetcher.Node, of []peers.ID) map[peers.ID]float64 {
-	out := map[peers.ID]float64{}
+func scores(ctx context.Context, n *fetcher.Node, of []peers.ID) scored {
+	out := scored{}
 	if all, err := n.Scores(ctx, of); err == nil {
 		for i, s := range all {
 			out[of[i]] = s
@@ -297,8 +304,13 @@ func scores(ctx context.Context, n *fetcher.Node, of []peers.ID) map[peers.ID]fl
 	return out
 }
 
-// flush writes what was sent into the catalog.
-func (d *Daemon) flush(ctx context.Context) {
+// heed counts what children were sent until now, and credits it to the entries.
+func heed(ctx context.Context, d *Daemon) {
+	if children, err := d.node.Children(ctx); err == nil {
+		for _, c := range children {
+			d.tally.child(c)
+		}
+	}
 	shares := d.tally.take()
 	for _, k := range d.all() {
 		e := k.entry()
@@ -307,6 +319,11 @@ func (d *Daemon) flush(ctx context.Context) {
 			delete(shares, e.Share) // if several have the same content, the first gets it
 		}
 	}
+}
+
+// flush writes what was sent into the catalog.
+func (d *Daemon) flush(ctx context.Context) {
+	heed(ctx, d)
 	saved := d.tally.saved()
 	if len(saved) == 0 {
 		return

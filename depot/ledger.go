@@ -142,7 +142,7 @@ type Tally struct{ Shares, Bytes int64 }
 
 // OnDisk is the result of a visit to a share on the disk.
 type OnDisk struct {
-	Gone     bool            // not even its folder is there
+	Gone     bool            // its folder is not there, or a crash left it empty
 	Manifest *share.Manifest // nil: there is none
 	Whole    bool            // it has its final name: it was complete once
 	Bad      *share.Set      // pieces of files that are missing, or have another size; with a Manifest

@@ -91,7 +91,7 @@ func (j *joining) locate(paths []string) error {
 		name := im.where.name
 		if i := slices.IndexFunc(j.parts, func(p *part) bool { return p.where.name == name }); i >= 0 {
 			im.where.dir.Close()
-			return fmt.Errorf("%s and %s would both be %q in the share", j.parts[i].where.path, im.where.path, name)
+			return fmt.Errorf("%s and %s would both be %q in the share; rename one of them", j.parts[i].where.path, im.where.path, name)
 		}
 		if j.opt.Exclude != nil {
 			single := im.where.base != ""

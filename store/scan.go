@@ -57,6 +57,12 @@ func (e *ProblemsError) Unwrap() []error {
 	return out
 }
 
+// refused is why a path cannot be shared. It wraps share.ErrPath.
+type refused string
+
+func (r refused) Error() string { return string(r) }
+func (refused) Unwrap() error   { return share.ErrPath }
+
 // problems gathers Problems.
 type problems struct {
 	list []Problem
@@ -142,7 +148,7 @@ func (s *scan) entry(ctx context.Context, d vfs.FS, at string, e vfs.Listed) err
 		return nil
 	}
 	if !utf8.ValidString(e.Name) {
-		s.bad.add(at, fmt.Errorf("%w: the name is not UTF-8", share.ErrPath))
+		s.bad.add(at, refused("its name is not UTF-8; rename it"))
 		return nil
 	}
 	switch e.Type {
@@ -182,7 +188,7 @@ func (s *scan) link(d vfs.FS, at, name string) {
 	case LinksSkip:
 		s.skipped++
 	case LinksRefuse:
-		s.bad.add(at, fmt.Errorf("%w: is a symlink, and those were to be refused", share.ErrPath))
+		s.bad.add(at, refused("is a symlink, and symlinks are refused"))
 	default:
 		target, err := d.Readlink(name)
 		if err != nil {

@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -93,12 +92,28 @@ func (a depots) doCommand(use, what, short string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if what == "gc" {
-				fmt.Fprintln(a.stderr, either(d.GC, "it looks for what may be removed, and removes that, while it goes on; fetcher depot status shows what is left. So far:", "gc is off, so nothing is removed; fetcher depot gc on turns it on"))
-			}
+			fmt.Fprintln(a.stderr, begunText(what, d))
 			return a.printDepot(d)
 		})
 	}}
+}
+
+// begunText says what the depot does from now on.
+func begunText(what string, d api.Depot) string {
+	switch {
+	case what == "gc" && !d.GC:
+		return "gc is off, so nothing is removed; fetcher depot gc on turns it on"
+	case what == "gc-off":
+		return "the depot removes nothing from now on"
+	case what == "clock-ok":
+		return "the clock is taken to be right: leases end by it"
+	}
+	return map[string]string{
+		"crawl": "the depot looks at all its shares, beginning now",
+		"scrub": "the depot reads all its shares, beginning now",
+		"gc":    "the depot removes what may be removed, beginning now",
+		"gc-on": "the depot removes what nobody holds, beginning now",
+	}[what] + "; fetcher depot status shows how far it is. So far:"
 }
 
 func (a depots) depotStatusCommand() *cobra.Command {
@@ -139,6 +154,7 @@ func (a depots) crawlCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
+				fmt.Fprintln(a.stderr, begunText("crawl", d))
 				return a.printDepot(d)
 			}
 			r, err := c.Rehearse(cmd.Context())
@@ -158,7 +174,7 @@ func (a depots) print(s string) error {
 	if a.flags.json {
 		return nil
 	}
-	_, err := fmt.Fprint(sink{a.stdout}, s)
+	_, err := fmt.Fprint(a.prose(), s)
 	return err
 }
 
@@ -171,12 +187,10 @@ func crawlText(r api.Crawl) string {
 func rehearsalText(r api.Crawl) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%sremovable %s, %s\n", crawlText(r), words.Count(r.Removable, "share"), share.Size(r.RemovableB))
-	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	shown := r.RemovableShares[:min(len(r.RemovableShares), 20)]
 	for _, x := range shown {
-		fmt.Fprintf(w, "  %s\t%s\n", shortly(x.Share), share.Size(x.Bytes))
+		fmt.Fprintf(&b, "  %s  %s\n", shortly(x.Share), share.Size(x.Bytes))
 	}
-	w.Flush()
 	if more := r.Removable - len(shown); more > 0 {
 		fmt.Fprintf(&b, "  and %d more\n", more)
 	}
@@ -311,10 +325,12 @@ func (a depots) accountRmCommand() *cobra.Command {
 	return &cobra.Command{Use: "rm NAME", Short: "Remove an account that holds nothing", Args: exactly("NAME"), RunE: func(cmd *cobra.Command, args []string) error {
 		return a.asking(cmd.Context(), func(c *api.Client) error {
 			acc, err := c.RemoveAccount(cmd.Context(), args[0])
-			if err == nil {
-				a.out.write("account", acc)
+			if err != nil {
+				return err
 			}
-			return err
+			a.out.write("account", acc)
+			fmt.Fprintf(a.stderr, "the account %s is removed: its nodes can hold nothing here\n", printable(acc.Name))
+			return nil
 		})
 	}}
 }
@@ -324,9 +340,7 @@ func (a depots) usageCommand() *cobra.Command {
 }
 
 func (a depots) printAccounts(all []api.Account) error {
-	var b strings.Builder
-	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "ACCOUNT\tUSED\tQUOTA\tLONGEST\tPRICE\tKEYS")
+	var rows [][]string
 	for _, x := range all {
 		a.out.write("account", x)
 		var keys []string
@@ -335,14 +349,13 @@ func (a depots) printAccounts(all []api.Account) error {
 				keys = append(keys, shortly(k))
 			}
 		}
-		fmt.Fprintf(w, "%s\t%s%s\t%s\t%s\t%s\t%s\n", accountName(x.Name), share.Size(x.Used), either(x.Complete, "", "+"), share.Size(x.Quota),
-			words.Duration(time.Duration(x.MaxLease)*time.Second), x.Price, printable(strings.Join(keys, " ")))
+		rows = append(rows, []string{accountName(x.Name), share.Size(x.Used) + either(x.Complete, "", "+"), share.Size(x.Quota),
+			words.Duration(time.Duration(x.MaxLease) * time.Second), x.Price, printable(strings.Join(keys, " "))})
 	}
-	w.Flush()
 	if slices.ContainsFunc(all, func(x api.Account) bool { return !x.Complete }) {
 		fmt.Fprintln(a.stderr, "+: the first look at the disk is not done, and there may be more")
 	}
-	return a.print(b.String())
+	return a.print(a.headed(rows, "ACCOUNT", "USED", "QUOTA", "LONGEST", "PRICE", "KEYS"))
 }
 
 // accountName is the name of an account in a table: for a peer ID or another long name
@@ -358,36 +371,38 @@ func (a depots) leasesCommand() *cobra.Command {
 	return &cobra.Command{Use: "leases [ACCOUNT...]", Short: "List the live leases", Long: `List the live leases, or those of some accounts. A SHARE is the end of its ID;
 --json has all of it.`, RunE: func(cmd *cobra.Command, args []string) error {
 		return a.asking(cmd.Context(), func(c *api.Client) error {
-			if len(args) == 0 {
-				all, err := c.Accounts(cmd.Context())
+			all := len(args) == 0
+			if all {
+				accounts, err := c.Accounts(cmd.Context())
 				if err != nil {
 					return err
 				}
-				for _, x := range all {
+				for _, x := range accounts {
 					args = append(args, x.Name)
 				}
 			}
-			var b strings.Builder
-			w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-			fmt.Fprintln(w, "SHARE\tSTATE\tSIZE\tENDS\tACCOUNT")
-			var all []api.Lease
-			var left []time.Duration
+			var leases []api.Lease
 			for _, name := range args {
-				leases, err := c.Leases(cmd.Context(), name)
+				of, err := c.Leases(cmd.Context(), name)
 				if err != nil {
 					return err
 				}
-				for _, l := range leases {
-					all, left = append(all, l), append(left, time.Until(l.Expires))
-				}
+				leases = append(leases, of...)
 			}
-			lefts := words.Durations(left)
-			for i, l := range all {
-				a.out.write("storage_lease", l)
-				fmt.Fprintf(w, "%s\t%s\t%s\tin %s\t%s\n", shortly(l.Share), l.State, share.Size(l.Bytes), lefts[i], accountName(l.Account))
-			}
-			w.Flush()
-			return a.print(b.String())
+			return a.printLeases(leases, all)
 		})
 	}}
+}
+
+// printLeases lists leases: those of all accounts, or of some.
+func (a depots) printLeases(leases []api.Lease, all bool) error {
+	var rows [][]string
+	for _, l := range leases {
+		a.out.write("storage_lease", l)
+		rows = append(rows, []string{shortly(l.Share), l.State, share.Size(l.Bytes), "in " + words.Duration(time.Until(l.Expires)), accountName(l.Account)})
+	}
+	if len(rows) == 0 {
+		fmt.Fprintln(a.stderr, either(all, "no account holds anything here; fetcher depot account add lets a node hold shares", "these accounts hold nothing here"))
+	}
+	return a.print(a.headed(rows, "SHARE", "STATE", "SIZE", "ENDS", "ACCOUNT"))
 }

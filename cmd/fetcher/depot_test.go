@@ -99,7 +99,11 @@ func TestADepotKeepsWhatItPromised(t *testing.T) {
 			})
 		}
 	}
-	if r := owner.sure("hold", src, "--on", at, "--wait"); !namesBoth(t, r, owner.status().Peer, keeper.status().Peer) {
+	r := owner.sure("hold", src, "--on", at, "--wait")
+	if all, err := owner.client.Holds(t.Context()); err != nil || len(all) != 1 || all[0].State != "stable" {
+		t.Errorf("after the wait: %+v, %v", all, err)
+	}
+	if !namesBoth(t, r, owner.status().Peer, keeper.status().Peer) {
 		t.Errorf("the ticket does not name both: %+v", r.lines)
 	}
 	leases, err := keeper.client.Leases(t.Context(), "owner")

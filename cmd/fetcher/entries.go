@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -196,21 +197,24 @@ func (a asker) await(ctx context.Context, c *api.Client, e api.Entry) (api.Entry
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var last api.Entry
+	var gone error
 	first := true
 	err := c.Events(ctx, "0-0", func(ev api.Event) bool { // an unknown ID: the first event says to read everything again
 		switch {
 		case first || ev.Type == "reset":
 			first = false
-			now, err := c.Entry(ctx, e.ID)
-			last = now
-			return err != nil || is(now)
+			last, gone = c.Entry(ctx, e.ID)
+			return gone != nil || is(last)
+		case ev.Entry != nil && ev.Entry.ID == e.ID && ev.Type == "removed":
+			gone = fmt.Errorf("entry %d, %s, was removed before it was complete", e.ID, printable(nameOf(*ev.Entry)))
+			return true
 		case ev.Entry != nil && ev.Entry.ID == e.ID:
 			last = *ev.Entry
-			return ev.Type == "removed" || is(last)
+			return is(last)
 		}
 		return false
 	})
-	if err != nil {
+	if err := cmp.Or(err, gone); err != nil {
 		return e, err
 	}
 	return last, failed(last)
@@ -220,9 +224,14 @@ func (a asker) await(ctx context.Context, c *api.Client, e api.Entry) (api.Entry
 func failed(e api.Entry) error {
 	switch e.State {
 	case api.Failed, api.Missing:
-		return fmt.Errorf("entry %d, %s, is %s: %s", e.ID, printable(nameOf(e)), e.State, e.Reason)
+		return errors.New(troubleOf(e, e.Reason))
 	}
 	return nil
+}
+
+// troubleOf says which entry needs its owner, and why.
+func troubleOf(e api.Entry, why string) string {
+	return fmt.Sprintf("entry %d, %s, %s: %s", e.ID, printable(nameOf(e)), either(e.State == api.Failed, "has failed", "is missing"), why)
 }
 
 // nameOf is the name of an entry, as far as that is known.
@@ -383,6 +392,25 @@ func (a asker) rm(ctx context.Context, c *api.Client, args []string, data bool) 
 		fmt.Fprintln(a.stderr)
 		if r.Kept != "" {
 			fmt.Fprintln(a.stderr, printable(r.Kept))
+		}
+		if err := a.tellHeld(ctx, c, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tellHeld says what depots still keep of an entry that is removed.
+func (a asker) tellHeld(ctx context.Context, c *api.Client, id int64) error {
+	all, err := c.Holds(ctx)
+	if err != nil {
+		return err
+	}
+	told := map[string]bool{}
+	for _, h := range all {
+		if h.Entry == id && !h.Ending && !told[h.Share] {
+			told[h.Share] = true
+			fmt.Fprintf(a.stderr, "depots still keep it, and the node renews their leases; fetcher release %s ends that\n", shortly(h.Share))
 		}
 	}
 	return nil

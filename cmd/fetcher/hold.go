@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -34,9 +33,9 @@ account add. A depot can read what it keeps: encrypt first what it shall not.
 
 The node renews the lease, for as long as fetcher release has not ended it; it
 must run for that, and reach the depot, some time in the last third of --for.
-When the files change, the depot gets the new version, and keeps the old one
-until it has all of that; --pin keeps this version. fetcher holds shows how
-long each lease lasts, and what went wrong.
+When the files change, the depot fetches the new version, all of it and at its
+full price, and keeps the old one until then; --pin keeps this version. fetcher
+holds shows how long each lease lasts, and what went wrong.
 
 With --on several times each of the depots keeps a copy, or as many as --copies
 says: when one of these refuses, or is away until the lease nearly ends, another
@@ -142,7 +141,7 @@ func (a depots) awaitHeld(ctx context.Context, c *api.Client, h api.Held, on str
 		case err != nil:
 			return h, err
 		case i < 0:
-			return h, fmt.Errorf("the depot keeps the share no more: its lease was ended there")
+			return h, fmt.Errorf("the depot does not keep the share any more: its lease was ended there")
 		default:
 			all[i].Ticket = h.Ticket
 			h = all[i]
@@ -158,7 +157,26 @@ func (a depots) awaitHeld(ctx context.Context, c *api.Client, h api.Held, on str
 			return h, cause(ctx)
 		}
 	}
-	return h, nil
+	return h, a.agreed(ctx, c, h)
+}
+
+// agreeTime bounds how long agreed waits.
+const agreeTime = 10 * time.Second
+
+// agreed waits until the node knows, too, that a depot has all of a share: it visits the depot for that.
+func (a depots) agreed(ctx context.Context, c *api.Client, h api.Held) error {
+	for end := time.Now().Add(agreeTime); time.Now().Before(end); {
+		all, err := c.Holds(ctx)
+		if err != nil || !slices.ContainsFunc(all, func(x api.StandingHold) bool { return x.Share == h.Share && x.Depot == h.Depot && x.State != h.State }) {
+			return err
+		}
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+			return cause(ctx)
+		}
+	}
+	return nil
 }
 
 // comingText is the progress of a depot with a share.
@@ -226,18 +244,11 @@ went wrong last. Until a lease ends this node must have reached its depot.`,
 
 func (a depots) printHolds(all []api.StandingHold, entries []api.Entry, now time.Time) error {
 	if len(all) == 0 {
-		return a.print("no depot is to keep anything for this node; fetcher hold asks one to\n")
+		fmt.Fprintln(a.stderr, "no depot is to keep anything for this node; fetcher hold asks one to")
+		return nil
 	}
-	var b strings.Builder
-	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "SHARE\tDEPOT\tSTATE\tLEFT\tCOST\tNEXT VISIT\tNAME")
-	var left, next []time.Duration
+	var rows [][]string
 	for _, h := range all {
-		left = append(left, time.Duration(h.Left)*time.Second)
-		next = append(next, h.Next.Sub(now))
-	}
-	lefts, nexts := words.Durations(left), words.Durations(next)
-	for i, h := range all {
 		a.out.write("standing_hold", h)
 		name := either(h.Entry == 0, "", "entry removed")
 		if i := slices.IndexFunc(entries, func(e api.Entry) bool { return e.ID == h.Entry || h.Entry == 0 && e.Share == h.Share }); i >= 0 {
@@ -247,15 +258,30 @@ func (a depots) printHolds(all []api.StandingHold, entries []api.Entry, now time
 		if h.Ending {
 			state += ", ending"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\t%s\n", shortly(h.Share), shortly(h.Depot), state, lefts[i], h.Cost, either(next[i] > 0, "in "+nexts[i], "now"), printable(name))
+		next := either(h.Next.After(now), "in "+words.Duration(h.Next.Sub(now)), "now")
+		rows = append(rows, []string{shortly(h.Share), shortly(h.Depot), state, words.Duration(time.Duration(h.Left) * time.Second), fmt.Sprint(h.Cost), next, printable(name)})
 	}
-	w.Flush()
+	var b strings.Builder
+	b.WriteString(a.headed(rows, "SHARE", "DEPOT", "STATE", "LEFT", "COST", "NEXT VISIT", "NAME"))
 	for _, h := range all {
-		if h.Why != "" {
-			fmt.Fprintf(&b, "%s at %s: %s\n", shortly(h.Share), shortly(h.Depot), printable(h.Why))
+		if why := cmp.Or(printable(h.Why), anewText(h, all)); why != "" {
+			fmt.Fprintf(&b, "%s at %s: %s\n", shortly(h.Share), shortly(h.Depot), why)
 		}
 	}
 	return a.print(b.String())
+}
+
+// anewText says, of a version that a depot is still to fetch, what that means; "" of any other.
+func anewText(h api.StandingHold, all []api.StandingHold) string {
+	i := slices.IndexFunc(all, func(o api.StandingHold) bool { return o.ID == h.ID && o.Depot == h.Depot && o.Share != h.Share })
+	if i < 0 || h.State == "stable" || all[i].State != "stable" {
+		return ""
+	}
+	s := "the files have changed, and the depot fetches all of the new version, " + share.Size(h.Bytes)
+	if all[i].Cost > 0 {
+		s += ", which costs as much as a new share"
+	}
+	return s + "; it keeps the version before until then"
 }
 
 func (a depots) holdingsCommand() *cobra.Command {
@@ -268,6 +294,9 @@ func (a depots) holdingsCommand() *cobra.Command {
 			all, err := c.Holdings(cmd.Context(), on)
 			if err != nil {
 				return err
+			}
+			if len(all) == 0 {
+				fmt.Fprintln(a.stderr, "that depot keeps nothing for this node; fetcher hold asks it to")
 			}
 			return a.printHeld(cmd.Context(), c, all)
 		})
@@ -357,26 +386,20 @@ func (a depots) printHeld(ctx context.Context, c *api.Client, all []api.Held) er
 	if err != nil {
 		return err
 	}
-	var b strings.Builder
-	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "SHARE\tSTATE\tSIZE\tENDS\tNAME")
-	var left []time.Duration
+	var rows [][]string
 	for _, h := range all {
-		left = append(left, h.Expires.Sub(h.At))
-	}
-	lefts := words.Durations(left)
-	for i, h := range all {
 		a.out.write("hold", h)
 		until, name := "ended", ""
-		if left[i] > 0 {
-			until = "in " + lefts[i]
+		if left := h.Expires.Sub(h.At); left > 0 {
+			until = "in " + words.Duration(left)
 		}
 		if i := slices.IndexFunc(entries, func(e api.Entry) bool { return e.Share == h.Share }); i >= 0 {
 			name = nameOf(entries[i])
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", shortly(h.Share), h.State, share.Size(h.Bytes), until, printable(name))
+		rows = append(rows, []string{shortly(h.Share), h.State, share.Size(h.Bytes), until, printable(name)})
 	}
-	w.Flush()
+	var b strings.Builder
+	b.WriteString(a.headed(rows, "SHARE", "STATE", "SIZE", "ENDS", "NAME"))
 	for _, h := range all {
 		switch {
 		case h.Delay != "" && h.Here == 0 && h.Hold != 0: // applies to a release

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -138,9 +137,7 @@ func (a asker) printList(all []api.Entry) error {
 		fmt.Fprintln(a.stderr, "the node has no entries; fetcher add TICKET or PATH makes one")
 		return nil
 	}
-	var b strings.Builder
-	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "ENTRY\tSTATE\tDONE\tSIZE\tRATE\tPEERS\tSENT\tNAME")
+	var rows [][]string
 	for _, e := range all {
 		done, size, rate := "", "", ""
 		if e.Name != "" {
@@ -152,14 +149,10 @@ func (a asker) printList(all []api.Entry) error {
 		if e.Rate > 0 {
 			rate = share.Size(e.Rate) + "/s"
 		}
-		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n", e.ID, e.State, done, size, rate, e.Sources+e.Children, share.Size(e.Sent), printable(nameOf(e)))
+		rows = append(rows, []string{fmt.Sprint(e.ID), e.State, done, size, rate, fmt.Sprint(e.Sources + e.Children), share.Size(e.Sent), printable(nameOf(e))})
 	}
-	w.Flush()
-	columns := newTerminal(a.stdout).columns()
-	for line := range strings.Lines(b.String()) { // long names are cut, so that rows stay rows
-		if _, err := fmt.Fprintln(sink{a.stdout}, clip(strings.TrimSpace(line), columns)); err != nil {
-			return err
-		}
+	if _, err := fmt.Fprint(sink{a.stdout}, a.headed(rows, "ENTRY", "STATE", "DONE", "SIZE", "RATE", "PEERS", "SENT", "NAME")); err != nil {
+		return err
 	}
 	for _, e := range all {
 		if e.Reason != "" {

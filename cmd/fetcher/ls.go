@@ -21,7 +21,8 @@ func (a *app) lsCommand() *cobra.Command {
 		Use:   "ls TICKET|ID|PATH",
 		Short: "List the files of a share: size, BLAKE3, path",
 		Long: `List the files of a share, with the sizes and the BLAKE3 hashes that b3sum
-prints. No content is downloaded; a PATH is read and hashed here.`,
+prints; on a terminal, which has no room for these, without the hashes. No
+content is downloaded; a PATH is read and hashed here.`,
 		Args: exactly("TICKET, ID or PATH"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			mode, err := linkMode(links)
@@ -117,6 +118,7 @@ func (a *app) listPath(cmd *cobra.Command, path string, links store.LinkMode) (*
 func (a *app) print(m *share.Manifest) error {
 	a.out.sum(map[string]any{"share": m.ID().String(), "name": m.Name, "bytes": m.Layout().Bytes()})
 	out := bufio.NewWriter(sink{a.stdout})
+	hashes := newTerminal(a.stdout).columns() == 0
 	for i := range m.Entries() {
 		e := m.Entry(i)
 		path := e.Path
@@ -127,14 +129,18 @@ func (a *app) print(m *share.Manifest) error {
 			a.out.write("file", map[string]any{"kind": e.Kind.String(), "path": path, "size": e.Size, "root": e.Root.String(), "exec": e.Exec, "target": e.Target})
 			continue
 		}
-		var line string
+		size, hash, tail := "-", e.Kind.String(), ""
 		switch e.Kind {
 		case share.File:
-			line = fmt.Sprintf("%12d  %s  %s", e.Size, e.Root, printable(path))
+			size, hash = fmt.Sprint(e.Size), e.Root.String()
 		case share.Dir:
-			line = fmt.Sprintf("%12s  %-64s  %s", "-", "folder", printable(path)+"/")
+			hash, tail = "folder", "/"
 		case share.Symlink:
-			line = fmt.Sprintf("%12s  %-64s  %s -> %s", "-", "link", printable(path), printable(e.Target))
+			hash, tail = "link", " -> "+printable(e.Target)
+		}
+		line := fmt.Sprintf("%12s  %s%s", size, printable(path), tail)
+		if hashes {
+			line = fmt.Sprintf("%12s  %-64s  %s%s", size, hash, printable(path), tail)
 		}
 		if _, err := fmt.Fprintln(out, line); err != nil {
 			return err

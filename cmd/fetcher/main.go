@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"runtime/debug"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -48,10 +49,8 @@ func interrupts() context.Context {
 	go func() { // ends with the process
 		var first time.Time
 		for s := range signals {
-			again := hangup.Load()
 			switch {
-			case s == syscall.SIGHUP && again != nil:
-				(*again)()
+			case s == syscall.SIGHUP && hangups.Load():
 			case ctx.Err() == nil:
 				first = time.Now()
 				cancel(signalled{s})
@@ -63,8 +62,32 @@ func interrupts() context.Context {
 	return ctx
 }
 
-// hangup is the effect of SIGHUP on a command that does not end by it.
-var hangup atomic.Pointer[func()]
+// hangups says that SIGHUP has another effect than to end the command.
+var hangups atomic.Bool
+
+// onHangup calls f at each SIGHUP, under nohup too, until stop. SIGHUP ends nothing meanwhile.
+func onHangup(f func()) (stop func()) {
+	hangups.Store(true)
+	signals, end := make(chan os.Signal, 1), make(chan struct{})
+	signal.Notify(signals, syscall.SIGHUP)
+	var running sync.WaitGroup
+	running.Go(func() {
+		for {
+			select {
+			case <-signals:
+				f()
+			case <-end:
+				return
+			}
+		}
+	})
+	return func() {
+		signal.Stop(signals)
+		close(end)
+		running.Wait()
+		hangups.Store(false)
+	}
+}
 
 // signalled is the cause of a context that a signal cancelled.
 type signalled struct{ os.Signal }

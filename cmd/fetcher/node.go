@@ -65,7 +65,8 @@ func (a asker) nodeRunCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "run", Short: "Run the node until Ctrl-C or SIGTERM",
 		Long: `Run the node of the state directory until Ctrl-C or SIGTERM; a second one ends
-it at once. What was added to it before goes on where it was.
+it at once. What was added to it before goes on where it was. It logs to stderr
+from info on, unless --log-level says otherwise.
 
 Settings are read from node.toml in the state directory, and again at SIGHUP;
 flags override it:
@@ -236,8 +237,7 @@ func (a asker) nodeRun(ctx context.Context, fl nodeFlags) error {
 		return err
 	}
 	reload := func() { a.reload(d, fl, log) }
-	hangup.Store(&reload)
-	defer hangup.Store(nil)
+	defer onHangup(reload)()
 	var beating sync.WaitGroup
 	defer beating.Wait()
 	ctx, stop := context.WithCancel(ctx)
@@ -419,7 +419,8 @@ func (a asker) printStatus(s api.Status, all []api.Entry) error {
 		return nil
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "node      %s, version %s, for %s\n", s.Peer, s.Version, brief(time.Since(s.Since)))
+	fmt.Fprintf(&b, "node      %s\n", s.Peer)
+	fmt.Fprintf(&b, "runs      version %s, for %s\n", s.Version, words.Duration(time.Since(s.Since)))
 	fmt.Fprintf(&b, "state     %s\n", s.Dir)
 	fmt.Fprintf(&b, "entries   %d: %d being fetched at %s/s, %d wait, %d need attention\n", s.Entries, s.Fetching, share.Size(s.Rate), s.Waiting, s.Troubled)
 	fmt.Fprintf(&b, "peers     %s from here\n", either(s.Children == 1, "1 fetches", fmt.Sprintf("%d fetch", s.Children)))
@@ -447,7 +448,7 @@ func (a asker) printStatus(s api.Status, all []api.Entry) error {
 	}
 	for _, e := range all {
 		if e.State == api.Missing || e.State == api.Failed {
-			fmt.Fprintf(&b, "entry %d, %s, is %s: %s\n", e.ID, printable(nameOf(e)), e.State, reasonOf(e))
+			fmt.Fprintln(&b, troubleOf(e, reasonOf(e)))
 		}
 	}
 	_, err := fmt.Fprint(a.prose(), b.String())

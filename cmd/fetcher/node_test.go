@@ -39,7 +39,13 @@ type daemonProcess struct {
 // startNode runs a node, and ends it with the test.
 func startNode(t testing.TB, dir string, args ...string) *daemonProcess {
 	t.Helper()
-	n := &daemonProcess{t: t, dir: dir, args: append([]string{"node", "run", "--json", "--dir", dir}, args...)}
+	return startUnder(t, nil, dir, args...)
+}
+
+// startUnder starts a node by a command that runs what its arguments say.
+func startUnder(t testing.TB, under []string, dir string, args ...string) *daemonProcess {
+	t.Helper()
+	n := &daemonProcess{t: t, dir: dir, args: append(append(slices.Clone(under), built(t), "node", "run", "--json", "--dir", dir), args...)}
 	if !slices.Contains(args, "--listen") {
 		n.args = append(n.args, "--listen", "/ip4/127.0.0.1/tcp/0")
 	}
@@ -50,7 +56,7 @@ func startNode(t testing.TB, dir string, args ...string) *daemonProcess {
 
 func (n *daemonProcess) start() {
 	n.t.Helper()
-	n.cmd, n.stderr = exec.Command(built(n.t), n.args...), &bytes.Buffer{}
+	n.cmd, n.stderr = exec.Command(n.args[0], n.args[1:]...), &bytes.Buffer{}
 	n.cmd.Stderr = n.stderr
 	out, err := n.cmd.StdoutPipe()
 	must(n.t, err)
@@ -429,7 +435,7 @@ func TestANodeReadsItsSettingsAgainAndEndsInGoodOrder(t *testing.T) {
 	}
 	t.Parallel()
 	dir := t.TempDir()
-	n := startNode(t, dir)
+	n := startUnder(t, []string{"sh", "-c", `trap "" HUP; exec "$@"`, "sh"}, dir) // as nohup does
 	must(t, os.WriteFile(filepath.Join(dir, "node.toml"), []byte("limit-up = \"3M\"\nhttp = \"127.0.0.1:1\"\n"), 0o600))
 	changed := make(chan error, 1)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -3,8 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -74,21 +72,17 @@ cannot tell whose it is. If it is cut short, enter the same code again.`,
 }
 
 func (a depots) printPasses(all []api.Passes) error {
-	var b strings.Builder
-	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "DEPOT\tPASSES\tON THEIR WAY\tWORTHLESS\tGOOD UNTIL")
+	var rows [][]string
 	for _, x := range all {
 		a.out.write("passes", x)
 		until := ""
 		if !x.Until.IsZero() {
 			until = x.Until.Local().Format(time.DateOnly)
 		}
-		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%s\n", shortly(x.Depot), x.Passes, x.Reserved+x.Ordered, x.Bad, until)
+		rows = append(rows, []string{shortly(x.Depot), fmt.Sprint(x.Passes), fmt.Sprint(x.Reserved + x.Ordered), fmt.Sprint(x.Bad), until})
 	}
-	w.Flush()
-	if len(all) == 0 && !a.flags.json {
-		fmt.Fprintln(a.stderr, "no passes are here; fetcher passes redeem gets those of a voucher")
-		return nil
+	if len(rows) == 0 {
+		fmt.Fprintln(a.stderr, "this node has no passes; fetcher passes redeem gets those of a voucher")
 	}
-	return a.print(b.String())
+	return a.print(a.headed(rows, "DEPOT", "PASSES", "ON THEIR WAY", "WORTHLESS", "GOOD UNTIL"))
 }

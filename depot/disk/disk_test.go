@@ -264,6 +264,22 @@ func TestDamageIsFoundWhereItIs(t *testing.T) {
 	}
 }
 
+// A crash in the first write of a lease leaves a folder with nothing in it, which is no share.
+func TestAnEmptyFolderIsNoShare(t *testing.T) {
+	r, dir := ready(t)
+	id := share.IDOf([]byte("x"))
+	at := filepath.Join(dir, filepath.FromSlash(Folder(id)))
+	os.MkdirAll(at, 0o755)
+	os.WriteFile(filepath.Join(at, "leases.new"), []byte("half"), 0o600)
+	if seen, err := r.Look(id); err != nil || !seen.Gone {
+		t.Errorf("%+v, %v", seen, err)
+	}
+	os.MkdirAll(filepath.Join(at, "data"), 0o755)
+	if seen, err := r.Look(id); err != nil || seen.Gone {
+		t.Errorf("with data in it: %+v, %v", seen, err)
+	}
+}
+
 func TestRemovedIsSeenToBeGone(t *testing.T) {
 	r, dir := ready(t)
 	id := share.IDOf([]byte("x"))

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"strings"
 	"time"
 
 	"github.com/piecelease/fetcher/depot"
@@ -192,8 +193,7 @@ func (r *Root) Look(id share.ID) (s depot.OnDisk, err error) {
 	}
 	s.Manifest, err = r.Manifest(id)
 	if errors.Is(err, fs.ErrNotExist) {
-		_, err := dir.Lstat(Folder(id))
-		s.Gone = errors.Is(err, fs.ErrNotExist)
+		s.Gone = empty(dir, Folder(id))
 		return s, nil
 	}
 	if err != nil {
@@ -224,6 +224,17 @@ func (r *Root) Look(id share.ID) (s depot.OnDisk, err error) {
 		}
 	}
 	return s, nil
+}
+
+// empty reports whether a folder is not there, or has nothing but what a crash left half written.
+func empty(dir vfs.FS, at string) bool {
+	names, err := dir.ReadDir(at)
+	for _, e := range names {
+		if !strings.HasSuffix(e.Name, ".new") {
+			return false
+		}
+	}
+	return err == nil || errors.Is(err, fs.ErrNotExist)
 }
 
 // fileOf returns where a file of a share lies.

@@ -36,30 +36,6 @@ func Duration(d time.Duration) string {
 	return fmt.Sprintf("%.0f d", d.Hours()/24)
 }
 
-// Durations formats durations in one unit, for a column of a table: the unit that gives the shortest of
-// them that is not over to about one part in two.
-func Durations(all []time.Duration) (out []string) {
-	shortest := time.Duration(0)
-	for _, d := range all {
-		if d > 0 && (shortest == 0 || d < shortest) {
-			shortest = d
-		}
-	}
-	unit, name := time.Second, "s"
-	switch {
-	case shortest >= 48*time.Hour:
-		unit, name = 24*time.Hour, "d"
-	case shortest >= 2*time.Hour:
-		unit, name = time.Hour, "h"
-	case shortest >= 2*time.Minute:
-		unit, name = time.Minute, "min"
-	}
-	for _, d := range all {
-		out = append(out, fmt.Sprintf("%.0f %s", float64(max(d, 0))/float64(unit), name))
-	}
-	return out
-}
-
 // ParseDuration reads a duration as people write it: in days, such as "31d", or as
 // time.ParseDuration does.
 func ParseDuration(s string) (time.Duration, error) {

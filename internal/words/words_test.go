@@ -1,7 +1,6 @@
 package words
 
 import (
-	"strings"
 	"testing"
 	"time"
 )
@@ -57,25 +56,6 @@ func TestRatesAreReadWholeOrNotAtAll(t *testing.T) {
 	for _, s := range []string{"", "10MB", "10 M", "10KiB", "5KM", "M", "x", "0", "0.5", "-1", "nan", "inf", "1e300", "1M/s", "1000001G"} {
 		if got, ok := ParseRate(s); ok {
 			t.Errorf("%q is taken as %d", s, got)
-		}
-	}
-}
-
-func TestDurationsOfAColumnHaveOneUnit(t *testing.T) {
-	for _, c := range []struct {
-		all  []time.Duration
-		want string
-	}{
-		{nil, ""},
-		{[]time.Duration{31 * 24 * time.Hour, 5 * 24 * time.Hour}, "31 d, 5 d"},
-		{[]time.Duration{31 * 24 * time.Hour, 3 * time.Hour}, "744 h, 3 h"},
-		{[]time.Duration{time.Hour, 10 * time.Minute}, "60 min, 10 min"},
-		{[]time.Duration{time.Hour, 31 * time.Second}, "3600 s, 31 s"},
-		{[]time.Duration{-time.Hour, 3 * time.Hour}, "0 h, 3 h"},
-		{[]time.Duration{-time.Hour, 0}, "0 s, 0 s"},
-	} {
-		if got := strings.Join(Durations(c.all), ", "); got != c.want {
-			t.Errorf("%v: %q, want %q", c.all, got, c.want)
 		}
 	}
 }

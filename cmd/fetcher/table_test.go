@@ -1,0 +1,39 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// A table on a narrow terminal loses no column and cuts no name that a line can hold.
+func TestATableLosesNothing(t *testing.T) {
+	name := strings.Repeat("a name ", 4) + "end"
+	rows := [][]string{{"ENTRY", "STATE", "NAME"}, {"1", "served", name}, {"22", "", ""}}
+	if got, want := tabular(rows, 0), "ENTRY  STATE   NAME\n1      served  "+name+"\n22\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got, want := tabular(rows, 40), "ENTRY  STATE   NAME\n1      served\n  "+name+"\n22\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got := tabular(rows, 20); !strings.Contains(got, "\n  a name a name a n…\n") {
+		t.Errorf("%q", got)
+	}
+}
+
+// An empty list says so, instead of a head alone.
+func TestEmptyListsSaySo(t *testing.T) {
+	for what, print := range map[string]func(depots) error{
+		"no passes":    func(a depots) error { return a.printPasses(nil) },
+		"no depot":     func(a depots) error { return a.printHolds(nil, nil, time.Time{}) },
+		"fetcher add ": func(a depots) error { return a.printList(nil) },
+		"no account":   func(a depots) error { return a.printLeases(nil, true) },
+		"hold nothing": func(a depots) error { return a.printLeases(nil, false) },
+	} {
+		var stdout, stderr strings.Builder
+		a := depots{asker{&app{stdout: &stdout, stderr: newTerminal(&stderr), out: newReporter(&stdout, false)}}}
+		if err := print(a); err != nil || stdout.Len() > 0 || !strings.Contains(stderr.String(), what) {
+			t.Errorf("%s: %v, %q, %q", what, err, &stdout, &stderr)
+		}
+	}
+}
