@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -36,48 +35,29 @@ func roundOf(depot string) string { return "leases." + depot }
 
 // snapshots writes a snapshot in each round, until the end.
 func (m *member) snapshots() {
-	var round *rounds.Round
-	for wait := time.Second; ; {
-		select {
+	for {
+		meta, err := m.d.lender.db.Meta(m.d.life)
+		if err == nil && meta.Depot != "" {
+			m.each(m.snapshotJob(meta.Depot))
+			return
+		}
+		select { // the depot's folder was not there yet
 		case <-m.d.life.Done():
 			return
-		case <-time.After(wait):
-		}
-		wait = snapshotRetry
-		meta, err := m.d.lender.db.Meta(m.d.life)
-		if err != nil || meta.Depot == "" {
-			continue // its folder was not there yet
-		}
-		if round == nil {
-			round, err = rounds.New(m.store.KV, rounds.Config{Name: roundOf(meta.Depot), Holder: string(m.d.node.ID()), Run: rand.Text(), Clock: rounds.ClockOf(time.Now),
-				Notice: func(n rounds.Notice) { m.d.log.Warn(n.String()) }})
-		}
-		if err == nil {
-			wait, err = m.snapshotIn(m.d.life, round, meta.Depot)
-		}
-		if err != nil && m.d.life.Err() == nil {
-			m.d.log.Warn("no snapshot of the leases was made for the fleet; it is tried again", "error", err)
+		case <-time.After(snapshotRetry):
 		}
 	}
 }
 
-// snapshotIn writes a snapshot if the round is free, and returns when to try again.
-func (m *member) snapshotIn(ctx context.Context, round *rounds.Round, depot string) (again time.Duration, err error) {
-	g, err := round.TryAcquire(ctx, snapshotRound)
-	var held *rounds.HeldError
-	if errors.As(err, &held) {
-		return max(min(held.Again, snapshotRound), time.Second), nil
-	}
-	if err != nil {
-		return snapshotRetry, err
-	}
-	defer g.Close()
-	id, err := m.snapshot(ctx, depot, rounds.Target{Term: g.Term(), Seq: 1})
-	if err != nil {
-		return snapshotRetry, errors.Join(err, g.Abandon(context.WithoutCancel(ctx), "no snapshot was made"))
-	}
-	m.d.log.Info("the fleet keeps a snapshot of the leases", "share", id.String(), "term", g.Term())
-	return snapshotRound, g.Complete(ctx, id.String())
+func (m *member) snapshotJob(depot string) roundJob {
+	return roundJob{name: roundOf(depot), every: snapshotRound, retry: snapshotRetry, do: func(ctx context.Context, g *rounds.Guard) (string, error) {
+		id, err := m.snapshot(ctx, depot, rounds.Target{Term: g.Term(), Seq: 1})
+		if err != nil {
+			return "", fmt.Errorf("no snapshot of the leases was made for the fleet: %w", err)
+		}
+		m.d.log.Info("the fleet keeps a snapshot of the leases", "share", id.String(), "term", g.Term())
+		return id.String(), nil
+	}}
 }
 
 // snapshot writes one, makes the fleet keep it, and makes the pointer name it.

@@ -1,0 +1,75 @@
+package daemon
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/piecelease/fetcher/rounds"
+)
+
+// A roundJob is work that one member of the fleet does in each round.
+type roundJob struct {
+	name  string        // of the round; see rounds.Config.Name
+	every time.Duration // the round's length
+	retry time.Duration // when to try again after an error, and how often to ask for a round that is taken
+
+	// do does the work and returns the round's outcome. Its context ends with the round. An
+	// earlier holder may still be at work: what both may write must be refused under the
+	// lower of their terms (see rounds.Pointer). After an error another member may have
+	// the round at once.
+	do func(context.Context, *rounds.Guard) (outcome string, err error)
+}
+
+// endRound bounds how long a node that ends waits for the store to note what became of its
+// round.
+const endRound = 5 * time.Second
+
+// each does a job in each round that this node wins, until the end.
+func (m *member) each(j roundJob) {
+	round, err := rounds.New(m.store.KV, rounds.Config{Name: j.name, Holder: string(m.d.node.ID()), Run: rand.Text(), Clock: rounds.ClockOf(time.Now),
+		Notice: func(n rounds.Notice) { m.d.log.Warn(n.String()) }})
+	if err != nil {
+		m.d.log.Error("a job of the fleet cannot be done", "error", err)
+		return
+	}
+	j.loop(m.d.life, round, m.d.log)
+}
+
+func (j roundJob) loop(ctx context.Context, round *rounds.Round, log *slog.Logger) {
+	for wait := time.Second; ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(wait):
+		}
+		var err error
+		wait, err = j.once(ctx, round)
+		if err != nil && ctx.Err() == nil {
+			log.Warn("a job of the fleet was not done; it is tried again", "round", j.name, "in", wait, "error", err)
+		}
+	}
+}
+
+// once does the job if its round is free, and returns when to try again.
+func (j roundJob) once(ctx context.Context, round *rounds.Round) (again time.Duration, err error) {
+	g, err := round.TryAcquire(ctx, j.every)
+	if held, ok := errors.AsType[*rounds.HeldError](err); ok {
+		return max(min(held.Again, j.retry), time.Second), nil
+	}
+	if err != nil {
+		return j.retry, err
+	}
+	defer g.Close()
+	work, end := context.WithTimeout(ctx, g.Left())
+	outcome, err := j.do(work, g)
+	end()
+	last, end := context.WithTimeout(context.WithoutCancel(ctx), endRound)
+	defer end()
+	if err != nil {
+		return j.retry, errors.Join(err, g.Abandon(last, err.Error()))
+	}
+	return max(g.Left(), time.Second), g.Complete(last, outcome)
+}
