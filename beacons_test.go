@@ -162,9 +162,11 @@ func TestBeaconsAreChecked(t *testing.T) {
 // looks is a Discovery that notes what it was to announce.
 type looks struct{ shares func() []share.ID }
 
-func (l *looks) Find(share.ID, []peers.ID, func(peers.Addr)) (cancel func()) { return func() {} }
-func (l *looks) Start(_ peers.ID, _ func() []string, shares func() []share.ID) {
-	l.shares = shares
+func (l *looks) Find(share.ID, []peers.ID, func(peers.Via, peers.Addr)) (cancel func()) {
+	return func() {}
+}
+func (l *looks) Start(n Local) {
+	l.shares = func() []share.ID { return n.Shares(VisibleLAN) }
 }
 func (l *looks) Changed()     {}
 func (l *looks) Close() error { return nil }

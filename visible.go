@@ -6,21 +6,69 @@ import (
 	"slices"
 
 	"github.com/piecelease/fetcher/actors"
+	"github.com/piecelease/fetcher/p2p"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 )
 
 // Discovery finds peers that nobody named, and makes this node known to others. Package
-// discovery has one for the local network; a program without one pays nothing for it.
+// discovery has one for the local network, and discovery/dht one for everywhere; a program
+// without one pays nothing for it.
 type Discovery interface {
 	actors.Discovery
-	// Start begins. Open calls it once: self is the node, addrs returns its current
-	// multiaddrs, and shares what is to be announced, the newest last. It does not wait.
-	Start(self peers.ID, addrs func() []string, shares func() []share.ID)
-	// Changed says that shares would now return something else. It does not block.
+	// Start begins. Open calls it once. It does not wait.
+	Start(n Local)
+	// Changed says that Shares would now return something else. It does not block.
 	Changed()
 	// Close ends what Start began, and waits for that. The node calls it.
 	Close() error
+}
+
+// Local is a node as its Discovery sees it.
+type Local struct {
+	ID    peers.ID
+	Addrs func() []string // its current multiaddrs
+	// Shares returns what is visible to at least so many, the newest last.
+	Shares func(Visibility) []share.ID
+	// Guest returns the node's libp2p host for a protocol of another library. Peers that it
+	// wants to reach are dialled like those that another peer, named, has named, except for
+	// the trusted ones.
+	Guest func(named peers.ID, trusted ...peers.ID) p2p.Guest
+}
+
+// Discoveries is several ways of finding peers as one.
+type Discoveries []Discovery
+
+// Start implements Discovery, as do the others.
+func (all Discoveries) Start(n Local) {
+	for _, d := range all {
+		d.Start(n)
+	}
+}
+
+func (all Discoveries) Find(id share.ID, known []peers.ID, found func(peers.Via, peers.Addr)) (cancel func()) {
+	var ends []func()
+	for _, d := range all {
+		ends = append(ends, d.Find(id, known, found))
+	}
+	return func() {
+		for _, end := range ends {
+			end()
+		}
+	}
+}
+
+func (all Discoveries) Changed() {
+	for _, d := range all {
+		d.Changed()
+	}
+}
+
+func (all Discoveries) Close() (err error) {
+	for _, d := range all {
+		err = errors.Join(err, d.Close())
+	}
+	return err
 }
 
 // Visibility is where Config.Discovery announces that this node has a share. Whoever has a
@@ -30,9 +78,10 @@ type Visibility uint8
 const (
 	Private    Visibility = iota // nowhere
 	VisibleLAN                   // on the local networks of this machine, to those who know its ID
+	Public                       // there, and in a distributed hash table, to those who know its ID
 )
 
-var visibilities = [...]string{"private", "lan"}
+var visibilities = [...]string{"private", "lan", "public"}
 
 func (v Visibility) String() string {
 	if int(v) >= len(visibilities) {
@@ -48,19 +97,19 @@ func (v Visibility) MarshalText() ([]byte, error) { return []byte(v.String()), n
 func (v *Visibility) UnmarshalText(b []byte) error {
 	i := slices.Index(visibilities[:], string(b))
 	if i < 0 {
-		return fmt.Errorf("%q is none of private and lan", b)
+		return fmt.Errorf("%q is none of private, lan and public", b)
 	}
 	*v = Visibility(i)
 	return nil
 }
 
-// visible returns the shares that are announced, by the age of their entries.
-func (c *catalog) visible() []share.ID {
+// visible returns the shares that are visible to at least so many, by the age of their entries.
+func (c *catalog) visible(where Visibility) []share.ID {
 	var out []share.ID
 	seen := map[share.ID]bool{{}: true}
 	for _, e := range c.all() {
 		served := e.State == EntryServed || e.State == EntryFetching
-		if served && max(e.Serving.Visible, e.Fetching.Visible) >= VisibleLAN && !seen[e.Share] {
+		if served && max(e.Serving.Visible, e.Fetching.Visible) >= where && !seen[e.Share] {
 			seen[e.Share] = true
 			out = append(out, e.Share)
 		}
@@ -86,6 +135,6 @@ func (n *Node) SetVisible(id share.ID, v Visibility) error {
 // discover starts Config.Discovery.
 func (n *Node) discover() {
 	if d := n.cfg.Discovery; d != nil {
-		d.Start(n.ID(), n.Addrs, n.catalog.visible)
+		d.Start(Local{ID: n.ID(), Addrs: n.Addrs, Shares: n.catalog.visible, Guest: n.host.Guest})
 	}
 }

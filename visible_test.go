@@ -21,7 +21,9 @@ type announcer struct {
 	closed  bool
 }
 
-func (a *announcer) Start(_ peers.ID, _ func() []string, shares func() []share.ID) { a.shares = shares }
+func (a *announcer) Start(n Local) {
+	a.shares = func() []share.ID { return n.Shares(VisibleLAN) }
+}
 
 func (a *announcer) Changed() {
 	a.mu.Lock()
@@ -29,7 +31,7 @@ func (a *announcer) Changed() {
 	a.changes++
 }
 
-func (a *announcer) Find(id share.ID, _ []peers.ID, _ func(peers.Addr)) func() {
+func (a *announcer) Find(id share.ID, _ []peers.ID, _ func(peers.Via, peers.Addr)) func() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.wanted = append(a.wanted, id)

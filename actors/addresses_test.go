@@ -59,7 +59,7 @@ func TestWhatPeersSayOfOthersIsBelievedWithinBounds(t *testing.T) {
 	sw.w.Run(time.Second)
 	x.met[near.id], x.met[came.id] = true, true
 	say := func(by peers.ID, sure bool, peer peers.ID, addrs ...string) {
-		via := map[peers.ID]peers.Via{"x": peers.ViaItself, onLAN: peers.ViaLAN}[by]
+		via := map[peers.ID]peers.Via{"x": peers.ViaItself, "lan": peers.ViaLAN}[by]
 		if via == 0 {
 			via = peers.ViaPeer
 		}
@@ -72,12 +72,12 @@ func TestWhatPeersSayOfOthersIsBelievedWithinBounds(t *testing.T) {
 	say("source", false, "nowhere", "reach 1", "reach 2", "port 22")
 	say("x", false, "came", "reach 2", "/a")
 	say("boss", true, "fellow", "reach 1", "port 22")
-	say(onLAN, false, "announced", "reach 2", "reach 1", "port 22")
-	say(onLAN, false, "moved", "reach 1")
-	say(onLAN, false, "moved", "reach 1", "/a")
+	say("lan", false, "announced", "reach 2", "reach 1", "port 22")
+	say("lan", false, "moved", "reach 1")
+	say("lan", false, "moved", "reach 1", "/a")
 	for id, want := range map[peers.ID]peers.Addr{
-		"announced": {ID: "announced", By: onLAN, Addrs: []string{"reach 1"}},
-		"moved":     {ID: "moved", By: onLAN, Addrs: []string{"reach 1", "/a"}},
+		"announced": {ID: "announced", By: "lan", Addrs: []string{"reach 1"}},
+		"moved":     {ID: "moved", By: "lan", Addrs: []string{"reach 1", "/a"}},
 		"source":    {ID: "source"},
 		"public":    {ID: "public", By: "source", Addrs: []string{"/a", "/b", "/c", "/d"}},
 		"neighbour": {ID: "neighbour", By: "near/1", Addrs: []string{"reach 1"}},

@@ -70,9 +70,9 @@ type Link interface {
 // Discovery finds peers that were not named. Its methods do not block.
 type Discovery interface {
 	// Find calls found with each peer that is said to have a share, and with the peers in
-	// known at addresses that they announce as theirs, until cancel is called. It calls it
-	// from any goroutine, and from within Find. found does not block.
-	Find(id share.ID, known []peers.ID, found func(peers.Addr)) (cancel func())
+	// known at addresses that they announce as theirs, and with how it found them, until
+	// cancel is called. It calls it from any goroutine, and from within Find. found does not block.
+	Find(id share.ID, known []peers.ID, found func(peers.Via, peers.Addr)) (cancel func())
 }
 
 // Catalog knows which shares this node has. No method blocks, and each may be called from

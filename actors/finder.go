@@ -15,7 +15,7 @@ import (
 // and nobody may fill the memory of others with invented ones.
 const (
 	maxKnown   = 512                   // peers of a share
-	maxNamedBy = 96                    // of these, named by one peer; for the LAN and a beacon, known ones count too
+	maxNamedBy = 96                    // of these, named by one peer; for the LAN, a beacon and the DHT, known ones count too
 	maxAddrs   = 24                    // addresses of a peer, named by the user or by a peer he trusts
 	maxNamers  = transfer.MaxAddresses // of one peer whose addresses are remembered
 )
@@ -92,14 +92,11 @@ func (f *finder) discover(self *actor.PID, m FindSources) (cancel func()) {
 	for i, a := range m.Known {
 		known[i] = a.ID
 	}
-	return f.discovery.Find(m.Share, known, func(a peers.Addr) {
-		f.s.Send(self, PeersNamed{Share: m.Share, By: onLAN, Via: peers.ViaLAN, Peers: []peers.Addr{a}})
+	return f.discovery.Find(m.Share, known, func(via peers.Via, a peers.Addr) {
+		// Nobody knows who named them, so all that are found in one way are bounded together.
+		f.s.Send(self, PeersNamed{Share: m.Share, By: peers.ID(via.String()), Via: via, Peers: []peers.Addr{a}})
 	})
 }
-
-// onLAN stands for all peers that announce something on the local network: nobody knows
-// who they are, so they are bounded together.
-const onLAN peers.ID = "lan"
 
 func (f *finder) stop(id share.ID) {
 	if w := f.wanted[id]; w != nil {
@@ -155,7 +152,7 @@ func (f *finder) believe(a *peers.Addr, m PeersNamed) bool {
 	switch {
 	case m.Via == peers.ViaLAN:
 		from.Reach = share.SameNetwork
-	case m.Via == peers.ViaBeacon && m.By == f.self: // its own
+	case m.Via == peers.ViaBeacon && m.By == f.self, m.Via == peers.ViaDHT: // its own; it has looked
 		from.Reach = share.SameMachine
 	}
 	a.Addrs = peers.Addrs(peers.Named(f.net.Endpoints(a.Addrs), from.Reach))
@@ -212,4 +209,6 @@ type PeersNamed struct {
 
 // often reports whether the namer passes on what others say about themselves, and so may
 // say something else later.
-func (m PeersNamed) often() bool { return m.Via == peers.ViaLAN || m.Via == peers.ViaBeacon }
+func (m PeersNamed) often() bool {
+	return m.Via == peers.ViaLAN || m.Via == peers.ViaBeacon || m.Via == peers.ViaDHT
+}

@@ -215,7 +215,7 @@ func TestAFinderBelievesTheLocalNetworkSoOften(t *testing.T) {
 	}), system.OnPanicStop)
 	sw.w.Settle()
 	for i := range 10 * maxNamedBy {
-		s.Send(finder, PeersNamed{Share: id, By: onLAN, Via: peers.ViaLAN, Peers: []peers.Addr{{ID: "source", Addrs: []string{fmt.Sprint("/sim/", i)}}}})
+		s.Send(finder, PeersNamed{Share: id, By: "lan", Via: peers.ViaLAN, Peers: []peers.Addr{{ID: "source", Addrs: []string{fmt.Sprint("/sim/", i)}}}})
 		sw.w.Settle()
 	}
 	if found != 1+maxNamedBy {

@@ -119,7 +119,7 @@ type Entry struct {
 	SeedTime  string     `json:"seed_time,omitempty" doc:"such as 36h"`
 	LimitUp   int64      `json:"limit_up,omitempty" doc:"its own, beside that of the node, in bytes a second"`
 	LimitDown int64      `json:"limit_down,omitempty" doc:"the same; fetch"`
-	Visible   string     `json:"visible" enum:"private,lan" doc:"where it is announced that the node has it"`
+	Visible   string     `json:"visible" enum:"private,lan,public" doc:"where it is announced that the node has it"`
 	Added     time.Time  `json:"added"`
 	Since     time.Time  `json:"since" doc:"of the state"`
 	Done      *time.Time `json:"done,omitempty" doc:"fetch: when all of it was here"`
@@ -145,7 +145,7 @@ type Add struct {
 	Priority  string   `json:"priority,omitempty" enum:"low,normal,high"`
 	LimitUp   int64    `json:"limit_up,omitempty" minimum:"0" doc:"bytes a second that others are sent of it; 0: as the node's"`
 	LimitDown int64    `json:"limit_down,omitempty" minimum:"0" doc:"fetch: bytes a second that are asked for; 0: as the node's"`
-	Visible   string   `json:"visible,omitempty" enum:"private,lan" doc:"where it is announced that the node has it; default private: nowhere"`
+	Visible   string   `json:"visible,omitempty" enum:"private,lan,public" doc:"where it is announced that the node has it; default private: nowhere"`
 	Paused    bool     `json:"paused,omitempty"`
 }
 
@@ -159,7 +159,7 @@ type Set struct {
 	SeedTime  *string   `json:"seed_time,omitempty"`
 	LimitUp   *int64    `json:"limit_up,omitempty" minimum:"0" doc:"bytes a second; 0: as the node's"`
 	LimitDown *int64    `json:"limit_down,omitempty" minimum:"0" doc:"fetch: bytes a second; 0: as the node's"`
-	Visible   *string   `json:"visible,omitempty" enum:"private,lan"`
+	Visible   *string   `json:"visible,omitempty" enum:"private,lan,public"`
 	Repair    bool      `json:"repair,omitempty" doc:"fetch: replace what is there and differs, once"`
 	Rescan    bool      `json:"rescan,omitempty" doc:"look at its files again now, or try again"`
 }

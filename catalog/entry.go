@@ -74,7 +74,7 @@ type Wish struct {
 	Dir     string   `json:"dir,omitempty"`     // Fetch: the folder it is put into, absolute
 	Fleet   bool     `json:"fleet,omitempty"`   // Fetch: it is here because the node's fleet has it
 
-	Visible   string        `json:"visible,omitempty"`    // where the share is announced: "lan"; empty: nowhere
+	Visible   string        `json:"visible,omitempty"`    // where the share is announced: "lan" or "public"; empty: nowhere
 	Repair    bool          `json:"repair,omitempty"`     // Fetch: replace what differs in Dir, until the share is here
 	Peers     []string      `json:"peers,omitempty"`      // Fetch: further sources, multiaddrs
 	Only      []string      `json:"only,omitempty"`       // Fetch: patterns of what to fetch; none: all
@@ -139,8 +139,8 @@ func (w *Wish) Check() error {
 	switch {
 	case w.Priority < -1 || w.Priority > 1:
 		return fmt.Errorf("a priority is from -1 to 1, not %d", w.Priority)
-	case w.Visible != "" && w.Visible != "lan":
-		return fmt.Errorf("a share is announced nowhere or on the lan, not on %q", w.Visible)
+	case w.Visible != "" && w.Visible != "lan" && w.Visible != "public":
+		return fmt.Errorf("a share is private, or visible to the lan or the public, not to %q", w.Visible)
 	case !(w.SeedRatio >= 0 && w.SeedRatio <= 1e6):
 		return fmt.Errorf("a ratio to seed to is from 0 to 1,000,000, not %v", w.SeedRatio)
 	case w.SeedTime < 0 || w.SeedTime > 100*366*24*time.Hour:

@@ -134,8 +134,9 @@ func (d *Daemon) Add(ctx context.Context, a api.Add) (api.Entry, error) {
 	var err, err2 error
 	w.Priority, err = parsePriority(a.Priority)
 	w.Visible = wishVisible(a.Visible)
+	err3 := findable(w, d.inTable)
 	w.SeedTime, err2 = parseTime(a.SeedTime)
-	if err := errors.Join(err, err2); err != nil {
+	if err := errors.Join(err, err2, err3); err != nil {
 		return api.Entry{}, err
 	}
 	if err := d.complete(&w); err != nil {
@@ -258,6 +259,9 @@ func (d *Daemon) Set(ctx context.Context, id int64, s api.Set) (api.Entry, error
 		if err := w.Check(); err != nil {
 			return api.Refuse(api.ErrRequest, "%v", err)
 		}
+		if s.Visible != nil {
+			return findable(*w, d.inTable)
+		}
 		return nil
 	})
 	if err != nil {
@@ -348,34 +352,6 @@ func change(w *catalog.Wish, s api.Set) (err error) {
 		w.SeedTime, err = parseTime(*s.SeedTime)
 	}
 	return err
-}
-
-// private is the name for a share that is announced nowhere; a wish leaves it empty.
-var private = fetcher.Private.String()
-
-func wishVisible(said string) string {
-	if said == private {
-		return ""
-	}
-	return said
-}
-
-// visible returns where an entry is to be announced.
-func visible(w catalog.Wish) (v fetcher.Visibility) {
-	_ = v.UnmarshalText([]byte(cmp.Or(w.Visible, private))) // Check has validated it
-	return v
-}
-
-// revisible announces a share as its owner wants now. That may differ from was, the wish as it
-// was read before the share was there.
-func (k *keeper) revisible(id share.ID, was catalog.Wish) {
-	now := visible(k.entry().Wish)
-	if now == visible(was) {
-		return
-	}
-	if err := k.d.node.SetVisible(id, now); err != nil {
-		k.d.log.Error("where a share is announced was not changed", "id", k.id, "error", err)
-	}
 }
 
 // Remove stops an entry and forgets it, durably. With data, it also removes the files that

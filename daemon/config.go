@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 
 	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/discovery"
+	"github.com/piecelease/fetcher/discovery/dht"
 	"github.com/piecelease/fetcher/internal/bounds"
 )
 
@@ -50,6 +52,9 @@ type Settings struct {
 	// fetcher.Beacons. A reload does not change them.
 	BeaconAt []string
 	Beacon   bool
+	// DHT says which distributed hash table the node uses, as in dht.Parse; empty: none. A reload
+	// does not change it.
+	DHT []string
 	// NoLAN keeps the node from looking for peers on the local network, and from being
 	// found there. A reload does not change it.
 	NoLAN bool
@@ -109,10 +114,21 @@ func (s Settings) beacons() fetcher.Beacons {
 
 // discovery says how the node finds others, and is found; nil: not at all.
 func (c Config) discovery() fetcher.Discovery {
-	if c.NoLAN || c.simulated != nil {
+	var all fetcher.Discoveries
+	if !c.NoLAN && c.simulated == nil {
+		all = append(all, discovery.NewLAN(c.Logger))
+	}
+	if len(c.DHT) > 0 && c.simulated == nil {
+		cfg, _ := dht.Parse(c.DHT) // validate has looked
+		cfg.Entry, cfg.Logger = slices.Concat(cfg.Entry, c.BeaconAt, c.Via), c.Logger
+		if d, err := dht.New(cfg); err == nil {
+			all = append(all, d)
+		}
+	}
+	if all == nil {
 		return nil
 	}
-	return discovery.NewLAN(c.Logger)
+	return all
 }
 
 // withDefaults fills in the defaults, and returns an error that names what is out of range.
@@ -211,6 +227,7 @@ type settingsFile struct {
 	LAN      *bool      `toml:"lan"`
 	BeaconAt []string   `toml:"beacon-at"`
 	Beacon   bool       `toml:"beacon"`
+	DHT      []string   `toml:"dht"`
 	Carries  string     `toml:"relay-carries"`
 	Up       string     `toml:"limit-up"`
 	Down     string     `toml:"limit-down"`
@@ -277,7 +294,7 @@ func parseSettings(b []byte) (s Settings, err error) {
 		}
 		return s, err
 	}
-	s = Settings{Into: f.Into, Listen: f.Listen, Announce: f.Announce, Via: f.Via, MapPort: f.MapPort, Proxy: f.Proxy, Relay: f.Relay, BeaconAt: f.BeaconAt, Beacon: f.Beacon, NoLAN: f.LAN != nil && !*f.LAN, Fetches: f.Fetches, Depot: f.Depot, Fleet: f.Fleet, FleetSecret: f.Secret, Socket: f.Socket, HTTP: f.HTTP, Hosts: f.Hosts, Cert: f.Cert, Key: f.Key, Insecure: f.Insecure}
+	s = Settings{Into: f.Into, Listen: f.Listen, Announce: f.Announce, Via: f.Via, MapPort: f.MapPort, Proxy: f.Proxy, Relay: f.Relay, BeaconAt: f.BeaconAt, Beacon: f.Beacon, DHT: f.DHT, NoLAN: f.LAN != nil && !*f.LAN, Fetches: f.Fetches, Depot: f.Depot, Fleet: f.Fleet, FleetSecret: f.Secret, Socket: f.Socket, HTTP: f.HTTP, Hosts: f.Hosts, Cert: f.Cert, Key: f.Key, Insecure: f.Insecure}
 	if err := s.addresses(); err != nil {
 		return s, err
 	}
@@ -326,6 +343,9 @@ func (s Settings) addresses() error {
 	}
 	if err := (fetcher.Beacons{Use: true, At: s.BeaconAt}).Validate(); err != nil {
 		return fmt.Errorf("beacon-at: %w", err)
+	}
+	if _, err := dht.Parse(s.DHT); err != nil {
+		return fmt.Errorf("dht: %w", err)
 	}
 	return nil
 }

@@ -22,19 +22,20 @@ import (
 // The caller must Close it.
 type Daemon struct {
 	depots
-	member *member // nil: it belongs to no fleet
-	dir    string
-	log    *slog.Logger
-	since  time.Time
-	node   *fetcher.Node
-	db     *catalog.DB
-	feed   *api.Feed
-	queue  *queue
-	reads  chan struct{} // one for each import under way
-	watch  *watch
-	tally  *tally
-	holds  *holds
-	purse  *purse.Purse
+	member  *member // nil: it belongs to no fleet
+	dir     string
+	log     *slog.Logger
+	since   time.Time
+	node    *fetcher.Node
+	db      *catalog.DB
+	feed    *api.Feed
+	queue   *queue
+	reads   chan struct{} // one for each import under way
+	watch   *watch
+	tally   *tally
+	holds   *holds
+	purse   *purse.Purse
+	inTable bool // of a distributed hash table, where others find what is public
 
 	life context.Context // the parent of all background work
 	end  context.CancelFunc
@@ -64,7 +65,7 @@ func Open(ctx context.Context, cfg Config) (*Daemon, error) {
 	}
 	now := time.Now()
 	d := &Daemon{dir: cfg.Dir, log: cfg.Logger, since: now, feed: api.NewFeed(strconv.FormatInt(now.UnixNano(), 36)), queue: newQueue(cfg.Fetches),
-		reads: make(chan struct{}, imports), tally: newTally(), settings: cfg.Settings, base: rates{cfg.Up, cfg.Down}, look: make(chan struct{}),
+		reads: make(chan struct{}, imports), tally: newTally(), inTable: len(cfg.DHT) > 0, settings: cfg.Settings, base: rates{cfg.Up, cfg.Down}, look: make(chan struct{}),
 		keepers: map[catalog.ID]*keeper{}, bounded: map[share.ID]int64{}}
 	d.life, d.end = context.WithCancel(context.Background())
 	r, _, _ := limitsAt(d.base, cfg.Schedule, now)
@@ -259,7 +260,7 @@ func (d *Daemon) Reload(s Settings) (later []string, err error) {
 	for name, same := range map[string]bool{
 		"listen": slices.Equal(old.Listen, s.Listen), "announce": slices.Equal(old.Announce, s.Announce), "http": old.HTTP == s.HTTP,
 		"socket": old.Socket == s.Socket, "fleet": old.Fleet == s.Fleet, "fleet-secret": old.FleetSecret == s.FleetSecret, "via": slices.Equal(old.Via, s.Via), "map-port": old.MapPort == s.MapPort, "proxy": old.Proxy == s.Proxy,
-		"relay": old.Relay == s.Relay, "beacon": old.Beacon == s.Beacon, "beacon-at": slices.Equal(old.BeaconAt, s.BeaconAt), "relay-carries": old.RelayCarries == s.RelayCarries,
+		"relay": old.Relay == s.Relay, "beacon": old.Beacon == s.Beacon, "beacon-at": slices.Equal(old.BeaconAt, s.BeaconAt), "dht": slices.Equal(old.DHT, s.DHT), "relay-carries": old.RelayCarries == s.RelayCarries,
 		"depot": old.Depot == s.Depot, "depot-reserve": old.Reserve == s.Reserve, "depot-open": old.DepotOpen == s.DepotOpen, "depot-grace": old.DepotGrace == s.DepotGrace, "depot-price": old.DepotPaid == s.DepotPaid,
 		"http-hosts": slices.Equal(old.Hosts, s.Hosts), "http-cert": old.Cert == s.Cert, "http-key": old.Key == s.Key, "http-insecure": old.Insecure == s.Insecure,
 	} {

@@ -24,6 +24,7 @@ proxy = "socks5://127.0.0.1:1080"
 relay = true
 beacon = true
 beacon-at = ["/ip4/1.2.3.4/tcp/1/p2p/12D3KooWGRUVh2z7bWbXoYbF7TjJn9r8oPTP6Qo2sKZkHcSBFwZS"]
+dht = ["own"]
 lan = false
 relay-carries = "1G"
 limit-up = "10M"
@@ -59,7 +60,7 @@ to = "06:00"
 func TestEverySettingIsRead(t *testing.T) {
 	s, err := parseSettings([]byte(everySetting))
 	want := Settings{Into: "/srv/shares", Listen: []string{"4001"}, Announce: []string{"/dns4/example.org/tcp/4001"}, Up: 1e7, Down: 5e5, Fetches: 7,
-		Via: []string{"/ip4/1.2.3.4/tcp/1/p2p/r"}, MapPort: true, Proxy: "socks5://127.0.0.1:1080", Relay: true, Beacon: true, BeaconAt: []string{"/ip4/1.2.3.4/tcp/1/p2p/12D3KooWGRUVh2z7bWbXoYbF7TjJn9r8oPTP6Qo2sKZkHcSBFwZS"}, RelayCarries: 1e9, NoLAN: true,
+		Via: []string{"/ip4/1.2.3.4/tcp/1/p2p/r"}, MapPort: true, Proxy: "socks5://127.0.0.1:1080", Relay: true, Beacon: true, BeaconAt: []string{"/ip4/1.2.3.4/tcp/1/p2p/12D3KooWGRUVh2z7bWbXoYbF7TjJn9r8oPTP6Qo2sKZkHcSBFwZS"}, RelayCarries: 1e9, DHT: []string{"own"}, NoLAN: true,
 		Depot: "/srv/depot", Reserve: 1e10, DepotOpen: 1e9, DepotPaid: true, DepotGrace: 7 * 24 * time.Hour, Fleet: "nats://10.0.0.5/ours", FleetSecret: "/s", Rescan: 30 * time.Minute, Socket: "/run/fetcher/node.sock", HTTP: "127.0.0.1:4820", Hosts: []string{"nas.example:4820"}, Cert: "/c", Key: "/k", Insecure: true,
 		Schedule: []Slot{{Days: []time.Weekday{time.Monday, time.Friday}, From: 8*time.Hour + 30*time.Minute, To: 24 * time.Hour, Up: 1e6, Down: 2e6},
 			{From: 22 * time.Hour, To: 6 * time.Hour}}}
@@ -94,6 +95,7 @@ func TestSettingsThatCannotBeReadAreNamed(t *testing.T) {
 		"[[limits]]\nfrom=\"08:00\"\nto=\"09:00\"\ndown=\"x\"": "a limit is bytes",
 		"\nlimit-up = nonsense":                                "line 2 cannot be read; text stands in quotes",
 		"proxy = \"nonsense\"":                                 "proxy: not an address",
+		"dht = [\"ipfs\"]":                                     `dht: "ipfs" is neither own nor public`,
 		"beacon-at = [\"zz\"]":                                 "beacon-at: not an address",
 		"=":                                                    "line 1",
 	} {

@@ -78,7 +78,7 @@ func TestOnlyWhatOthersCanDialIsAnnounced(t *testing.T) {
 // finds is what a find was told, by peer.
 type finds []peers.Addr
 
-func (f *finds) found(a peers.Addr) { *f = append(*f, a) }
+func (f *finds) found(_ peers.Via, a peers.Addr) { *f = append(*f, a) }
 
 func (f *finds) take() (out []string) {
 	for _, a := range *f {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/libp2p/zeroconf/v2"
 
+	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 )
@@ -53,16 +54,18 @@ func NewLAN(log *slog.Logger) *LAN {
 	return l
 }
 
-// Start begins to listen and, if the node can be reached from another machine, to announce it: under addrs,
-// with what shares lists at the time. Both are asked now and whenever Changed was called.
+// Start begins to listen and, if the node can be reached from another machine, to announce it: under Addrs,
+// with what Shares returns at the time. Both are asked now and whenever Changed was called.
 // It does not wait. A machine without a network cannot be found, which is no
 // error: networks that appear later are used.
-func (l *LAN) Start(self peers.ID, addrs func() []string, shares func() []share.ID) {
+func (l *LAN) Start(n fetcher.Local) {
 	if !l.Quiet {
-		l.running.Go(func() { l.announce(self, addrs, shares) })
+		l.running.Go(func() {
+			l.announce(n.ID, n.Addrs, func() []share.ID { return n.Shares(fetcher.VisibleLAN) })
+		})
 	}
-	l.running.Go(func() { l.browse(self, zeroconf.IPv4) }) // apart, as either may be missing
-	l.running.Go(func() { l.browse(self, zeroconf.IPv6) })
+	l.running.Go(func() { l.browse(n.ID, zeroconf.IPv4) }) // apart, as either may be missing
+	l.running.Go(func() { l.browse(n.ID, zeroconf.IPv6) })
 }
 
 // Changed says that the shares, or the addresses, may have changed. It does not block.
@@ -76,7 +79,7 @@ func (l *LAN) Changed() {
 // Find calls found with every peer that is announced to have the share, and with those of
 // known at the addresses that they announce, until cancel is called. For what has been heard
 // already it is called from within Find. found must not block. cancel waits for a running call.
-func (l *LAN) Find(id share.ID, known []peers.ID, found func(peers.Addr)) (cancel func()) {
+func (l *LAN) Find(id share.ID, known []peers.ID, found func(peers.Via, peers.Addr)) (cancel func()) {
 	f := &find{key: keyOf(id), peers: slices.Clone(known), found: found}
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -29,7 +29,7 @@ type heard struct {
 type find struct {
 	key   key
 	peers []peers.ID
-	found func(peers.Addr)
+	found func(peers.Via, peers.Addr)
 }
 
 func newTable() *table { return &table{heard: map[string]heard{}, finds: map[*find]struct{}{}} }
@@ -75,6 +75,6 @@ func (t *table) end(f *find) { delete(t.finds, f) }
 // tell passes on a peer that says it has the share, or that is looked for itself.
 func (f *find) tell(r record) {
 	if slices.Contains(f.peers, r.peer) || slices.Contains(r.keys, f.key) {
-		f.found(peers.Addr{ID: r.peer, Addrs: slices.Clone(r.addrs)})
+		f.found(peers.ViaLAN, peers.Addr{ID: r.peer, Addrs: slices.Clone(r.addrs)})
 	}
 }

@@ -30,9 +30,10 @@ const (
 	ViaItself            // it came to us
 	ViaLAN               // it is announced on the local network
 	ViaBeacon            // a beacon named it
+	ViaDHT               // it stands in the distributed hash table
 )
 
-var vias = [...]string{"ticket", "peer", "itself", "lan", "beacon"}
+var vias = [...]string{"ticket", "peer", "itself", "lan", "beacon", "dht"}
 
 func (v Via) String() string { return vias[v] }
 

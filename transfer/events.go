@@ -56,7 +56,7 @@ type Progress struct {
 // Source is what one source has done for a transfer.
 type Source struct {
 	Peer      peers.ID      `json:"peer"`
-	Via       peers.Via     `json:"via" enum:"ticket,peer,itself,network" doc:"how it was found"`
+	Via       peers.Via     `json:"via" enum:"ticket,peer,itself,lan,beacon,dht" doc:"how it was found"`
 	State     SourceState   `json:"state" enum:"connecting,joining,active,resting,left,banned"`
 	Since     time.Time     `json:"since"` // of the state
 	Why       string        `json:"why"`

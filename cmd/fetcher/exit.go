@@ -118,7 +118,7 @@ var advices = []struct {
 	{share.ErrNotFound, "It is not shared there now: ask whoever shares it to share or resume it, or for a new ticket."},
 	{share.ErrNotAllowed, "Ask whoever shares it to allow the ID that fetcher id prints, and run the same command again with --identity; or for its ticket, if all you have is an ID."},
 	{share.ErrLied, "What is verified is kept. Name another source with --peer."},
-	{errUnfound, "An ID alone finds only what is announced on this network, with --visible lan: ask for the ticket, or name a peer that has it with --peer."},
+	{errUnfound, "An ID alone finds only what is announced on this network, with --visible lan, or is public in a table that --dht names: ask for the ticket, or name a peer that has it with --peer."},
 	{share.ErrStalled, "What is verified is kept. The same command goes on from there."},
 }
 

@@ -2,11 +2,14 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,6 +37,7 @@ type fetchFlags struct {
 	stall     time.Duration
 	identity  bool
 	lan       bool
+	dht       []string
 	proxy     string
 	limitUp   string
 	limitDown string
@@ -94,6 +98,7 @@ func (fl *fetchFlags) sources(f *pflag.FlagSet) {
 	f.StringArrayVar(&fl.listen, "listen", nil, listenHelp+" (default all interfaces, any port)")
 	f.BoolVar(&fl.lan, "lan", true, lookHelp)
 	f.StringVar(&fl.proxy, "proxy", "", proxyHelp)
+	f.StringArrayVar(&fl.dht, "dht", nil, dhtHelp)
 	f.DurationVar(&fl.stall, "stall", time.Minute, "give up after this `TIME` without a verified byte")
 	f.StringVar(&fl.limitUp, "limit-up", "", "send others at most this `RATE` of bytes per second, such as 500K or 10M")
 	f.StringVar(&fl.limitDown, "limit-down", "", "ask for at most this `RATE` of bytes per second, such as 500K or 10M")
@@ -126,9 +131,20 @@ func (fl fetchFlags) check() (seed time.Duration, limit rates, err error) {
 		limit.down, err = parseRate("--limit-down", fl.limitDown)
 	}
 	if err == nil {
-		err = checkProxy(fl.proxy)
+		err = cmp.Or(checkProxy(fl.proxy), checkDHT(fl.dht))
 	}
 	return seed, limit, err
+}
+
+// finding is what the flags ask for about finding others.
+func (fl fetchFlags) finding(ticket string, log *slog.Logger) fetcher.Discovery {
+	entry := slices.Clone(fl.peers)
+	if t, err := share.Parse(ticket); err == nil {
+		for _, a := range t.Beacons {
+			entry = append(entry, a.String())
+		}
+	}
+	return discoveries(fl.lan, fl.dht, entry, true, log)
 }
 
 const maxTicketInput = 64 << 10 // bytes read from stdin
@@ -158,7 +174,7 @@ func (a *app) fetch(cmd *cobra.Command, ticket string, fl fetchFlags) error {
 	defer done()
 	began := time.Now()
 	children := newAudience(a)
-	node, err := open(ctx, fetcher.Config{Dir: a.flags.dir, FreshIdentity: !fl.identity && !fl.fleet.used(), Listen: fl.listen, Reach: toReach(ticket, fl.peers, fl.proxy), Beacons: fetcher.Beacons{Use: true}, Discovery: onLAN(fl.lan, true, log), Logger: log, UploadRate: limit.up, DownloadRate: limit.down, Fleet: fleet, OnChild: children.heard})
+	node, err := open(ctx, fetcher.Config{Dir: a.flags.dir, FreshIdentity: !fl.identity && !fl.fleet.used(), Listen: fl.listen, Reach: toReach(ticket, fl.peers, fl.proxy), Beacons: fetcher.Beacons{Use: true}, Discovery: fl.finding(ticket, log), Logger: log, UploadRate: limit.up, DownloadRate: limit.down, Fleet: fleet, OnChild: children.heard})
 	if err != nil {
 		return err
 	}

@@ -149,7 +149,9 @@ func TestVersionIsAFlagToo(t *testing.T) {
 func TestMistakesInFlagsAreExplained(t *testing.T) {
 	for says, args := range map[string]string{
 		`--stall takes a time such as 30s or 5m, not "x"`:                                          "fetch T --stall x",
-		`--visible: "moon" is none of private and lan`:                                             "share x --visible moon",
+		"--visible public needs a table to be found in: give --dht too":                            "share x --visible public",
+		`--dht: "ipfs" is neither own nor public`:                                                  "share x --dht ipfs",
+		`--visible: "moon" is none of private, lan and public`:                                     "share x --visible moon",
 		`--seeds takes a number, not "many"`:                                                       "sim run x --seeds many",
 		`--json takes true or false, not "x"`:                                                      "ls x --json=x",
 		"--only needs a value; see fetcher fetch --help":                                           "fetch T --only",

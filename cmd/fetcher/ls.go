@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -39,6 +40,7 @@ content is downloaded; a PATH is read and hashed here.`,
 	c.Flags().StringArrayVar(&fl.peers, "peer", nil, "ask at this `ADDR` too, a multiaddr that ends in /p2p/ID; may be repeated")
 	c.Flags().BoolVar(&fl.lan, "lan", true, lookHelp)
 	c.Flags().StringVar(&fl.proxy, "proxy", "", proxyHelp)
+	c.Flags().StringArrayVar(&fl.dht, "dht", nil, dhtHelp)
 	c.Flags().StringArrayVar(&fl.listen, "listen", []string{"none"}, listenHelp)
 	c.Flags().BoolVar(&fl.identity, "identity", false, identityHelp)
 	c.Flags().StringVar(&links, "links", "keep", "for a PATH, what to do with symbolic links: `MODE` keep, skip or refuse")
@@ -58,7 +60,7 @@ func (a *app) list(cmd *cobra.Command, what string, fl fetchFlags, links store.L
 	if _, _, err := fetcher.ParseSource(what, fl.peers); err != nil {
 		return nil, usageError{fmt.Errorf("there is no such file or folder here; read as a ticket or ID: %w", err)}
 	}
-	if err := checkProxy(fl.proxy); err != nil {
+	if err := cmp.Or(checkProxy(fl.proxy), checkDHT(fl.dht)); err != nil {
 		return nil, err
 	}
 	log, err := a.logger()
@@ -69,7 +71,7 @@ func (a *app) list(cmd *cobra.Command, what string, fl fetchFlags, links store.L
 	if reach.Traverse && !cmd.Flags().Changed("listen") {
 		fl.listen = nil // hole punching needs a listening node
 	}
-	node, err := open(ctx, fetcher.Config{Dir: a.flags.dir, FreshIdentity: !fl.identity, Listen: fl.listen, Reach: reach, Beacons: fetcher.Beacons{Use: true}, Discovery: onLAN(fl.lan, true, log), Logger: log})
+	node, err := open(ctx, fetcher.Config{Dir: a.flags.dir, FreshIdentity: !fl.identity, Listen: fl.listen, Reach: reach, Beacons: fetcher.Beacons{Use: true}, Discovery: fl.finding(what, log), Logger: log})
 	if err != nil {
 		return nil, err
 	}

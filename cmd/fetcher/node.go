@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -19,6 +20,7 @@ import (
 	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/api"
 	"github.com/piecelease/fetcher/daemon"
+	"github.com/piecelease/fetcher/discovery/dht"
 	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/web"
@@ -82,6 +84,7 @@ flags override it:
     relay-carries = "1G"         # content too: bytes each way, for a connection
     beacon-at = ["/dns4/beacon.example/tcp/4001/p2p/ID"]  # named in tickets
     beacon = true                # be a beacon for others
+    dht = ["own"]                # find and be found in a hash table
     limit-up = "10M"             # bytes per second
     limit-down = "50M"
     fetches = 5                  # how many shares are fetched at once
@@ -161,7 +164,7 @@ func (a asker) settings(fl nodeFlags) (s daemon.Settings, err error) {
 	for _, x := range []struct {
 		from []string
 		to   *[]string
-	}{{fl.listen, &s.Listen}, {fl.announce, &s.Announce}, {fl.reach.via, &s.Via}, {fl.reach.beaconAt, &s.BeaconAt}} {
+	}{{fl.listen, &s.Listen}, {fl.announce, &s.Announce}, {fl.reach.via, &s.Via}, {fl.reach.beaconAt, &s.BeaconAt}, {fl.reach.dht, &s.DHT}} {
 		if len(x.from) > 0 {
 			*x.to = x.from
 		}
@@ -249,12 +252,7 @@ func (a asker) nodeRun(ctx context.Context, fl nodeFlags) error {
 	}
 	a.out.write("node", st)
 	fmt.Fprintf(a.stderr, "the node runs: %s\n", st.Peer)
-	if s.Relay {
-		a.tellHow("others are reached through it with --via", st.Addrs)
-	}
-	if s.Beacon {
-		a.tellHow("others use it as a beacon with --beacon-at", st.Addrs)
-	}
+	a.tellUses(s, st.Addrs)
 	if u := l.URL(); u != "" {
 		fmt.Fprintf(a.stderr, "its page is at %s; fetcher node open opens it\n", strings.SplitN(u, "#", 2)[0])
 	}
@@ -278,7 +276,20 @@ func schedule() {
 	}
 }
 
-// tellHow says how others use this node as a relay or a beacon.
+// tellUses says how others use what this node does for them.
+func (a asker) tellUses(s daemon.Settings, addrs []string) {
+	if s.Relay {
+		a.tellHow("others are reached through it with --via", addrs)
+	}
+	if s.Beacon {
+		a.tellHow("others use it as a beacon with --beacon-at", addrs)
+	}
+	if len(s.DHT) > 0 && !slices.Contains(s.DHT, dht.IPFS) {
+		a.tellHow("others come into its hash table with --dht", addrs)
+	}
+}
+
+// tellHow says by which address others do so.
 func (a asker) tellHow(how string, addrs []string) {
 	best := nearest(addrs)
 	for _, s := range addrs {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/discovery"
+	"github.com/piecelease/fetcher/discovery/dht"
 	"github.com/piecelease/fetcher/share"
 )
 
@@ -19,15 +20,26 @@ const (
 	lookHelp = "find peers on the local network"
 )
 
-// onLAN finds peers on the local network, unless lan is false; with quiet, without announcing
-// itself there.
-func onLAN(lan, quiet bool, log *slog.Logger) fetcher.Discovery {
-	if !lan {
+// discoveries finds peers on the local network, if lan is set, and in a distributed hash table, if
+// one is named, which entry may lead into; with quiet, without announcing itself.
+func discoveries(lan bool, table, entry []string, quiet bool, log *slog.Logger) fetcher.Discovery {
+	var all fetcher.Discoveries
+	if lan {
+		l := discovery.NewLAN(log)
+		l.Quiet = quiet
+		all = append(all, l)
+	}
+	if len(table) > 0 {
+		cfg, _ := dht.Parse(table) // checkDHT has looked
+		cfg.Entry, cfg.Quiet, cfg.Logger = append(cfg.Entry, entry...), quiet, log
+		if d, err := dht.New(cfg); err == nil {
+			all = append(all, d)
+		}
+	}
+	if all == nil {
 		return nil
 	}
-	l := discovery.NewLAN(log)
-	l.Quiet = quiet
-	return l
+	return all
 }
 
 // errListen says that an address of --listen is not available, errHTTP that of --http.

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/piecelease/fetcher"
+	"github.com/piecelease/fetcher/discovery/dht"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 )
@@ -22,12 +24,14 @@ type reachFlags struct {
 	mapPort  bool
 	lan      bool
 	proxy    string
+	dht      []string
 }
 
 func (fl *reachFlags) add(f *pflag.FlagSet) {
 	f.BoolVar(&fl.lan, "lan", true, lanHelp)
 	f.StringArrayVar(&fl.via, "via", nil, "be reached through the relay at this `ADDR`, a multiaddr that ends in /p2p/ID; may be repeated")
 	f.StringVar(&fl.proxy, "proxy", "", proxyHelp)
+	f.StringArrayVar(&fl.dht, "dht", nil, dhtHelp)
 	f.StringArrayVar(&fl.beaconAt, "beacon-at", nil, "name the beacon at this `ADDR`, a multiaddr that ends in /p2p/ID, in tickets: they then lead to whoever has the share, wherever it is; may be given twice")
 	f.BoolVar(&fl.mapPort, "map-port", false, "ask the router to pass this node's port on, by UPnP, NAT-PMP or PCP")
 }
@@ -40,7 +44,21 @@ func (fl reachFlags) check() error {
 	if err := fl.beacons().Validate(); err != nil {
 		return usageError{fmt.Errorf("--beacon-at: %w", err)}
 	}
+	if err := checkDHT(fl.dht); err != nil {
+		return err
+	}
 	return checkProxy(fl.proxy)
+}
+
+// dhtHelp describes --dht.
+const dhtHelp = "use the distributed hash table `WHICH`, in which public shares are found: own, fetcher's; the ADDR of a node in that, a multiaddr that ends in /p2p/ID; or public, that of IPFS; may be repeated"
+
+// checkDHT checks --dht.
+func checkDHT(said []string) error {
+	if _, err := dht.Parse(said); err != nil {
+		return usageError{fmt.Errorf("--dht: %w", err)}
+	}
+	return nil
 }
 
 // checkProxy checks --proxy.
@@ -61,6 +79,11 @@ func (fl reachFlags) config() fetcher.Reach {
 
 // beacons is what the flags ask for about beacons.
 func (fl reachFlags) beacons() fetcher.Beacons { return fetcher.Beacons{Use: true, At: fl.beaconAt} }
+
+// finding is what the flags ask for about finding others, and being found.
+func (fl reachFlags) finding(log *slog.Logger) fetcher.Discovery {
+	return discoveries(fl.lan, fl.dht, slices.Concat(fl.beaconAt, fl.via), false, log)
+}
 
 // reachWait is how long others may take to make this node reachable before it reports its state.
 const reachWait = 10 * time.Second

@@ -92,6 +92,9 @@ func (fl shareFlags) check(paths []string) (opt fetcher.ShareOptions, limitUp in
 	if opt.Allow, err = allowed(fl.allow); err != nil {
 		return opt, 0, err
 	}
+	if fl.visible == fetcher.Public && len(fl.reach.dht) == 0 {
+		return opt, 0, usageError{errors.New("--visible public needs a table to be found in: give --dht too")}
+	}
 	if limitUp, err = parseRate("--limit-up", fl.limitUp); err == nil {
 		err = fl.reach.check()
 	}
@@ -108,7 +111,7 @@ func checkName(name string) error {
 }
 
 // visibleHelp describes --visible.
-const visibleHelp = "who finds it without its address: `WHO` private, nobody; or lan, those on the local network who know its ID"
+const visibleHelp = "who finds it without its address: `WHO` private, nobody; lan, those on the local network who know its ID; or public, all who know it, by the table of --dht"
 
 func linkMode(s string) (store.LinkMode, error) {
 	switch s {
@@ -132,7 +135,7 @@ func (a *app) share(ctx context.Context, paths []string, fl shareFlags) error {
 		return err
 	}
 	children := newAudience(a)
-	node, err := open(ctx, fetcher.Config{Dir: a.flags.dir, Listen: fl.listen, Announce: fl.announce, Reach: fl.reach.config(), Beacons: fl.reach.beacons(), Discovery: onLAN(fl.reach.lan, false, log), Logger: log, UploadRate: limitUp, OnChild: children.heard})
+	node, err := open(ctx, fetcher.Config{Dir: a.flags.dir, Listen: fl.listen, Announce: fl.announce, Reach: fl.reach.config(), Beacons: fl.reach.beacons(), Discovery: fl.reach.finding(log), Logger: log, UploadRate: limitUp, OnChild: children.heard})
 	if err != nil {
 		return err
 	}
