@@ -255,8 +255,11 @@ func (v surveyor) look(ctx context.Context, id share.ID) (seen depot.Seen, x vis
 	} else if k.Struck {
 		x.read = true
 	}
-	held := len(leases) > 0
-	return depot.Seen{Bytes: k.Bytes, Age: now.Sub(k.Since), Expired: !held && x.state != depot.Going, Corrupt: x.state == depot.Corrupt}, x, nil
+	seen = depot.Seen{Bytes: k.Bytes, Age: now.Sub(k.Since), Expired: len(leases) == 0 && x.state != depot.Going, Corrupt: x.state == depot.Corrupt}
+	if seen.Expired {
+		seen.Removable, err = v.l.MayGo(ctx, now, id)
+	}
+	return seen, x, err
 }
 
 // missing returns the missing pieces of a share that is not whole. If its manifest disappeared

@@ -39,6 +39,7 @@ type Ledger interface {
 	Looked(ctx context.Context, now, elapsed time.Time, id share.ID, bad *share.Set) (depot.State, error)
 
 	Candidates(ctx context.Context, now time.Time, after share.ID, limit int) (out []depot.Kept, last share.ID, err error)
+	MayGo(ctx context.Context, now time.Time, id share.ID) (bool, error)
 	Collect(ctx context.Context, now time.Time, id share.ID) error
 	Removable(ctx context.Context, now time.Time, id share.ID) (bool, error)
 	Removed(ctx context.Context, now time.Time, id share.ID) error

@@ -30,23 +30,24 @@ type DepotNode interface {
 
 // Depot is the status of a node's depot.
 type Depot struct {
-	Dir        string    `json:"dir" doc:"where the shares lie"`
-	Now        time.Time `json:"now" doc:"by the depot's clock"`
-	Frozen     bool      `json:"frozen" doc:"the clock is not believed: nothing expires and nothing is removed until clock-ok"`
-	Trouble    string    `json:"trouble,omitempty" doc:"a sentence: why it does nothing"`
-	GC         bool      `json:"gc" doc:"what nobody holds is removed"`
-	Grace      int64     `json:"grace_seconds" doc:"how long a share is kept after its last lease expired"`
-	Complete   bool      `json:"complete" doc:"false: the crawler has not seen all of the disk yet, and nothing is removed"`
-	Reserve    int64     `json:"reserve" doc:"bytes of the disk that stay free"`
-	Free       int64     `json:"free_bytes" doc:"-1 if it is not known"`
-	Arriving   int       `json:"arriving" doc:"shares that are being fetched, or wait for that"`
-	Suspect    int64     `json:"suspect" doc:"shares that were seen damaged once, and are looked at again before it is believed"`
-	States     []Kept    `json:"states" doc:"what is kept, by state"`
-	Crawl      Crawl     `json:"crawl"`
-	Next       time.Time `json:"next,omitzero" doc:"when the crawler begins its next cycle, if this one is done"`
-	Left       int64     `json:"left_seconds" doc:"of the crawler's cycle; 0: not known, or it is done"`
-	ScrubCycle int64     `json:"scrub_cycle" doc:"the reading of all shares, counted from 1"`
-	Scrubbed   int       `json:"scrubbed" doc:"shares that were read in it"`
+	Dir           string    `json:"dir" doc:"where the shares lie"`
+	Now           time.Time `json:"now" doc:"by the depot's clock"`
+	Frozen        bool      `json:"frozen" doc:"the clock is not believed: nothing expires and nothing is removed until clock-ok"`
+	Trouble       string    `json:"trouble,omitempty" doc:"a sentence: why it does nothing"`
+	GC            bool      `json:"gc" doc:"what nobody holds is removed"`
+	Grace         int64     `json:"grace_seconds" doc:"how long a share is kept after its last lease expired"`
+	Complete      bool      `json:"complete" doc:"false: the crawler has not seen all of the disk yet, and nothing is removed"`
+	Reserve       int64     `json:"reserve" doc:"bytes of the disk that stay free"`
+	Free          int64     `json:"free_bytes" doc:"-1 if it is not known"`
+	PassesTrouble string    `json:"passes_trouble,omitempty" doc:"a sentence: why no passes are taken or signed"`
+	Arriving      int       `json:"arriving" doc:"shares that are being fetched, or wait for that"`
+	Suspect       int64     `json:"suspect" doc:"shares that were seen damaged once, and are looked at again before it is believed"`
+	States        []Kept    `json:"states" doc:"what is kept, by state"`
+	Crawl         Crawl     `json:"crawl"`
+	Next          time.Time `json:"next,omitzero" doc:"when the crawler begins its next cycle, if this one is done"`
+	Left          int64     `json:"left_seconds" doc:"of the crawler's cycle; 0: not known, or it is done"`
+	ScrubCycle    int64     `json:"scrub_cycle" doc:"the reading of all shares, counted from 1"`
+	Scrubbed      int       `json:"scrubbed" doc:"shares that were read in it"`
 }
 
 // Kept counts the shares of a depot that are in one state.
@@ -54,6 +55,7 @@ type Kept struct {
 	State  string `json:"state" enum:"coming,stable,corrupt,going"`
 	Shares int64  `json:"shares"`
 	Bytes  int64  `json:"bytes"`
+	Leases int64  `json:"leases" doc:"live leases of them"`
 }
 
 // Crawl is what the crawler saw in a cycle.
@@ -65,7 +67,7 @@ type Crawl struct {
 	Bytes           int64       `json:"bytes" doc:"of them"`
 	Expired         int         `json:"expired" doc:"shares that nobody holds any more"`
 	ExpiredBytes    int64       `json:"expired_bytes"`
-	Removable       int         `json:"removable" doc:"rehearsal: shares that would be removed now"`
+	Removable       int         `json:"removable" doc:"shares that gc would remove: nobody holds them, and the grace is over"`
 	RemovableB      int64       `json:"removable_bytes"`
 	RemovableShares []Removable `json:"removable_shares,omitempty" doc:"rehearsal: the first 1000 of them"`
 	Grace           int64       `json:"grace_seconds,omitzero" doc:"rehearsal: how long a share is kept after its last lease expired"`

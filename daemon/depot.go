@@ -102,20 +102,23 @@ func (l *lender) begin(ctx context.Context, fresh bool) error {
 }
 
 // troubles are what the owner of a depot should know of it now.
-func (d *depots) troubles(ctx context.Context) []string {
+func (d *depots) troubles(ctx context.Context) (out []string) {
 	if d.lender == nil {
 		return nil
 	}
 	s, err := d.node.DepotDo(ctx, nil)
 	switch {
 	case err != nil:
-		return []string{"the depot does not answer: " + err.Error()}
+		out = append(out, "the depot does not answer: "+err.Error())
 	case s.Trouble != "":
-		return []string{"the depot keeps nothing now: " + s.Trouble}
+		out = append(out, "the depot keeps nothing now: "+s.Trouble)
 	case s.Frozen:
-		return []string{"the depot does not believe the clock, so nothing expires there; fetcher depot status says more"}
+		out = append(out, "the depot does not believe the clock, so nothing expires there; fetcher depot status says more")
 	}
-	return nil
+	if why := d.lender.issuer.Trouble(); why != nil {
+		out = append(out, "no passes count at the depot now: "+why.Error())
+	}
+	return out
 }
 
 func (l *lender) close() error {
@@ -184,12 +187,15 @@ func (d *depots) depotView(ctx context.Context, s fetcher.DepotStatus, err error
 	if n, err := d.lender.root.Free(); err == nil {
 		v.Free = n
 	}
+	if why := d.lender.issuer.Trouble(); why != nil {
+		v.PassesTrouble = why.Error()
+	}
 	if v.Crawl.Done {
 		v.Next = s.Crawl.Rest
 	}
-	states, err := d.lender.db.States(ctx)
+	states, err := d.lender.db.States(ctx, s.Now)
 	for _, state := range []depot.State{depot.Coming, depot.Stable, depot.Corrupt, depot.Going} {
-		v.States = append(v.States, api.Kept{State: state.String(), Shares: states[state].Shares, Bytes: states[state].Bytes})
+		v.States = append(v.States, api.Kept{State: state.String(), Shares: states[state].Shares, Bytes: states[state].Bytes, Leases: states[state].Leases})
 	}
 	if err != nil {
 		return v, err
@@ -200,7 +206,7 @@ func (d *depots) depotView(ctx context.Context, s fetcher.DepotStatus, err error
 func crawlView(c depot.Crawl) api.Crawl {
 	r := c.Report
 	return api.Crawl{Cycle: c.Cycle, Began: c.Began, Done: c.Done, Examined: r.Examined, Bytes: r.Bytes, Expired: r.Expired, ExpiredBytes: r.ExpiredBytes,
-		Corrupt: r.Corrupt, Failed: r.Failed, Weeks: r.Ages[:]}
+		Removable: r.Removable, RemovableB: r.RemovableB, Corrupt: r.Corrupt, Failed: r.Failed, Weeks: r.Ages[:]}
 }
 
 // Rehearse returns what a crawl and a removal would find now; it changes nothing.

@@ -1,9 +1,13 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
+	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/piecelease/fetcher/depot"
 )
 
 var (
@@ -16,19 +20,25 @@ var (
 	descNext      = desc("depot_crawl_next_time_seconds", "When the crawler begins its next cycle, in seconds since 1970; 0 while one is under way.")
 	descSuspect   = desc("depot_suspect_shares", "Shares that were seen damaged once.")
 	descQuotas    = desc("depot_account_quota_used", "Accounts by the part of their quota that is used.")
+	descHeld      = desc("depot_leases", "Live leases at the depot, by the state of their share.", "state")
+	descRemovable = desc("depot_removable_bytes", "Bytes that removing would free, of the shares that the crawler has seen in its cycle.")
+	descAccount   = desc("depot_account_bytes", "Bytes of the live leases of the accounts that its owner made, the 20 largest; all others together are others.", "account")
 	descUsed      = desc("depot_leased_bytes", "Bytes of the live leases of all accounts.")
 	descQuota     = desc("depot_quota_bytes", "The quotas of all accounts, in bytes.")
 	descDepotFree = desc("depot_free_bytes", "Free bytes on the depot's disk, less what stays free; -1 if not known.")
-	descIs        = desc("depot_is", "1 if the depot is so: away (its disk cannot be used), frozen (its clock is not believed), complete (all of the disk was seen), collecting (gc is on).", "how")
+	descIs        = desc("depot_is", "1 if the depot is so: away (its disk cannot be used), frozen (its clock is not believed), complete (all of the disk was seen), collecting (gc is on), taking (passes count).", "how")
 )
 
-var depotDescs = []*prometheus.Desc{descKept, descKeptBytes, descAges, descExpired, descUnseen, descLeft, descNext, descSuspect, descQuotas, descUsed, descQuota, descDepotFree, descIs}
+var depotDescs = []*prometheus.Desc{descKept, descKeptBytes, descAges, descExpired, descUnseen, descLeft, descNext, descSuspect, descQuotas, descHeld, descRemovable, descAccount, descUsed, descQuota, descDepotFree, descIs}
 
 // quotaBuckets are fractions of a quota.
 var quotaBuckets = []float64{0, 0.25, 0.5, 0.75, 0.9, 1}
 
-// depot reports the state of the node's depot, if it has one. Accounts are a histogram, so that
-// the number of series does not depend on theirs.
+// maxNamed is how many accounts have a series of their own.
+const maxNamed = 20
+
+// depot reports the state of the node's depot, if it has one. The number of series does not
+// depend on that of its accounts.
 func (c collector) depot(ctx context.Context, gauge func(*prometheus.Desc, float64, ...string), out chan<- prometheus.Metric) {
 	if c.d.lender == nil {
 		return
@@ -40,8 +50,10 @@ func (c collector) depot(ctx context.Context, gauge func(*prometheus.Desc, float
 	for _, x := range d.States {
 		gauge(descKept, float64(x.Shares), x.State)
 		gauge(descKeptBytes, float64(x.Bytes), x.State)
+		gauge(descHeld, float64(x.Leases), x.State)
 	}
 	gauge(descExpired, float64(d.Crawl.ExpiredBytes))
+	gauge(descRemovable, float64(d.Crawl.RemovableB))
 	gauge(descUnseen, float64(d.Crawl.Failed))
 	gauge(descLeft, float64(d.Left))
 	next := 0.0
@@ -51,7 +63,7 @@ func (c collector) depot(ctx context.Context, gauge func(*prometheus.Desc, float
 	gauge(descNext, next)
 	gauge(descSuspect, float64(d.Suspect))
 	gauge(descDepotFree, float64(max(d.Free-d.Reserve, -1)))
-	for how, is := range map[string]bool{"away": d.Trouble != "", "frozen": d.Frozen, "complete": d.Complete, "collecting": d.GC} {
+	for how, is := range map[string]bool{"away": d.Trouble != "", "frozen": d.Frozen, "complete": d.Complete, "collecting": d.GC, "taking": d.PassesTrouble == ""} {
 		v := 0.0
 		if is {
 			v = 1
@@ -70,7 +82,11 @@ func (c collector) depot(ctx context.Context, gauge func(*prometheus.Desc, float
 }
 
 func (c collector) accounts(ctx context.Context, gauge func(*prometheus.Desc, float64, ...string), out chan<- prometheus.Metric) {
-	all, err := c.d.Accounts(ctx)
+	now, err := c.d.node.DepotDo(ctx, nil)
+	if err != nil {
+		return
+	}
+	all, err := c.d.lender.db.Accounts(ctx, now.Now)
 	if err != nil {
 		return
 	}
@@ -93,6 +109,17 @@ func (c collector) accounts(ctx context.Context, gauge func(*prometheus.Desc, fl
 			}
 		}
 	}
+	slices.SortStableFunc(all, func(a, b depot.AccountInfo) int { return cmp.Compare(b.Used, a.Used) })
+	named, others := 0, 0.0
+	for _, a := range all {
+		if named < maxNamed && !a.Stranger && a.Name != "others" {
+			named++
+			gauge(descAccount, float64(a.Used), a.Name)
+		} else {
+			others += float64(a.Used)
+		}
+	}
+	gauge(descAccount, others, "others")
 	gauge(descUsed, used)
 	gauge(descQuota, quota)
 	out <- prometheus.MustNewConstHistogram(descQuotas, n, parts, buckets)

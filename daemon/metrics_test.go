@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"fmt"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -68,7 +69,7 @@ func TestWhatIsAskedForIsTold(t *testing.T) {
 	}
 }
 
-// A depot's figures say what it keeps, and name no account.
+// A depot's figures say what it keeps, and name only so many accounts, and no stranger.
 func TestADepotTellsItsFigures(t *testing.T) {
 	d := begun(t, t.TempDir(), func(c *Config) { c.Depot = filepath.Join(t.TempDir(), "depot") })
 	const peer = "12D3KooWJcge8xRZ5k8JqvEmhYiX4BRtBjinpdRf5jNBvhX5ycZN"
@@ -79,16 +80,28 @@ func TestADepotTellsItsFigures(t *testing.T) {
 	now := time.Now()
 	_, err = d.lender.db.Hold(t.Context(), now, depot.Ask{Account: id, Request: "r", Share: share.IDOf([]byte("x")), Bytes: 800_000, Until: now.Add(time.Hour), Space: depot.Space{Free: 1 << 30}})
 	must(t, err)
+	for i := range maxNamed + 5 {
+		_, err := d.lender.db.AddAccount(t.Context(), now, fmt.Sprint("idle", i), depot.Terms{MaxLease: time.Hour})
+		must(t, err)
+	}
+	stranger, err := d.lender.db.Admit(t.Context(), now, "12D3stranger", depot.Terms{Quota: 1e6, MaxLease: time.Hour}, 1)
+	must(t, err)
+	_, err = d.lender.db.Hold(t.Context(), now, depot.Ask{Account: stranger, Request: "r", Share: share.IDOf([]byte("x")), Bytes: 800_000, Until: now.Add(time.Hour), Space: depot.Space{Free: 1 << 30}})
+	must(t, err)
 	text := scraped(t, d)
-	for _, line := range []string{`fetcher_depot_shares{state="coming"} 1`, `fetcher_depot_bytes{state="coming"} 800000`, `fetcher_depot_shares{state="stable"} 0`, "fetcher_depot_leased_bytes 800000",
-		"fetcher_depot_quota_bytes 1e+06", `fetcher_depot_account_quota_used_bucket{le="0.75"} 0`, `fetcher_depot_account_quota_used_bucket{le="0.9"} 1`, `fetcher_depot_is{how="away"} 0`,
+	if n := strings.Count(text, "fetcher_depot_account_bytes{"); n != maxNamed+1 {
+		t.Errorf("%d accounts have a series", n)
+	}
+	for _, line := range []string{`fetcher_depot_leases{state="coming"} 2`, `fetcher_depot_leases{state="stable"} 0`, "fetcher_depot_removable_bytes 0", `fetcher_depot_account_bytes{account="zebra"} 800000`,
+		`fetcher_depot_account_bytes{account="others"} 800000`, `fetcher_depot_is{how="taking"} 1`, `fetcher_depot_shares{state="coming"} 1`, `fetcher_depot_bytes{state="coming"} 800000`, `fetcher_depot_shares{state="stable"} 0`, "fetcher_depot_leased_bytes 1.6e+06",
+		"fetcher_depot_quota_bytes 2e+06", `fetcher_depot_account_quota_used_bucket{le="0.75"} 0`, `fetcher_depot_account_quota_used_bucket{le="0.9"} 2`, `fetcher_depot_is{how="away"} 0`,
 		`fetcher_depot_is{how="collecting"} 0`, "fetcher_depot_share_age_weeks_bucket"} {
 		if !strings.Contains(text, line) {
 			t.Errorf("no line %q in\n%s", line, text)
 		}
 	}
-	if strings.Contains(text, "zebra") || strings.Contains(text, peer) {
-		t.Error("an account is a label")
+	if strings.Contains(text, "stranger") || strings.Contains(text, peer) {
+		t.Error("a peer is a label")
 	}
 }
 

@@ -37,7 +37,8 @@ type Crawl struct {
 // A Report is what the crawler has seen in a cycle. Bytes are those of shares.
 type Report struct {
 	Examined, Expired, Corrupt, Failed int           // shares; Expired: nobody holds them any more; Failed: not examined
-	Bytes, ExpiredBytes                int64         // of the shares examined, and of those nobody holds
+	Removable                          int           // those of Expired whose grace is over
+	Bytes, ExpiredBytes, RemovableB    int64         // of the shares examined, of those nobody holds, and of those whose grace is over
 	Ages                               [13]int       // shares by weeks since they entered their state; the last: longer
 	Worked                             time.Duration // in all slices
 }
@@ -47,6 +48,7 @@ type Seen struct {
 	Bytes            int64
 	Age              time.Duration // since it entered its state
 	Expired, Corrupt bool
+	Removable        bool // expired, and its grace is over
 	Failed           bool // the visit ended in an error: it counts in Failed, and nothing else is known
 }
 
@@ -61,6 +63,10 @@ func (r *Report) Add(s Seen) {
 	if s.Expired {
 		r.Expired++
 		r.ExpiredBytes += s.Bytes
+	}
+	if s.Removable {
+		r.Removable++
+		r.RemovableB += s.Bytes
 	}
 	if s.Corrupt {
 		r.Corrupt++

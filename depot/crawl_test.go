@@ -120,11 +120,11 @@ func TestCrawlerAndItsClock(t *testing.T) {
 
 func TestInvariant47FailureOfOneShareIsCounted(t *testing.T) {
 	var r Report
-	r.Add(Seen{Failed: true, Bytes: 5, Expired: true})
+	r.Add(Seen{Failed: true, Bytes: 5, Expired: true, Removable: true})
 	r.Add(Seen{Bytes: 7, Expired: true, Age: 15 * 24 * time.Hour})
 	r.Add(Seen{Bytes: 8, Corrupt: true, Age: 1 << 62})
-	r.Add(Seen{Age: -1})
-	want := Report{Examined: 4, Failed: 1, Bytes: 15, Expired: 1, ExpiredBytes: 7, Corrupt: 1}
+	r.Add(Seen{Bytes: 9, Expired: true, Removable: true, Age: -1})
+	want := Report{Examined: 4, Failed: 1, Bytes: 24, Expired: 2, ExpiredBytes: 16, Removable: 1, RemovableB: 9, Corrupt: 1}
 	want.Ages[2], want.Ages[12], want.Ages[0] = 1, 1, 1
 	if r != want {
 		t.Errorf("%+v", r)

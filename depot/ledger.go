@@ -56,7 +56,8 @@ type AccountInfo struct {
 	Created time.Time
 	Terms
 	Usage
-	Credit int64 // paid and not used up, in MiB-seconds
+	Credit   int64 // paid and not used up, in MiB-seconds
+	Stranger bool  // it was opened for a peer without the owner's word
 }
 
 // Usage is what the live leases of an account take.
@@ -137,8 +138,8 @@ type Kept struct {
 	Struck bool      // the last visit found it damaged
 }
 
-// A Tally counts shares, and the bytes that they take.
-type Tally struct{ Shares, Bytes int64 }
+// A Tally counts shares, the bytes that they take, and their live leases.
+type Tally struct{ Shares, Bytes, Leases int64 }
 
 // OnDisk is the result of a visit to a share on the disk.
 type OnDisk struct {

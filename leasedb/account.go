@@ -225,12 +225,12 @@ func (d *DB) Usage(ctx context.Context, now time.Time, id depot.Account) (u depo
 	return u, err
 }
 
-const infoColumns = `SELECT id, name, created, quota, max_lease, paid, credit, ` + used + `, ` + complete + ` FROM accounts `
+const infoColumns = `SELECT id, name, created, quota, max_lease, paid, credit, ` + used + `, ` + complete + `, stranger FROM accounts `
 
 func readInfo(s *sqlite.Stmt) depot.AccountInfo {
 	return depot.AccountInfo{ID: depot.Account(s.ColumnInt64(0)), Name: s.ColumnText(1), Created: time.Unix(s.ColumnInt64(2), 0),
 		Terms:  depot.Terms{Quota: s.ColumnInt64(3), MaxLease: time.Duration(s.ColumnInt64(4)) * time.Second, Paid: s.ColumnBool(5)},
-		Credit: s.ColumnInt64(6), Usage: depot.Usage{Used: s.ColumnInt64(7), Complete: s.ColumnBool(8)}}
+		Credit: s.ColumnInt64(6), Usage: depot.Usage{Used: s.ColumnInt64(7), Complete: s.ColumnBool(8)}, Stranger: s.ColumnBool(9)}
 }
 
 // Info returns an account as it is at now, or ErrNoAccount.

@@ -112,7 +112,7 @@ func BenchmarkMillion(b *testing.B) {
 	})
 	b.Run("states", func(b *testing.B) {
 		for b.Loop() {
-			if _, err := d.States(b.Context()); err != nil {
+			if _, err := d.States(b.Context(), benchNow); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -126,15 +126,8 @@ func (d *DB) Candidates(ctx context.Context, now time.Time, after share.ID, limi
 			return err
 		}
 		for _, r := range rows {
-			if _, err := depot.Next(r.state, depot.Collected); err != nil {
-				continue
-			}
-			var lapsed int64
-			if _, err := t.ints(`SELECT coalesce(max(expires), 0) FROM leases WHERE share = ?1`, []any{r.id}, &lapsed); err != nil {
-				return err
-			}
 			// If a share cannot be examined, include it: Collect will return the error.
-			if kept, err := t.kept(r, max(lapsed, r.lapsed)); err != nil || !kept {
+			if may, err := mayGo(t, r); err != nil || may {
 				out = append(out, r.public())
 			}
 		}
@@ -144,6 +137,30 @@ func (d *DB) Candidates(ctx context.Context, now time.Time, after share.ID, limi
 		return nil
 	})
 	return out, last, err
+}
+
+// MayGo reports whether a share is one of the Candidates.
+func (d *DB) MayGo(ctx context.Context, now time.Time, id share.ID) (may bool, err error) {
+	err = d.read(ctx, now, func(t *tx) error {
+		r, err := t.share(id)
+		if err == nil {
+			may, err = mayGo(t, r)
+		}
+		return err
+	})
+	return may, err
+}
+
+func mayGo(t *tx, r row) (bool, error) {
+	if _, err := depot.Next(r.state, depot.Collected); err != nil {
+		return false, nil
+	}
+	var lapsed int64
+	if _, err := t.ints(`SELECT coalesce(max(expires), 0) FROM leases WHERE share = ?1`, []any{r.id}, &lapsed); err != nil {
+		return false, err
+	}
+	kept, err := t.kept(r, max(lapsed, r.lapsed))
+	return err == nil && !kept, err
 }
 
 // page reads the rows of shares that follow an ID.
@@ -223,14 +240,34 @@ func (d *DB) leases(ctx context.Context, now time.Time, query string, args ...an
 	return out, err
 }
 
-// States returns how many shares are in each state, and their bytes.
-func (d *DB) States(ctx context.Context) (out map[depot.State]depot.Tally, err error) {
-	err = d.read(ctx, time.Time{}, func(t *tx) error {
+// States returns the shares in each state at now.
+func (d *DB) States(ctx context.Context, now time.Time) (out map[depot.State]depot.Tally, err error) {
+	err = d.read(ctx, now, func(t *tx) error {
 		out = map[depot.State]depot.Tally{depot.Coming: {}, depot.Stable: {}, depot.Corrupt: {}, depot.Going: {}}
-		return t.rows(`SELECT state, count(*), sum(bytes) FROM shares GROUP BY state`, func(s *sqlite.Stmt) error {
+		stable := int64(0)
+		if err := t.rows(`SELECT state, count(*), sum(bytes) FROM shares GROUP BY state`, func(s *sqlite.Stmt) error {
 			out[depot.State(s.ColumnInt64(0))] = depot.Tally{Shares: s.ColumnInt64(1), Bytes: s.ColumnInt64(2)}
 			return nil
-		})
+		}); err != nil {
+			return err
+		}
+		// Most shares are STABLE: theirs are those that no other share has.
+		if _, err := t.ints(`SELECT count(*) FROM leases INDEXED BY due WHERE expires > ?1`, []any{t.now}, &stable); err != nil {
+			return err
+		}
+		if err := t.rows(`SELECT s.state, count(*) FROM shares s JOIN leases l ON l.share = s.id WHERE s.state <> 2 AND l.expires > ?1 GROUP BY s.state`, func(s *sqlite.Stmt) error {
+			x := out[depot.State(s.ColumnInt64(0))]
+			x.Leases = s.ColumnInt64(1)
+			stable -= x.Leases
+			out[depot.State(s.ColumnInt64(0))] = x
+			return nil
+		}, t.now); err != nil {
+			return err
+		}
+		x := out[depot.Stable]
+		x.Leases = stable
+		out[depot.Stable] = x
+		return nil
 	})
 	return out, err
 }

@@ -352,7 +352,12 @@ func (h *history) compare() {
 	candidates, _, err := h.db.Candidates(ctx, h.now(), share.ID{}, 10)
 	h.check(err)
 	for _, id := range ids {
-		h.compareShare(id, slices.ContainsFunc(candidates, func(s depot.Kept) bool { return s.Share == id }))
+		is := slices.ContainsFunc(candidates, func(s depot.Kept) bool { return s.Share == id })
+		h.compareShare(id, is)
+		may, err := h.db.MayGo(ctx, h.now(), id)
+		if h.check(err); may != is {
+			h.Fatalf("%v may go: %v, and is among the candidates: %v", id, may, is)
+		}
 	}
 }
 

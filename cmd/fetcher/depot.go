@@ -179,14 +179,14 @@ func (a depots) print(s string) error {
 }
 
 func crawlText(r api.Crawl) string {
-	return fmt.Sprintf("examined  %s, %s\nexpired   %s, %s\ncorrupt   %d\nfailed    %d\n", words.Count(r.Examined, "share"), share.Size(r.Bytes),
-		words.Count(r.Expired, "share"), share.Size(r.ExpiredBytes), r.Corrupt, r.Failed)
+	return fmt.Sprintf("examined  %s, %s\ncorrupt   %d\nfailed    %d\nexpired   %s, %s\nremovable %s, %s\n", words.Count(r.Examined, "share"), share.Size(r.Bytes),
+		r.Corrupt, r.Failed, words.Count(r.Expired, "share"), share.Size(r.ExpiredBytes), words.Count(r.Removable, "share"), share.Size(r.RemovableB))
 }
 
 // rehearsalText is what a removal would do now: what it would remove, listing the shares if they are few.
 func rehearsalText(r api.Crawl) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%sremovable %s, %s\n", crawlText(r), words.Count(r.Removable, "share"), share.Size(r.RemovableB))
+	b.WriteString(crawlText(r))
 	shown := r.RemovableShares[:min(len(r.RemovableShares), 20)]
 	for _, x := range shown {
 		fmt.Fprintf(&b, "  %s  %s\n", shortly(x.Share), share.Size(x.Bytes))
@@ -222,6 +222,9 @@ func (a depots) printDepot(d api.Depot) error {
 	}
 	if d.Frozen {
 		fmt.Fprintf(&b, "the clock is not believed: for leases it is %s. If this machine's clock is right, say so: fetcher depot clock ok\n", d.Now.Local().Format(time.DateTime))
+	}
+	if d.PassesTrouble != "" {
+		fmt.Fprintf(&b, "passes do not count now: %s\n", printable(d.PassesTrouble))
 	}
 	if d.Trouble != "" {
 		fmt.Fprintf(&b, "it waits: %s\n", printable(d.Trouble))

@@ -34,8 +34,12 @@ type Issuer struct {
 	chance io.Reader
 	book   *passes.Book
 	log    *log
+	tried  time.Time            // when the book could not be written; see again
 	keys   []*passes.PrivateKey // of the epochs that are alive, or will be
 }
+
+// bookRetry is how long after a failure the book is written anew.
+const bookRetry = time.Minute
 
 // Open opens the issuer in a folder, or makes one. It owns dir from then on. An error that
 // wraps share.ErrHeld means that another process has it. chance is the source of keys and
@@ -64,21 +68,40 @@ func Open(dir vfs.FS, chance io.Reader) (_ *Issuer, err error) {
 	return i, i.rewrite()
 }
 
-// rewrite starts a new log: after a power cut or a failed sync, nobody knows how much of the
-// old one is on the disk.
+// rewrite starts a new log: after a power cut or a failed write, nobody knows how much of the
+// old one is on the disk. All that was answered is in the book in memory.
 func (i *Issuer) rewrite() error {
 	if i.log != nil {
 		i.log.close()
-		i.log.failed = errAnew
 	}
 	log, err := begin(i.dir, i.book.Entries)
 	if err == nil {
 		i.log = log
+	} else if i.log != nil {
+		err = i.log.fail(err)
 	}
 	return err
 }
 
-var errAnew = errors.New("the book of spent passes could not be written anew; nothing is taken or signed until it is opened again")
+// again writes the book anew if it could not be written, a minute or more ago by the clock of
+// the caller, or if that clock was set back.
+func (i *Issuer) again(now time.Time) error {
+	if i.log.failed == nil {
+		return nil
+	}
+	if ago := now.Sub(i.tried); ago >= 0 && ago < bookRetry {
+		return i.log.failed
+	}
+	i.tried = now
+	return i.rewrite()
+}
+
+// Trouble is why nothing is taken or signed; nil: nothing is wrong.
+func (i *Issuer) Trouble() error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.log.failed
+}
 
 // Close waits for the answer under way.
 func (i *Issuer) Close() error {
@@ -118,6 +141,7 @@ func (i *Issuer) renew(now time.Time) error {
 	}
 	i.keys = keys
 	i.book.Forget(now) // only together with the keys: then a wrong clock makes no spent pass valid again
+	i.tried = now
 	return i.rewrite()
 }
 
@@ -132,7 +156,7 @@ func (i *Issuer) Sell(units int64, now time.Time) (passes.Voucher, error) {
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return v, i.enter([]passes.Entry{i.book.Sell(v, units, now)})
+	return v, i.enter([]passes.Entry{i.book.Sell(v, units, now)}, now)
 }
 
 // Redeem signs the requests that a voucher pays for. The same requests may be sent again.
@@ -150,7 +174,7 @@ func (i *Issuer) Redeem(v passes.Voucher, r passes.Requests, now time.Time) (pas
 func (i *Issuer) signed(r passes.Requests, entries []passes.Entry, now time.Time) (passes.Responses, error) {
 	signed, err := i.sign(r, now)
 	if err == nil {
-		err = i.enter(entries)
+		err = i.enter(entries, now)
 	}
 	if err != nil {
 		return passes.Responses{}, err
@@ -205,7 +229,7 @@ func (i *Issuer) Spend(spends []passes.Spend, b passes.Binding, mark passes.Mark
 	for at := range entries {
 		copy(entries[at].For[len(passes.RequestID{}):], mark[:])
 	}
-	return nil, i.enter(entries)
+	return nil, i.enter(entries, now)
 }
 
 // check returns the entries to write if the spends are taken.
@@ -257,11 +281,15 @@ func (i *Issuer) sign(r passes.Requests, now time.Time) (signed passes.Responses
 }
 
 // enter makes entries durable, and then adds them to the book.
-func (i *Issuer) enter(entries []passes.Entry) error {
+func (i *Issuer) enter(entries []passes.Entry, now time.Time) error {
 	if len(entries) == 0 {
 		return nil
 	}
+	if err := i.again(now); err != nil {
+		return err
+	}
 	if err := i.log.append(entries); err != nil {
+		i.tried = now
 		return err
 	}
 	for _, e := range entries {

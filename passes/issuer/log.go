@@ -178,14 +178,20 @@ func (l *log) write(entries []passes.Entry) error {
 }
 
 // append makes entries durable, all or none. After an error nobody knows which, and nothing
-// more is written until the book is reopened.
+// more is written to this log.
 func (l *log) append(entries []passes.Entry) error {
 	if l.failed != nil {
 		return l.failed
 	}
 	if err := errors.Join(l.write(entries), l.f.Sync()); err != nil {
-		l.failed = fmt.Errorf("the book of spent passes cannot be written: %w; nothing is taken or signed until it is opened anew", err)
+		return l.fail(err)
 	}
+	return nil
+}
+
+// fail notes why the book cannot be written.
+func (l *log) fail(err error) error {
+	l.failed = fmt.Errorf("the book of spent passes cannot be written: %w; nothing is taken or signed until it can be, which is tried again after a minute", err)
 	return l.failed
 }
 

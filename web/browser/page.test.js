@@ -235,7 +235,7 @@ test('a depot: what it keeps, for whom, and what could go', { timeout: 120000 },
   await page.goto(at);
   await page.waitForSelector('#depot:not([hidden])');
   await page.goto(at.split('#')[0] + '#/depot');
-  await text(page, 'stable\t1\t1.06 MB');
+  await text(page, 'stable\t1\t1.06 MB\t1');
   await text(page, '1.06 MB\t100 MB\t31 d');
   await page.evaluate(() => [...document.querySelectorAll('button')].find((b) => b.textContent === 'What would be removed now?').click());
   await text(page, 'Removing would free 0 B, of 0 shares.');

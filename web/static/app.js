@@ -311,14 +311,14 @@ function table(caption, heads, rows) {
 function depotFacts(d) {
   const row = (k, v) => [h('dt', {}, k), h('dd', {}, v)];
   const c = d.crawl;
-  return [d.trouble ? h('p', { class: 'panel' }, 'The depot keeps nothing now: ' + d.trouble) : '', d.frozen ? h('p', { class: 'panel' }, 'The clock is not believed, so nothing expires. If it is right: fetcher depot clock ok') : '',
+  return [d.trouble ? h('p', { class: 'panel' }, 'The depot keeps nothing now: ' + d.trouble) : '', d.passes_trouble ? h('p', { class: 'panel' }, 'Passes do not count now: ' + d.passes_trouble) : '', d.frozen ? h('p', { class: 'panel' }, 'The clock is not believed, so nothing expires. If it is right: fetcher depot clock ok') : '',
     d.complete ? '' : h('p', { class: 'panel' }, 'The first look at the disk is not done: more may be used than is shown, and nothing is removed.'),
-    table('Shares by state', ['State', 'Shares', 'Size'], d.states.map((s) => [s.state, s.shares, size(s.bytes)])),
+    table('Shares by state', ['State', 'Shares', 'Size', 'Leases'], d.states.map((s) => [s.state, s.shares, size(s.bytes), s.leases])),
     h('dl', {}, ...row('Folder', d.dir), ...row('Free', d.free_bytes < 0 ? 'not known' : `${size(d.free_bytes)}, of which ${size(d.reserve)} stay free`), ...row('Suspect', some(d.suspect, 'share') + ' seen damaged once'),
       ...row('Crawler', c.done ? `cycle ${c.cycle} is done; the next begins ${new Date(d.next).toLocaleString()}` : `cycle ${c.cycle}: ${some(c.examined, 'share')} seen${d.left_seconds ? `, some ${Math.ceil(d.left_seconds / 60)} min left` : ''}`),
       ...row('In that cycle', `${size(c.bytes)} seen, ${some(c.corrupt, 'share')} corrupt, ${some(c.failed, 'share')} could not be looked at`),
       ...row('Ages', c.weeks.map((n, i) => (n ? `${n} of ${i === c.weeks.length - 1 ? `${i} weeks or more` : some(i + 1, 'week') + ' at most'}` : '')).filter(Boolean).join(', ') || 'nothing was seen yet'),
-      ...row('Nobody holds', `${some(c.expired, 'share')}, ${size(c.expired_bytes)}; ${d.gc ? 'they are removed' : 'they stay, as removing is off'}`))];
+      ...row('Nobody holds', `${some(c.expired, 'share')}, ${size(c.expired_bytes)}; ${size(c.removable_bytes)} of that can go${d.gc ? '' : ', and stays, as removing is off'}`))];
 }
 
 async function depot() {
