@@ -26,14 +26,14 @@ func (r reads) ReadRun(id share.ID, p share.Piece, first share.Block, n int, dst
 // other through it, and it need not send each of them a copy.
 func TestCrowdFeedsItself(t *testing.T) {
 	t.Parallel()
-	const children, size = 8, 12 << 20
+	const children, size = 8, 6 << 20
 	src := filepath.Join(t.TempDir(), "big.bin")
 	writeRandom(t, src, size, 5)
 	var sent atomic.Int64
 	source := shareOf(t, src, func(c *Config) {
 		c.Simulation.Serve = toAll(func(b p2p.Blocks) p2p.Blocks { return reads{b, &sent} })
 	})
-	source.node.SetUploadRate(6e6)
+	source.node.SetUploadRate(3e6)
 	var all []*Transfer
 	for range children {
 		x, err := openNode(t).Fetch(t.Context(), source.ID().String(), FetchOptions{Dir: t.TempDir(), Peers: source.node.Addrs()})

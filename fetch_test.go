@@ -328,14 +328,14 @@ func TestLeasesCanBeWatched(t *testing.T) {
 func TestAStoppedFetchResumesWithoutHashing(t *testing.T) {
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "big.bin")
-	want := writeRandom(t, src, 64<<20, 7)
-	s := shareOf(t, src, func(c *Config) { c.UploadRate = 32e6 })
+	want := writeRandom(t, src, 24<<20, 7)
+	s := shareOf(t, src, func(c *Config) { c.UploadRate = 12e6 })
 	dir := t.TempDir()
 	a := openNode(t)
 	x, err := a.Fetch(t.Context(), s.Ticket(), FetchOptions{Dir: dir})
 	must(t, err)
 	for e := range x.Events(t.Context()) {
-		if p, ok := e.(Progress); ok && p.Verified > 20<<20 {
+		if p, ok := e.(Progress); ok && p.Verified > 8<<20 {
 			must(t, x.Stop(t.Context()))
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/piecelease/fetcher/depot"
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/leasedb"
 	"github.com/piecelease/fetcher/passes"
 	"github.com/piecelease/fetcher/passes/issuer"
@@ -23,7 +24,7 @@ import (
 	"github.com/piecelease/fetcher/wire"
 )
 
-var paySeeds = flag.Int("pay-seeds", 5, "random histories of an account that pays")
+var paySeeds = flag.Int("pay-seeds", rig.Most(5, 2), "random histories of an account that pays")
 
 var errCut = errors.New("cut short")
 

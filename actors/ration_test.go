@@ -121,8 +121,8 @@ func TestTheDownloadLimitIsOfAllTransfersTogether(t *testing.T) {
 // A transfer may have a limit within the node's, which can change; other transfers get what
 // it leaves.
 func TestATransferHasALimitOfItsOwn(t *testing.T) {
-	l := newLimited(t, 4e6, 200e6, 2, 50e6, TransferConfig{})
-	other, content := testShare(t, 190e6)
+	l := newLimited(t, 4e6, 80e6, 2, 50e6, TransferConfig{})
+	other, content := testShare(t, 120e6)
 	l.node.fetch(other.ID(), l.add("other", 50e6).seed(other, content))
 	h := Handle{Share: l.m.ID()}
 	for _, limit := range []int64{1e6, 200e3, 0, 8e6, 2e6} {

@@ -397,7 +397,7 @@ func TestHistories(t *testing.T) {
 	if *long {
 		flag.Set("rapid.checks", "10000")
 	} else if f := flag.Lookup("rapid.checks"); f.Value.String() == f.DefValue {
-		flag.Set("rapid.checks", "50")
+		flag.Set("rapid.checks", fmt.Sprint(tests.Most(50, 15)))
 		if tests.Raced {
 			flag.Set("rapid.checks", "10")
 		}

@@ -9,9 +9,11 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/piecelease/fetcher/internal/rig"
 )
 
-var seeds = flag.Int("seeds", 100, "random histories of wallets that crash")
+var seeds = flag.Int("seeds", rig.Most(100, 25), "random histories of wallets that crash")
 
 // A purse is a wallet, its durable state, and an issuer, without any cryptography: only who has
 // which pass matters here. Every step may be the last before a crash, and every message may be

@@ -7,11 +7,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 )
 
-var years = flag.Int("years", 60, "virtual node-years of TestNoLeaseLapses")
+var years = flag.Int("years", rig.Most(60, 12), "virtual node-years of TestNoLeaseLapses")
 
 var epoch = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 

@@ -86,7 +86,7 @@ func TestADepotKeepsWhatItPromised(t *testing.T) {
 	keeper.sure("depot", "account", "add", owner.status().Peer, "--quota", "100M", "--name", "owner")
 	keeper.sure("depot", "gc", "on")
 	owner.sure("hold", src, "--on", at)
-	for range 10 { // and killed at random
+	for range rig.Most(10, 5) { // and killed at random
 		wait := time.NewTimer(time.Duration(rand.IntN(400)) * time.Millisecond)
 		<-wait.C
 		if rand.IntN(2) == 0 {

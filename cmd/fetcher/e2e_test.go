@@ -16,6 +16,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"syscall"
@@ -50,6 +51,10 @@ func TestMain(m *testing.M) {
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	}
 	os.Setenv("FETCHER_LAN", "false") // except for the tests that say otherwise
+	if os.Getenv("GOGC") == "" {      // hundreds of processes that end soon: an eighth of their time went into collections
+		os.Setenv("GOGC", "400")
+		debug.SetGCPercent(400)
+	}
 	code := m.Run()
 	os.RemoveAll(dir)
 	os.Exit(code)
@@ -441,7 +446,10 @@ func TestKilledFetchesResume(t *testing.T) {
 	src := filepath.Join(t.TempDir(), "big.bin")
 	writeRandom(t, src, int(total), 7)
 	s, dir := startShare(t, src), t.TempDir()
-	for _, percent := range []int64{20, 45, 70, 90} {
+	for i, percent := range []int64{20, 70, 45, 90} {
+		if i == rig.Most(4, 2) {
+			break
+		}
 		had := killed(t, s.ticket, dir, total, percent)
 		sum := interrupted(t, s.ticket, dir, 1<<20).summary()
 		t.Logf("%d %%: killed at %d, resumed %d, then verified %d and hashed %d", percent, had, sum.Resumed, sum.Verified-sum.Resumed, sum.Hashed)

@@ -91,7 +91,7 @@ func (n *daemonProcess) end(s os.Signal) {
 func day(t testing.TB) int {
 	n, err := strconv.Atoi(os.Getenv("NODE_DAY"))
 	if err != nil {
-		return 12
+		return 8
 	}
 	return n
 }

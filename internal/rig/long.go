@@ -1,6 +1,8 @@
 package rig
 
 import (
+	"flag"
+	"fmt"
 	"os"
 	"testing"
 )
@@ -23,4 +25,12 @@ func Most(all, some int) int {
 		return all
 	}
 	return some
+}
+
+// Checks has package rapid try each property n times unless [Long], instead of a hundred times.
+// It is called by TestMain: what the command line says of -rapid.checks comes later, and counts.
+func Checks(n int) {
+	if !Long {
+		flag.Set("rapid.checks", fmt.Sprint(n))
+	}
 }

@@ -33,7 +33,7 @@ func TestSwarmsBecomeWhole(t *testing.T) {
 }
 
 func TestSameSeedSameSwarm(t *testing.T) {
-	cfg := Config{Peers: 200, Liars: 10, Deaths: 20, Leavers: 50}
+	cfg := Config{Peers: 100, Liars: 10, Deaths: 20, Leavers: 50}
 	a, b := Run(cfg), Run(cfg)
 	if a.Digest != b.Digest {
 		t.Errorf("two runs of one seed: %+v, and %+v", a, b)

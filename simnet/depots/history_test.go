@@ -293,7 +293,7 @@ func play(steps int) func(*Story) {
 //	DEPOT_FROM=1000     the first; default 1
 //	BUDGET=1m           after that, no more than 30
 func TestHistories(t *testing.T) {
-	seeds, from := 30, 1
+	seeds, from := rig.Most(30, 12), 1
 	if rig.Raced || testing.Short() {
 		seeds = 5
 	}

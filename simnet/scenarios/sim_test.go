@@ -16,7 +16,7 @@ import (
 	"github.com/piecelease/fetcher/simnet"
 )
 
-// Besides `go test`, which runs every scenario on one seed:
+// Besides `go test`, which runs every scenario but the dearest on one seed:
 //
 //	SIM_SEEDS=200   so many seeds of each scenario
 //	SIM_SEEDS=ci    200 seeds up to 5 nodes, 50 up to 20 nodes, 10 above; but no more
@@ -34,7 +34,7 @@ import (
 func TestMain(m *testing.M) {
 	system.Lean()
 	if os.Getenv("SIM_PRINT") != "" {
-		fmt.Print(detailed())
+		fmt.Print(detailed(os.Getenv("SIM_PRINT") == "few"))
 		os.Exit(0)
 	}
 	os.Exit(m.Run())
@@ -78,6 +78,10 @@ func ciSeeds(nodes int) int {
 	return 10
 }
 
+// dear are scenarios that take a third of the time of all.
+var dear = []string{"flood", "election-fleet", "rotten-swarm", "flash-crowd-leaving", "election-paused", "election-late-large",
+	"crowd-free-riders", "rolling-partitions", "many-shares", "many-announcements"}
+
 // TestScenarios runs scenarios side by side: no world knows of another.
 func TestScenarios(t *testing.T) {
 	var all tally
@@ -87,6 +91,9 @@ func TestScenarios(t *testing.T) {
 			continue // a world is played by one goroutine at a time: a few show what worlds share
 		}
 		t.Run(s.Name, func(t *testing.T) {
+			if os.Getenv("SIM_SEEDS") == "" && slices.Contains(dear, s.Name) {
+				t.Skip("only with SIM_SEEDS, as in .ci/run")
+			}
 			t.Parallel()
 			tried := line{name: s.Name}
 			from, failed := envInt("SIM_FROM", 1), 0
