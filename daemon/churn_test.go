@@ -135,6 +135,17 @@ func (c *churn) remove(id int64) {
 	delete(c.got, id)
 }
 
+// age adds and removes so many shares that what is remembered of those that have gone is full:
+// the paths that were imported, and which shares are here no more.
+func (c *churn) age() {
+	for i := range 4200 {
+		at := file(c, fmt.Sprint("content ", i), c.dir, "mine", fmt.Sprint("old", i), "f")
+		e := added(c, c.node, api.Add{Paths: []string{filepath.Dir(at)}})
+		c.served[e.ID] = at
+		c.remove(e.ID)
+	}
+}
+
 // rest removes all but a few entries and stops all neighbours, and leaves the node alone until it
 // has forgotten them.
 func (c *churn) rest(d time.Duration) {
@@ -233,6 +244,9 @@ func TestChurn(t *testing.T) {
 		for i := range around {
 			name := fmt.Sprint("peer", i)
 			c.peers = append(c.peers, &neighbour{at: net.Add(bubble.NodeConfig{Name: name}), dir: filepath.Join(c.dir, name)})
+		}
+		if days >= 30 {
+			c.age()
 		}
 		var early, late held
 		for i := range days {
