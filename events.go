@@ -189,6 +189,9 @@ const (
 	Banned     = transfer.Banned     // over, proven to have lied
 )
 
+// SeveralSources is what Transfer.Brought has of a piece that several sources had a part in.
+const SeveralSources = transfer.Several
+
 // How a piece lease ended, if it has.
 const (
 	LeaseGranted  = leasemgr.Granted

@@ -45,6 +45,9 @@ type FetchOptions struct {
 	// Like are files and folders with older versions of the share: pieces with the same
 	// hash are taken from there, whatever the files are called.
 	Like []string
+	// First are patterns, as in Only, of what is fetched before the rest: with PriorityHigh,
+	// whatever Select says.
+	First []string
 	// Select returns how urgent each entry is that Only and Skip leave; default
 	// PriorityNormal.
 	Select func(share.Entry) Priority `json:"-"`
@@ -373,6 +376,17 @@ func (t *Transfer) Pieces() *share.Set {
 		return p.Verified()
 	}
 	return nil
+}
+
+// Brought says who brought each piece since the transfer began: n is the n-th of
+// Progress.Sources, 0 nobody, and SeveralSources several, or one beyond the 254th. It is empty
+// until a piece has come, and when the transfer is over. The slice is the caller's.
+func (t *Transfer) Brought(ctx context.Context) []byte {
+	by, err := t.node.program.Brought(ctx, t.handle)
+	if err != nil {
+		return nil // it has ended
+	}
+	return by
 }
 
 // Why explains the wait: first what the transfer as a whole is doing, since when

@@ -34,19 +34,22 @@ var (
 func (o FetchOptions) selector() (func(*share.Manifest) ([]Priority, error), error) {
 	only, err := share.ParseGlobs(o.Only)
 	skip, err2 := share.ParseGlobs(o.Skip)
-	if err := errors.Join(err, err2); err != nil {
+	first, err3 := share.ParseGlobs(o.First)
+	if err := errors.Join(err, err2, err3); err != nil {
 		return nil, err
 	}
-	if len(only) == 0 && len(skip) == 0 && o.Select == nil {
+	if len(only)+len(skip)+len(first) == 0 && o.Select == nil {
 		return nil, nil
 	}
 	return func(m *share.Manifest) ([]Priority, error) {
-		only, skip := only.In(m), skip.In(m)
+		only, skip, first := only.In(m), skip.In(m), first.In(m)
 		out, some := make([]Priority, m.Len()), false
 		for i, e := range m.Entries() {
 			switch {
 			case len(only) > 0 && !only.Match(e.Path) || skip.Match(e.Path):
 				out[i] = PrioritySkip
+			case first.Match(e.Path):
+				out[i] = PriorityHigh
 			case o.Select != nil:
 				out[i] = o.Select(e)
 			}

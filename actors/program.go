@@ -122,6 +122,12 @@ func (p *Program) Progress(ctx context.Context, h Handle) (Progress, error) {
 	return system.Ask[Progress](ctx, p.s, p.node, ToTransfer{h, ProgressQuery{}})
 }
 
+// Brought says which source of a transfer that runs brought each piece.
+func (p *Program) Brought(ctx context.Context, h Handle) ([]byte, error) {
+	b, err := system.Ask[Brought](ctx, p.s, p.node, ToTransfer{h, BroughtQuery{}})
+	return b.By, err
+}
+
 // Why is, for each missing piece or run of pieces of a transfer that runs, who has it,
 // who holds it, until when, and what happens next.
 func (p *Program) Why(ctx context.Context, h Handle) ([]string, error) {

@@ -95,6 +95,8 @@ func (t *transferActor) Receive(ctx actor.Context) {
 		t.core.Closed(m.err, now)
 	case ProgressQuery:
 		ctx.Respond(t.withTraffic(t.core.Progress(now)))
+	case BroughtQuery:
+		ctx.Respond(Brought{t.core.Brought()})
 	case PlanQuery:
 		t.explain(ctx)
 	case WhyQuery:

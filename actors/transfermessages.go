@@ -36,6 +36,12 @@ type StopTransfer struct{}
 // ProgressQuery, API -> Transfer. Answered with Progress.
 type ProgressQuery struct{}
 
+// BroughtQuery, API -> Transfer. Answered with Brought.
+type BroughtQuery struct{}
+
+// Brought, Transfer -> API: what transfer.Brought returns.
+type Brought struct{ By []byte }
+
 // WhyQuery, API -> Transfer. Answered with PlanStatus.
 type WhyQuery struct{}
 

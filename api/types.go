@@ -115,6 +115,7 @@ type Entry struct {
 	Priority  string     `json:"priority" enum:"low,normal,high"`
 	Only      []string   `json:"only,omitempty"`
 	Skip      []string   `json:"skip,omitempty"`
+	First     []string   `json:"first,omitempty"`
 	SeedRatio float64    `json:"seed_ratio,omitempty"`
 	SeedTime  string     `json:"seed_time,omitempty" doc:"such as 36h"`
 	LimitUp   int64      `json:"limit_up,omitempty" doc:"its own, beside that of the node, in bytes a second"`
@@ -135,6 +136,7 @@ type Add struct {
 	Peers     []string `json:"peers,omitempty" doc:"fetch: further sources, multiaddrs that end in /p2p/ID"`
 	Only      []string `json:"only,omitempty" doc:"fetch: patterns of what is fetched; default all"`
 	Skip      []string `json:"skip,omitempty" doc:"fetch: patterns of what is not"`
+	First     []string `json:"first,omitempty" doc:"fetch: patterns of what is fetched before the rest"`
 	Repair    bool     `json:"repair,omitempty" doc:"fetch: replace what is there and differs"`
 	SeedRatio float64  `json:"seed_ratio,omitempty" minimum:"0" doc:"fetch: serve on until so many times its size was sent; 0: for ever"`
 	SeedTime  string   `json:"seed_time,omitempty" doc:"fetch: serve on for so long, such as 36h; default for ever"`
@@ -155,6 +157,7 @@ type Set struct {
 	Priority  *string   `json:"priority,omitempty" enum:"low,normal,high"`
 	Only      *[]string `json:"only,omitempty"`
 	Skip      *[]string `json:"skip,omitempty"`
+	First     *[]string `json:"first,omitempty"`
 	SeedRatio *float64  `json:"seed_ratio,omitempty" minimum:"0"`
 	SeedTime  *string   `json:"seed_time,omitempty"`
 	LimitUp   *int64    `json:"limit_up,omitempty" minimum:"0" doc:"bytes a second; 0: as the node's"`
@@ -176,7 +179,7 @@ type File struct {
 	Path     string `json:"path"`
 	Kind     string `json:"kind" enum:"file,dir,symlink"`
 	Size     int64  `json:"size"`
-	Priority string `json:"priority,omitempty" enum:"skip,low,normal,high"`
+	Priority string `json:"priority,omitempty" enum:"skip,normal,high" doc:"high: it is fetched before the rest"`
 }
 
 // Pieces says which pieces of a share are here.
@@ -184,6 +187,7 @@ type Pieces struct {
 	Pieces int    `json:"pieces" doc:"of the share"`
 	Here   int    `json:"here" doc:"of them, verified"`
 	Map    []byte `json:"map" doc:"a bit for each piece, the first in the lowest bit of the first byte: it is here; base64"`
+	By     []byte `json:"by,omitempty" doc:"while it is fetched, a byte for each piece: the number of the one of its sources that brought it, from 1; 0: none of them; 255: several; base64"`
 }
 
 // Source is a peer that an entry is fetched from.

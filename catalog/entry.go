@@ -79,6 +79,7 @@ type Wish struct {
 	Peers     []string      `json:"peers,omitempty"`      // Fetch: further sources, multiaddrs
 	Only      []string      `json:"only,omitempty"`       // Fetch: patterns of what to fetch; none: all
 	Skip      []string      `json:"skip,omitempty"`       // Fetch: patterns of what to leave out
+	First     []string      `json:"first,omitempty"`      // Fetch: patterns of what to fetch before the rest
 	Priority  int           `json:"priority,omitempty"`   // from -1, low, to 1, high
 	Paused    bool          `json:"paused,omitempty"`     // nothing is done for it
 	SeedRatio float64       `json:"seed_ratio,omitempty"` // Fetch: serve on until this many times its size was sent; 0: no limit
@@ -148,7 +149,7 @@ func (w *Wish) Check() error {
 	case !isRate(w.Up) || !isRate(w.Down):
 		return fmt.Errorf("a limit is from %d to %d bytes per second, or 0 for none, not %d up and %d down", minRate, int64(maxRate), w.Up, w.Down)
 	}
-	if err := patterns(w.Only, w.Skip); err != nil {
+	if err := patterns(w.Only, w.Skip, w.First); err != nil {
 		return err
 	}
 	if w.kind() == Serve {
@@ -189,7 +190,7 @@ func (w *Wish) checkServe() error {
 		return errors.New("several files or folders in one share need a name for it")
 	case w.Links != "" && !slices.Contains([]string{"keep", "skip", "refuse"}, w.Links):
 		return fmt.Errorf("links are kept, skipped or refused, not %q", w.Links)
-	case w.Source != "" || w.Dir != "" || w.Fleet || w.Repair || len(w.Peers)+len(w.Only)+len(w.Skip) > 0 || w.SeedRatio != 0 || w.SeedTime != 0 || w.Down != 0:
+	case w.Source != "" || w.Dir != "" || w.Fleet || w.Repair || len(w.Peers)+len(w.Only)+len(w.Skip)+len(w.First) > 0 || w.SeedRatio != 0 || w.SeedTime != 0 || w.Down != 0:
 		return errors.New("an entry is either paths to serve or a share to fetch, not both")
 	}
 	return nil
@@ -220,7 +221,7 @@ func (w *Wish) checkFetch() error {
 // sized checks the size of every text and list.
 func (w *Wish) sized() error {
 	texts := []string{w.Links, w.Name, w.Source, w.Dir}
-	for _, list := range [][]string{w.Paths, w.Exclude, w.Peers, w.Only, w.Skip} {
+	for _, list := range [][]string{w.Paths, w.Exclude, w.Peers, w.Only, w.Skip, w.First} {
 		if len(list) > maxList {
 			return fmt.Errorf("a list of %d: an entry takes %d of a kind", len(list), maxList)
 		}

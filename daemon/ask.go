@@ -130,7 +130,7 @@ const addTime = 20 * time.Second
 // the error wraps api.ErrHave.
 func (d *Daemon) Add(ctx context.Context, a api.Add) (api.Entry, error) {
 	w := catalog.Wish{Paths: a.Paths, Name: a.Name, Exclude: a.Exclude, Links: a.Links, Source: a.Ticket, Dir: a.Dir, Peers: a.Peers, Only: a.Only,
-		Skip: a.Skip, Repair: a.Repair, SeedRatio: a.SeedRatio, Up: a.LimitUp, Down: a.LimitDown, Paused: a.Paused}
+		Skip: a.Skip, First: a.First, Repair: a.Repair, SeedRatio: a.SeedRatio, Up: a.LimitUp, Down: a.LimitDown, Paused: a.Paused}
 	var err, err2 error
 	w.Priority, err = parsePriority(a.Priority)
 	w.Visible = wishVisible(a.Visible)
@@ -329,6 +329,9 @@ func change(w *catalog.Wish, s api.Set) (err error) {
 	}
 	if s.Skip != nil {
 		w.Skip = *s.Skip
+	}
+	if s.First != nil {
+		w.First = *s.First
 	}
 	if s.Visible != nil {
 		w.Visible = wishVisible(*s.Visible)

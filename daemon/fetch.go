@@ -22,7 +22,7 @@ func (k *keeper) fetch(e catalog.Entry) {
 		return
 	}
 	defer release()
-	opt := fetcher.FetchOptions{Dir: e.Dir, Peers: e.Peers, Only: e.Only, Skip: e.Skip, Repair: e.Repair, Visible: visible(e.Wish), DownloadRate: e.Down, Keep: true}
+	opt := fetcher.FetchOptions{Dir: e.Dir, Peers: e.Peers, Only: e.Only, Skip: e.Skip, First: e.First, Repair: e.Repair, Visible: visible(e.Wish), DownloadRate: e.Down, Keep: true}
 	if k.d.member.owns(e) {
 		opt.Stall = fleetStall
 	}
@@ -116,7 +116,7 @@ func (k *keeper) follow(e catalog.Entry, t *fetcher.Transfer) (stopped bool, err
 		case <-k.wake:
 			now := k.entry()
 			t.SetDownloadRate(now.Down)
-			if now.Paused || !sameChoice(now.Wish, e.Wish) {
+			if now.Paused || !sameChoice(now.Wish, e.Wish) || !slices.Equal(now.First, e.First) {
 				stopped = true
 				k.halt(t)
 			}

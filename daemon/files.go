@@ -48,15 +48,18 @@ func (d *Daemon) Files(ctx context.Context, id int64) ([]api.File, error) {
 	e := k.entry()
 	only, err := share.ParseGlobs(e.Only)
 	skip, err2 := share.ParseGlobs(e.Skip)
-	if err := errors.Join(err, err2); err != nil {
+	first, err3 := share.ParseGlobs(e.First)
+	if err := errors.Join(err, err2, err3); err != nil {
 		return nil, err
 	}
-	only, skip = only.In(m), skip.In(m)
+	only, skip, first = only.In(m), skip.In(m), first.In(m)
 	out := make([]api.File, m.Len())
 	for i, f := range m.Entries() {
 		out[i] = api.File{Path: f.Path, Kind: f.Kind.String(), Size: f.Size, Priority: "normal"}
 		if len(e.Only) > 0 && !only.Match(f.Path) || skip.Match(f.Path) {
 			out[i].Priority = "skip"
+		} else if first.Match(f.Path) {
+			out[i].Priority = "high"
 		}
 	}
 	return out, nil
@@ -70,8 +73,9 @@ func (d *Daemon) Pieces(ctx context.Context, id int64) (api.Pieces, error) {
 		return api.Pieces{}, err
 	}
 	n := m.Layout().Pieces()
-	here := share.NewSet(n)
+	here, by := share.NewSet(n), []byte(nil)
 	if t := k.running(); t != nil {
+		by = t.Brought(ctx)
 		if set := t.Pieces(); set != nil {
 			here = set
 		}
@@ -82,7 +86,7 @@ func (d *Daemon) Pieces(ctx context.Context, id int64) (api.Pieces, error) {
 	} else {
 		return api.Pieces{}, api.Refuse(share.ErrHeld, "entry %d is %s: which pieces of it are here is not known now", id, k.view().State)
 	}
-	return api.Pieces{Pieces: n, Here: here.Count(), Map: here.Bytes()}, nil
+	return api.Pieces{Pieces: n, Here: here.Count(), Map: here.Bytes(), By: by}, nil
 }
 
 // Sources returns the peers that an entry is fetched from.

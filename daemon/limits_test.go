@@ -113,3 +113,49 @@ func TestAChildIsToldWithHowItStands(t *testing.T) {
 		}
 	})
 }
+
+// The files that an owner wants first come before the rest, whichever those are by then.
+func TestWhatIsWantedFirstComesFirst(t *testing.T) {
+	bubble.Test(t, 1, func(t *testing.T, net *bubble.Net) {
+		dir := t.TempDir()
+		a, b := simulated(t, net.Add(bubble.NodeConfig{Name: "a"}), filepath.Join(dir, "a"), Settings{}), simulated(t, net.Add(bubble.NodeConfig{Name: "b"}), filepath.Join(dir, "b"), Settings{})
+		defer func() { must(t, b.Close()); must(t, a.Close()) }()
+		for i, name := range []string{"1", "2", "3"} {
+			file(t, large(byte(i)), dir, "tree", name)
+		}
+		served := added(t, a, api.Add{Paths: []string{filepath.Join(dir, "tree")}, LimitUp: 400_000})
+		got := added(t, b, api.Add{Ticket: served.Ticket, First: []string{"3"}})
+		// here returns how much of each third of the pieces is here, of 1, once some of the share is.
+		// since says that all of it came since the transfer began.
+		here := func(verified int64, since bool) (of [3]float64) {
+			until(t, b, got.ID, "some of it", func(e api.Entry) bool { return e.Verified >= verified })
+			p, err := b.Pieces(t.Context(), got.ID)
+			must(t, err)
+			for i := range p.Pieces {
+				if since && p.By[i] != p.Map[i/8]>>(i%8)&1 {
+					t.Errorf("piece %d is here: %b, and was brought by source %d", i, p.Map[i/8], p.By[i])
+				}
+				of[i*3/p.Pieces] += float64(p.Map[i/8]>>(i%8)&1) * 3 / float64(p.Pieces)
+			}
+			return of
+		}
+		if is := here(5<<19, true); is[0]+is[1] > 0 || is[2] == 0 {
+			t.Errorf("of each third of the share %.2f is here, and the last was to come first", is)
+		}
+		set(t, b, got.ID, api.Set{First: &[]string{"2"}})
+		if is := here(9<<19, false); is[0] > 0 || is[1] == 0 {
+			t.Errorf("of each third of the share %.2f is here, and the second was to come then", is)
+		}
+		files, err := b.Files(t.Context(), got.ID)
+		if must(t, err); files[0].Priority != "normal" || files[1].Priority != "high" || files[2].Priority != "normal" {
+			t.Errorf("%+v", files)
+		}
+		if e := set(t, b, got.ID, api.Set{First: new([]string)}); len(e.First) > 0 {
+			t.Errorf("%+v", e)
+		}
+		until(t, b, got.ID, "here", func(e api.Entry) bool { return e.State == api.Served && e.Files == 3 })
+		if _, err := a.Set(t.Context(), served.ID, api.Set{First: &[]string{"2"}}); err == nil {
+			t.Error("of what is served something comes first")
+		}
+	})
+}

@@ -30,6 +30,8 @@ var (
 	descTraffic   = desc("stream_bytes_total", "Bytes of all streams, framing included.", "direction")
 	descVerified  = desc("verified_bytes_total", "Bytes of content that came in and were verified.")
 	descMissing   = desc("missing_bytes", "Bytes that are not here yet, of entries that are being fetched.")
+	descBad       = desc("bad_blocks_total", "Blocks that failed verification.")
+	descWaits     = desc("fetching_entries", "Entries that are being fetched, by what they wait for.", "wait")
 	descDuplicate = desc("duplicate_bytes_total", "Bytes of content that came twice.")
 	descRate      = desc("verified_bytes_per_second", "Rate of verified bytes, over the last seconds.")
 	descSent      = desc("sent_bytes_total", "Bytes of content that others were sent.")
@@ -53,7 +55,7 @@ var (
 )
 
 func (c collector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range append([]*prometheus.Desc{descEntries, descTraffic, descVerified, descMissing, descDuplicate, descRate, descSent, descChildren, descSources,
+	for _, d := range append([]*prometheus.Desc{descEntries, descTraffic, descVerified, descMissing, descBad, descWaits, descDuplicate, descRate, descSent, descChildren, descSources,
 		descScore, descRates, descFlight, descBuffers, descLeases, descFailures, descWaiting, descLimit, descFree, descStart,
 		descHolds, descHoldsLate, descHoldEnds, descLacking, descVisits}, depotDescs...) {
 		out <- d
@@ -88,6 +90,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	gauge(descStart, float64(c.d.since.Unix()))
 	t := c.d.tally.totals()
 	counter(descVerified, float64(t.verified))
+	counter(descBad, float64(t.bad))
 	counter(descDuplicate, float64(t.duplicate))
 	counter(descSent, float64(t.sent))
 	for event, n := range map[string]uint64{"granted": t.leases.Granted, "hedged": t.leases.Hedged, "finished": t.leases.Finished, "failed": t.leases.Failed,
@@ -161,7 +164,7 @@ func histogram(d *prometheus.Desc, bounds, values []float64) prometheus.Metric {
 }
 
 func (c collector) entries(ctx context.Context, gauge func(*prometheus.Desc, float64, ...string), out chan<- prometheus.Metric) {
-	states, sources := map[string]int{}, map[string]int{}
+	states, sources, waits := map[string]int{}, map[string]int{}, map[fetcher.Wait]int{}
 	for _, s := range []string{api.Opening, api.Waiting, api.Fetching, api.Served, api.Ended, api.Paused, api.Missing, api.Failed} {
 		states[s] = 0
 	}
@@ -177,6 +180,7 @@ func (c collector) entries(ctx context.Context, gauge func(*prometheus.Desc, flo
 			continue
 		}
 		missing += p.Bytes - p.Verified
+		waits[p.Wait]++
 		for _, s := range p.Sources {
 			sources[s.State.String()]++
 			from[s.Peer] = true
@@ -190,6 +194,9 @@ func (c collector) entries(ctx context.Context, gauge func(*prometheus.Desc, flo
 	}
 	for s, n := range sources {
 		gauge(descSources, float64(n), s)
+	}
+	for w := fetcher.NoWait; w <= fetcher.ForRoom; w++ {
+		gauge(descWaits, float64(waits[w]), w.String())
 	}
 	gauge(descMissing, float64(missing))
 	out <- histogram(descRates, rateBuckets, rates)

@@ -27,6 +27,24 @@ func scraped(t *testing.T, d *Daemon) string {
 	return w.Body.String()
 }
 
+// What is fetched and waits is told by what it waits for.
+func TestWhatFetchesWaitForIsTold(t *testing.T) {
+	d := begun(t, t.TempDir())
+	gone := added(t, d, api.Add{Ticket: share.IDOf([]byte("x")).String(), Peers: []string{"/ip4/127.0.0.1/tcp/1/p2p/12D3KooWJcge8xRZ5k8JqvEmhYiX4BRtBjinpdRf5jNBvhX5ycZN"}})
+	until(t, d, gone.ID, "fetching", in(api.Fetching))
+	for end := time.Now().Add(30 * time.Second); !strings.Contains(scraped(t, d), `fetcher_fetching_entries{wait="connection"} 1`); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal(scraped(t, d))
+		}
+	}
+	now := time.Now()
+	d.tally.moved(fetcher.Progress{}, fetcher.Progress{At: now, Sources: []fetcher.Source{{Peer: "p", BadBlocks: 2}}})
+	d.tally.moved(fetcher.Progress{Sources: []fetcher.Source{{Peer: "p", BadBlocks: 2}}}, fetcher.Progress{At: now, Sources: []fetcher.Source{{Peer: "p", BadBlocks: 5}}})
+	if text := scraped(t, d); !strings.Contains(text, "fetcher_bad_blocks_total 5") || !strings.Contains(text, `fetcher_fetching_entries{wait="room"} 0`) {
+		t.Error(text)
+	}
+}
+
 func TestFiguresTellWhatHappened(t *testing.T) {
 	content := large(3)
 	a, b := begun(t, t.TempDir()), begun(t, t.TempDir())

@@ -30,6 +30,7 @@ type tally struct {
 // totals counts what happened since the node started.
 type totals struct {
 	verified, duplicate, sent int64 // bytes of content
+	bad                       int   // blocks
 	leases                    fetcher.Leases
 	failures                  api.Failures
 }
@@ -138,7 +139,9 @@ func (t *tally) source(before, src fetcher.Source, now time.Time) {
 	m, b, f := &t.of(src.Peer, now).now, before.Failures, src.Failures
 	m.InBytes += max(0, src.Bytes-before.Bytes)
 	m.Rate = max(m.Rate, int64(src.Rate))
-	m.BadBlocks += max(0, src.BadBlocks-before.BadBlocks)
+	bad := max(0, src.BadBlocks-before.BadBlocks)
+	m.BadBlocks += bad
+	t.total.bad += bad
 	for _, to := range []*api.Failures{&m.Failures, &t.total.failures} {
 		to.Bad += max(0, f.Bad-b.Bad)
 		to.Late += max(0, f.Late-b.Late)

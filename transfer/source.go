@@ -13,6 +13,7 @@ type source struct {
 	addr  peers.Addr // as it was found first
 	at    Addresses
 	again int // taken up again because another peer named it
+	index int // in order of arrival, from 0
 	pool  int // its number; 0: there is none
 	pools int // started so far
 	turns int // how often it gave its place to another

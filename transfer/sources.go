@@ -23,6 +23,7 @@ type sources struct {
 	*core
 	byID    map[peers.ID]*source
 	order   []*source // in order of arrival
+	brought []byte    // see Brought; nil: nothing yet
 	pools   int       // started so far
 	listers listers
 	excused time.Time // when one was last seen to wait for other links of this node
@@ -33,7 +34,7 @@ func (s *sources) found(m SourceFound) {
 		s.foundAgain(src, m)
 		return
 	}
-	src := &source{addr: m.Addr, at: Addresses{m.Addr}, info: Source{Peer: m.Addr.ID, Via: m.Via}}
+	src := &source{addr: m.Addr, at: Addresses{m.Addr}, index: len(s.order), info: Source{Peer: m.Addr.ID, Via: m.Via}}
 	s.byID[m.Addr.ID] = src
 	s.order = append(s.order, src)
 	s.then(Rank{m.Addr.ID})
@@ -266,11 +267,26 @@ func (s *sources) gave(peer peers.ID, bytes int) {
 	}
 }
 
+// Several, as what Brought has of a piece, means several sources, or one of those beyond the 254th.
+const Several = 255
+
 // hadAPart counts a piece for the sources that contributed to it.
-func (s *sources) hadAPart(of []peers.ID) {
+func (s *sources) hadAPart(p share.Piece, pieces int, of []peers.ID) {
+	if s.brought == nil {
+		s.brought = make([]byte, pieces)
+	}
 	for _, id := range of {
-		if src := s.byID[id]; src != nil {
-			src.info.Pieces++
+		src := s.byID[id]
+		if src == nil {
+			continue
+		}
+		src.info.Pieces++
+		if s.brought[p] = byte(min(src.index+1, Several)); len(of) > 1 {
+			s.brought[p] = Several
 		}
 	}
 }
+
+// Brought says who brought each piece since the transfer began: n is the n-th of
+// Progress.Sources, 0 nobody. The slice is the caller's.
+func (s *sources) Brought() []byte { return slices.Clone(s.brought) }

@@ -295,6 +295,30 @@ func TestGoodSourcesAreThoseThatGaveAndDidNotLie(t *testing.T) {
 	}
 }
 
+// Each piece is put down to the source that brought it, and to none in particular if several did.
+func TestWhoBroughtEachPieceIsKnown(t *testing.T) {
+	w := fetching(t, Config{}, "a", "b")
+	if by := w.x.Brought(); len(by) > 0 {
+		t.Errorf("before any came: %v", by)
+	}
+	w.piece("b", 1)
+	w.piece("a", 3)
+	w.happens(func() { w.x.PieceDone(2, []peers.ID{"a", "b"}, false, Leases{}, w.now) })
+	w.happens(func() { w.x.PieceDone(4, []peers.ID{"stranger"}, false, Leases{}, w.now) })
+	for i := range Several {
+		w.find(peers.ID(fmt.Sprint("more", i)))
+	}
+	w.happens(func() { w.x.PieceDone(0, []peers.ID{peers.ID(fmt.Sprint("more", Several-1))}, false, Leases{}, w.now) })
+	by := w.x.Brought()
+	if want := []byte{Several, 2, Several, 1, 0}; !slices.Equal(by, want) {
+		t.Errorf("%v, want %v", by, want)
+	}
+	by[1] = 9
+	if w.x.Brought()[1] != 2 {
+		t.Error("what it returned is its own")
+	}
+}
+
 // While there is no list of files, few sources are asked at once, and others in addition to slow ones.
 func TestTheListOfFilesIsAskedForOfFew(t *testing.T) {
 	w := newWorld(t, Config{}, Fetch{Share: theManifest.ID()})

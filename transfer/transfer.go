@@ -222,7 +222,7 @@ func (t *Transfer) PieceDone(p share.Piece, from []peers.ID, last bool, leases L
 	t.now = now
 	t.count.Leases = leases
 	t.pieceDone(p)
-	t.hadAPart(from)
+	t.hadAPart(p, t.manifest.Layout().Pieces(), from)
 	t.dirty.add(t.manifest.Layout().PieceLen(p), now, t.cfg)
 	t.then(Available{p})
 	if last {

@@ -24,7 +24,8 @@ import (
 // addFlags are the flags of add.
 type addFlags struct {
 	out, name, links, priority string
-	only, skip, exclude, peers []string
+	only, skip, first, exclude []string
+	peers                      []string
 	seedUntil                  []string
 	limitUp, limitDown         string
 	visible                    fetcher.Visibility
@@ -58,6 +59,7 @@ or until its size has been sent a number of times (2).`,
 	f.StringArrayVar(&fl.only, "only", nil, "fetch only what matches this `PATTERN`; may be repeated")
 	f.StringArrayVar(&fl.skip, "skip", nil, "do not fetch what matches this `PATTERN`; may be repeated")
 	f.StringArrayVar(&fl.peers, "peer", nil, "fetch from this `ADDR` too, a multiaddr that ends in /p2p/ID; may be repeated")
+	f.StringArrayVar(&fl.first, "first", nil, firstHelp)
 	f.BoolVar(&fl.repair, "repair", false, "fetch what is missing or wrong in DIR/NAME, and replace it")
 	f.StringVar(&fl.name, "name", "", "call what is served `NAME`, and put all that is given into it")
 	f.StringArrayVar(&fl.exclude, "exclude", nil, "do not serve what matches this `PATTERN`; may be repeated")
@@ -71,6 +73,8 @@ or until its size has been sent a number of times (2).`,
 	f.BoolVar(&fl.wait, "wait", false, "wait until it is complete, or has failed")
 	return c
 }
+
+const firstHelp = "fetch what matches this `PATTERN` before the rest; may be repeated"
 
 const seedHelp = "serve what was fetched for this `TIME`, such as 36h, or until its size has been sent this many times, such as 2; may be repeated"
 
@@ -134,7 +138,7 @@ func (a asker) wishes(args []string, fl addFlags) (out []api.Add, err error) {
 	if fetch.LimitDown, err = parseRate("--limit-down", fl.limitDown); err != nil {
 		return nil, err
 	}
-	fetch.Only, fetch.Skip, fetch.Peers, fetch.Repair = fl.only, fl.skip, fl.peers, fl.repair
+	fetch.Only, fetch.Skip, fetch.First, fetch.Peers, fetch.Repair = fl.only, fl.skip, fl.first, fl.peers, fl.repair
 	if fetch.SeedRatio, fetch.SeedTime, err = seedUntil(fl.seedUntil); err != nil {
 		return nil, err
 	}

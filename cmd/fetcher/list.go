@@ -107,6 +107,7 @@ func (a asker) printEntry(e api.Entry, why []string, children []api.Child) error
 	row("limits", limitsText(api.Limits{Up: e.LimitUp, Down: e.LimitDown}))
 	row("only", strings.Join(e.Only, " "))
 	row("skip", strings.Join(e.Skip, " "))
+	row("first", strings.Join(e.First, " "))
 	for _, id := range e.Older {
 		row("before", id)
 	}

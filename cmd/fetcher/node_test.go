@@ -276,6 +276,15 @@ func TestAScriptedDay(t *testing.T) {
 	}
 }
 
+func TestWhatComesFirstCanBeTakenBack(t *testing.T) {
+	for _, x := range []struct{ given, want []string }{{[]string{""}, nil}, {[]string{"a", "", "b"}, []string{"a", "b"}}} {
+		s, _, err := setFlags{first: x.given}.check([]string{"1"})
+		if err != nil || s.First == nil || !slices.Equal(*s.First, x.want) {
+			t.Errorf("%q: %v, %v", x.given, s.First, err)
+		}
+	}
+}
+
 func TestTheCommandsOfANode(t *testing.T) {
 	t.Parallel()
 	src, dir := t.TempDir(), t.TempDir()
@@ -337,6 +346,7 @@ func TestTheCommandsOfANode(t *testing.T) {
 		{"set 1 --repair", exitUsage, "--repair is for what is fetched"},
 		{"set 1 --all", exitUsage, "--all is for what is fetched"},
 		{"set 1 --only x", exitUsage, "--only is for what is fetched"},
+		{"set 1 --first x", exitUsage, "--first is for what is fetched"},
 		{"set 1 --skip x", exitUsage, "--skip is for what is fetched"},
 		{"set 1 --visible moon", exitUsage, `--visible: "moon" is none of private, lan and public`},
 		{"set 1 --visible public", exitUsage, "the node takes part in no distributed hash table"},
@@ -359,9 +369,13 @@ func TestTheCommandsOfANode(t *testing.T) {
 		{"rm 1", 0, "is removed"},
 		{"rm 1", exitUsage, "no entry"},
 		{"list", 0, "no entries"},
-		{"add " + unknown.String() + " --peer /ip4/127.0.0.1/tcp/1/p2p/12D3KooWJcge8xRZ5k8JqvEmhYiX4BRtBjinpdRf5jNBvhX5ycZN", 0, "entry 2: share " + unknown.Short()},
+		{"add " + unknown.String() + " --peer /ip4/127.0.0.1/tcp/1/p2p/12D3KooWJcge8xRZ5k8JqvEmhYiX4BRtBjinpdRf5jNBvhX5ycZN --first a --first b", 0, "entry 2: share " + unknown.Short()},
 		{"list nosuch", exitUsage, "entry 2 has no name until its list of files is here"},
 		{"list " + unknown.Short(), 0, "not known until its list of files is here"},
+		{"list 2", 0, "first     a b"},
+		{"set 2 --first c", 0, "entry 2"},
+		{"list 2", 0, "first     c"},
+		{"set 2 --first=", 0, "entry 2"},
 		{"rm 2", 0, "is removed"},
 	} {
 		out, says, code := on(strings.Fields(x.args)...)

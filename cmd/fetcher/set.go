@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -13,11 +14,12 @@ import (
 
 // setFlags are the flags of set.
 type setFlags struct {
-	pause, resume, all    bool
-	rescan, repair        bool
-	priority, visible     string
-	limitUp, limitDown    string
-	only, skip, seedUntil []string
+	pause, resume, all bool
+	rescan, repair     bool
+	priority, visible  string
+	limitUp, limitDown string
+	only, skip, first  []string
+	seedUntil          []string
 }
 
 func (a asker) setCommand() *cobra.Command {
@@ -45,6 +47,7 @@ and --limit-down change those of the node until its settings are read again.`,
 	f.StringVar(&fl.priority, "priority", "", "fetch it before or after other shares: `LEVEL` low, normal or high")
 	f.StringArrayVar(&fl.only, "only", nil, "fetch only what matches this `PATTERN`; may be repeated")
 	f.StringArrayVar(&fl.skip, "skip", nil, "do not fetch what matches this `PATTERN`; may be repeated")
+	f.StringArrayVar(&fl.first, "first", nil, firstHelp+"; \"\": none")
 	f.BoolVar(&fl.all, "all", false, "fetch all of it, whatever --only and --skip said before")
 	f.StringArrayVar(&fl.seedUntil, "seed-until", nil, seedHelp+", or never")
 	f.StringVar(&fl.visible, "visible", "", visibleHelp)
@@ -95,6 +98,10 @@ func (fl setFlags) check(entries []string) (s api.Set, l api.SetLimits, err erro
 	}
 	if len(fl.skip) > 0 {
 		s.Skip = &fl.skip
+	}
+	if len(fl.first) > 0 {
+		first := slices.DeleteFunc(fl.first, func(p string) bool { return p == "" })
+		s.First = &first
 	}
 	if len(fl.seedUntil) > 0 {
 		ratio, long, err := seedUntil(fl.seedUntil)
@@ -175,7 +182,7 @@ func (fl setFlags) forFetches() string {
 	for _, x := range []struct {
 		flag  string
 		given bool
-	}{{"--repair", fl.repair}, {"--all", fl.all}, {"--only", len(fl.only) > 0}, {"--skip", len(fl.skip) > 0}, {"--seed-until", len(fl.seedUntil) > 0}, {"--limit-down", fl.limitDown != ""}} {
+	}{{"--repair", fl.repair}, {"--all", fl.all}, {"--only", len(fl.only) > 0}, {"--skip", len(fl.skip) > 0}, {"--first", len(fl.first) > 0}, {"--seed-until", len(fl.seedUntil) > 0}, {"--limit-down", fl.limitDown != ""}} {
 		if x.given {
 			return x.flag
 		}

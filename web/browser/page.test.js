@@ -140,7 +140,7 @@ test('add, watch, pause, read, finish, remove', { timeout: 120000 }, async () =>
 });
 
 test('files are chosen, each source has its rate, and a peer what it failed to give', { timeout: 120000 }, async () => {
-  const giver = await startNode('giver', '--limit-up', '200K', '--log-level', 'error'), giving = nodes.at(-1);
+  const giver = await startNode('giver', '--http', '127.0.0.1:0', '--limit-up', '200K', '--log-level', 'error'), giving = nodes.at(-1);
   const owner = await startNode('taker', '--http', '127.0.0.1:0', '--log-level', 'error');
   const src = join(top, 'src', 'Two reels'), into = join(top, 'taker-in', 'Two reels');
   mkdirSync(src, { recursive: true });
@@ -166,15 +166,28 @@ test('files are chosen, each source has its rate, and a peer what it failed to g
   await page.waitForFunction((d) => !d.isConnected, { timeout: 30000 }, drawn);
   assert.ok(await page.evaluate((p) => document.activeElement.getAttribute('href') === '#/peer/' + p, peer), 'a link loses the focus when what it is in is drawn again');
 
+  const theirs = await (await browser.createBrowserContext()).newPage();
+  const there = await pageOf(giver);
+  await theirs.goto(there);
+  await theirs.goto(there.split('#')[0] + '#/entry/1');
+  await text(theirs, 'Who fetches it from here, by round trip');
+  await text(theirs, 'below 5 ms');
+  await look(theirs, 'entry-children');
+  await theirs.close();
+
   const box = (label) => `input[aria-label="${label}"]`;
   await page.focus(box('Fetch reel[1].bin'));
   await page.keyboard.press('Space');
   await text(page, '2 of 3 chosen, 8.39 MB');
+  assert.equal(await page.$eval(box('reel[1].bin first'), (b) => b.disabled), true, 'what is not fetched may come first');
+  await page.click(box('reel1.bin first'));
   await look(page, 'entry-choice');
   await page.focus('.bar button');
   await page.keyboard.press('Enter');
   await text(page, 'not fetched');
-  assert.deepEqual([entry().only || [], entry().skip || []], [[], ['reel\\[1\\].bin']]);
+  assert.deepEqual([entry().only || [], entry().skip || [], entry().first], [[], ['reel\\[1\\].bin'], ['reel1.bin']]);
+  assert.equal(await page.$eval(box('reel1.bin first'), (b) => b.checked), true);
+  await page.waitForFunction((p) => [...document.querySelectorAll('.kinds li')].some((l) => l.innerText.startsWith(p.slice(0, 6))), { timeout: 30000 }, peer);
   assert.equal(await page.$eval(box('Fetch reel1.bin'), (b) => b.checked), true);
   assert.ok(await page.evaluate(() => document.activeElement.getAttribute('aria-label') === 'Files'), 'the focus is lost once files are chosen');
 

@@ -104,31 +104,33 @@ function catalog() {
 
 // ---- one entry ----
 
+// exactly are patterns that match these files alone.
+const exactly = (items) => items.map((f) => f.path.replace(/[[\]*?\\]/g, '\\$&'));
+
 // patterns choose files by their paths as they stand: those that are wanted or the others, whichever are fewer.
 function patterns(items, on) {
-  const of = (wanted) => items.filter((f, i) => on[i] === wanted).map((f) => f.path.replace(/[[\]*?\\]/g, '\\$&'));
-  const only = of(true), skip = of(false);
+  const only = exactly(items.filter((f, i) => on[i])), skip = exactly(items.filter((f, i) => !on[i]));
   return only.length < skip.length ? { only, skip: [] } : { only: [], skip };
 }
 
-// picker has a box for each file that is shown, one for all files, and a bar that sets what they choose.
+// picker has two boxes for each file that is shown, one to fetch all files, and a bar that sets what they choose.
 function picker(id, items) {
-  const was = items.map((f) => f.priority !== 'skip'), on = [...was];
+  const was = items.map((f) => f.priority !== 'skip'), on = [...was], wasFirst = items.map((f) => f.priority === 'high'), first = [...wasFirst];
   const said = h('span', { role: 'status' });
-  const set = h('button', { class: 'main', onclick: act(() => api.change('PATCH', '/v1/entries/' + id, patterns(items, on))) }, 'Fetch the chosen files');
+  const set = h('button', { class: 'main', onclick: act(() => api.change('PATCH', '/v1/entries/' + id, { ...patterns(items, on), first: exactly(items.filter((f, i) => on[i] && first[i])) })) }, 'Fetch the chosen files');
   const box = (label, choose) => h('input', { type: 'checkbox', 'aria-label': label, onchange: (ev) => { choose(ev.target.checked); show(); } });
   const all = box('Fetch all files', (v) => on.fill(v));
-  const boxes = items.slice(0, 1000).map((f, i) => box('Fetch ' + f.path, (v) => { on[i] = v; }));
+  const shown = items.slice(0, 1000), boxes = shown.map((f, i) => box('Fetch ' + f.path, (v) => { on[i] = v; })), firsts = shown.map((f, i) => box(f.path + ' first', (v) => { first[i] = v; }));
   const show = () => {
     const chosen = items.filter((f, i) => on[i]);
-    boxes.forEach((b, i) => { b.checked = on[i]; });
+    boxes.forEach((b, i) => { b.checked = on[i]; firsts[i].checked = on[i] && first[i]; firsts[i].disabled = !on[i]; });
     all.checked = chosen.length === items.length;
     all.indeterminate = !all.checked && chosen.length > 0;
-    set.disabled = !chosen.length || on.every((v, i) => v === was[i]);
+    set.disabled = !chosen.length || on.every((v, i) => v === was[i] && (first[i] && v) === wasFirst[i]);
     said.textContent = chosen.length ? `${chosen.length} of ${items.length} chosen, ${size(chosen.reduce((n, f) => n + f.size, 0))}` : 'Choose at least one file.';
   };
   show();
-  return { all, boxes, bar: h('div', { class: 'tools bar' }, said, set) };
+  return { all, boxes, firsts, bar: h('div', { class: 'tools bar' }, said, set) };
 }
 
 // files lists them; choose says that it may be chosen which are fetched.
@@ -142,11 +144,11 @@ function files(id, items, choose) {
   });
   const media = /\.(mp4|webm|mkv|mov|mp3|flac|ogg|oga|opus|wav|m4a)$/i;
   const pick = choose && items.length > 1 ? picker(id, items) : null;
-  const rows = items.slice(0, 1000).map((f, i) => h('tr', {}, pick ? h('td', { class: 'pick' }, pick.boxes[i]) : null, h('td', {}, f.path), h('td', { class: 'n' }, f.kind === 'file' ? size(f.size) : f.kind),
+  const rows = items.slice(0, 1000).map((f, i) => h('tr', {}, pick ? h('td', { class: 'pick' }, pick.boxes[i]) : null, pick ? h('td', { class: 'pick' }, pick.firsts[i]) : null, h('td', {}, f.path), h('td', { class: 'n' }, f.kind === 'file' ? size(f.size) : f.kind),
     h('td', {}, f.priority === 'skip' ? 'not fetched' : f.kind !== 'file' ? '' : h('div', { class: 'tools' }, media.test(f.path) ? h('button', { onclick: open(f, true), 'aria-label': 'Play ' + f.path }, 'Play') : null,
       h('button', { onclick: open(f, false), 'aria-label': 'Save ' + f.path }, 'Save')))));
   return h('section', {}, player, h('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'Files' }, h('table', {}, h('caption', {}, `Files (${items.length})`),
-    h('thead', {}, h('tr', {}, pick ? h('th', { class: 'pick', scope: 'col' }, pick.all) : null, h('th', { scope: 'col' }, 'Path'), h('th', { class: 'n', scope: 'col' }, 'Size'), h('th', { scope: 'col' }, 'Actions'))), h('tbody', {}, ...rows))), pick ? pick.bar : null);
+    h('thead', {}, h('tr', {}, pick ? h('th', { class: 'pick', scope: 'col' }, pick.all) : null, pick ? h('th', { class: 'pick', scope: 'col' }, 'First') : null, h('th', { scope: 'col' }, 'Path'), h('th', { class: 'n', scope: 'col' }, 'Size'), h('th', { scope: 'col' }, 'Actions'))), h('tbody', {}, ...rows))), pick ? pick.bar : null);
 }
 
 function sourcesTable(items) {
@@ -154,6 +156,15 @@ function sourcesTable(items) {
   return h('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'Sources' }, h('table', {}, h('caption', {}, 'Sources'),
     h('thead', {}, h('tr', {}, ...['Peer', 'State'].map((t) => h('th', { scope: 'col' }, t)), ...['Verified', 'Rate', 'Bad blocks'].map((t) => h('th', { class: 'n', scope: 'col' }, t)))),
     h('tbody', {}, ...items.map((s) => h('tr', {}, h('td', {}, h('a', { href: '#/peer/' + s.peer }, short(s.peer))), h('td', {}, s.state + (s.why ? ': ' + s.why : '')), h('td', { class: 'n' }, size(s.bytes)), h('td', { class: 'n' }, size(s.rate) + '/s'), h('td', { class: 'n' }, String(s.bad_blocks)))))));
+}
+
+// childrenView shows who fetches an entry from here: how many by their distance, and the standing of each.
+function childrenView(items) {
+  if (!items.length) return '';
+  const tiers = ['below 5 ms', '5 to 50 ms', '50 to 100 ms', '100 to 150 ms', 'farther'].map((words, tier) => [words, items.filter((c) => c.set !== 'outside' && c.tier === tier).length]);
+  const most = Math.max(1, ...tiers.map(([, n]) => n));
+  return h('section', {}, h('h3', {}, 'Who fetches it from here, by round trip'), h('dl', { class: 'bars' }, ...tiers.flatMap(([words, n]) => [h('dt', {}, words), h('dd', {}, h('meter', { max: most, value: n, 'aria-label': `${words}: ${n}` }), ' ' + n)])),
+    table('Children', ['Peer', 'Set', 'Tier', 'Score', 'Sent'], [...items].sort((a, b) => b.score - a.score).slice(0, 100).map((c) => [h('a', { href: '#/peer/' + c.peer }, short(c.peer)), c.set + (c.why ? ', ' + c.why : ''), c.set === 'outside' ? '' : c.tier, c.set === 'outside' ? '' : c.score.toFixed(2), size(c.bytes)])));
 }
 
 // ratePlots draws the rate of each source on one scale, the fastest first. past are the rates by peer, a map for each look.
@@ -172,12 +183,23 @@ function facts(e) {
     ...row('Served until', [e.seed_time, e.seed_ratio && `sent ${e.seed_ratio} times`].filter(Boolean).join(', or ')), ...row('Warnings', (e.warnings || []).join('; ')));
 }
 
-// pieceMap draws which pieces are here, at most 200 fields of as many pieces each.
-function pieceMap(p) {
-  const bits = atob(p.map), has = (i) => (bits.charCodeAt(i >> 3) >> (i & 7)) & 1;
-  const n = Math.min(200, p.pieces), fields = new Array(n).fill(0), of = new Array(n).fill(0);
-  for (let i = 0; i < p.pieces; i++) { const f = Math.floor(i * n / p.pieces); of[f]++; fields[f] += has(i); }
-  return cells(fields.map((v, i) => v / of[i]), `${p.here} of ${some(p.pieces, 'piece')} are here`);
+// pieceMap draws which pieces are here, at most 200 fields of as many pieces each, in the colours of the sources that brought them.
+function pieceMap(p, sources) {
+  const bits = atob(p.map), by = atob(p.by || ''), has = (i) => (bits.charCodeAt(i >> 3) >> (i & 7)) & 1;
+  const n = Math.min(200, p.pieces), fields = Array.from({ length: n }, () => ({ of: 0, here: 0, by: new Map() })), brought = new Map();
+  for (let i = 0; i < p.pieces; i++) {
+    const f = fields[Math.floor(i * n / p.pieces)], who = by.charCodeAt(i) || 0;
+    f.of++;
+    if (!has(i)) continue;
+    f.here++;
+    f.by.set(who, (f.by.get(who) || 0) + 1);
+    brought.set(who, (brought.get(who) || 0) + 1);
+  }
+  const name = (who) => (who === 0 ? 'here before' : who === 255 ? 'several sources' : sources[who - 1] ? short(sources[who - 1].peer) + (sources[who - 1].banned ? ', banned' : '') : 'source ' + who);
+  const kind = (who) => (who === 0 ? 'before' : who === 255 ? 'several' : 'by' + (who - 1) % 6);
+  const most = (f) => [...f.by].sort((a, b) => b[1] - a[1])[0];
+  return cells(fields.map((f) => ({ value: f.here / f.of, kind: f.here ? kind(most(f)[0]) : '' })), `${p.here} of ${some(p.pieces, 'piece')} are here`,
+    [...brought].sort((a, b) => b[1] - a[1]).slice(0, 12).map(([who, count]) => [kind(who), `${name(who)}: ${count}`]));
 }
 
 // limitsForm sets limits; fill shows once those that hold.
@@ -190,18 +212,18 @@ function limitsForm(names, set) {
 }
 
 async function entry(id) {
-  const head = h('div', {}), list = h('div', {}), from = h('div', {}), why = h('div', {}), map = h('div', {}), place = h('div', {});
+  const head = h('div', {}), list = h('div', {}), from = h('div', {}), to = h('div', {}), why = h('div', {}), map = h('div', {}), place = h('div', {});
   const remove = h('button', { onclick: act(async () => {
     const e = entries.get(id);
     if (!confirm(`Stop ${nameOf(e)} and forget it? Its files stay.`)) return;
     await api.change('DELETE', '/v1/entries/' + id);
     location.hash = '#/';
   }) }, 'Remove');
-  main.replaceChildren(head, map, h('div', { class: 'tools' }, remove), place, why, from, list);
+  main.replaceChildren(head, map, h('div', { class: 'tools' }, remove), place, why, from, to, list);
   const past = [];
   let files_, limits, busy = false, looked = 0;
   const showFiles = async (e) => {
-    const of = JSON.stringify([e.share, e.only, e.skip]);
+    const of = JSON.stringify([e.share, e.only, e.skip, e.first]);
     if (!e.files || files_ === of) return;
     const { items } = await api.get(`/v1/entries/${id}/files`), focused = list.contains(document.activeElement);
     list.replaceChildren(files(id, items, e.kind === 'fetch'));
@@ -224,9 +246,10 @@ async function entry(id) {
     busy = true; looked = Date.now();
     (async () => {
       await showFiles(e);
+      replace(to, e.children ? childrenView((await api.get(`/v1/entries/${id}/children`)).items) : '');
       if (e.state === 'fetching') {
-        if (e.files) map.replaceChildren(pieceMap(await api.get(`/v1/entries/${id}/pieces`)));
         const { items } = await api.get(`/v1/entries/${id}/sources`);
+        if (e.files) map.replaceChildren(pieceMap(await api.get(`/v1/entries/${id}/pieces`), items));
         past.splice(0, past.length - 299);
         past.push(new Map(items.map((s) => [s.peer, s.rate])));
         replace(from, sourcesTable(items) || '', items.length && past.length > 1 ? ratePlots(past) : '');

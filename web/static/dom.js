@@ -43,21 +43,23 @@ export function times(all) {
   return all.map((s) => `${Math.round(Math.max(0, s) / unit)} ${name}`);
 }
 
-// cells draws a row of fields, each as strong as its value from 0 to 1, and says it in words.
-export function cells(values, words) {
+// cells draws a row of fields, each as strong as its value from 0 to 1 and in the colour of its kind, and says it in
+// words. kinds are the kinds with what they mean.
+export function cells(fields, words, kinds) {
   const ns = 'http://www.w3.org/2000/svg';
   const svg = document.createElementNS(ns, 'svg');
   svg.setAttribute('class', 'cells');
-  svg.setAttribute('viewBox', `0 0 ${values.length} 1`);
+  svg.setAttribute('viewBox', `0 0 ${fields.length} 1`);
   svg.setAttribute('preserveAspectRatio', 'none');
   svg.setAttribute('role', 'img');
   svg.setAttribute('aria-label', words);
-  values.forEach((v, i) => {
+  fields.forEach((f, i) => {
+    if (!f.value) return;
     const r = document.createElementNS(ns, 'rect');
-    for (const [k, x] of Object.entries({ x: i, y: 0, width: 1, height: 1, 'fill-opacity': v })) r.setAttribute(k, x);
-    if (v) svg.append(r);
+    for (const [k, x] of Object.entries({ x: i, y: 0, width: 1, height: 1, 'fill-opacity': f.value, class: f.kind })) r.setAttribute(k, x);
+    svg.append(r);
   });
-  return h('figure', {}, svg, h('figcaption', { class: 'soft' }, words));
+  return h('figure', {}, svg, h('figcaption', { class: 'soft' }, words), h('ul', { class: 'kinds' }, ...kinds.map(([kind, text]) => h('li', {}, h('span', { class: kind }), text))));
 }
 
 // plot draws numbers as a line, and says the greatest and the last in words. Its scale ends at least or above.
