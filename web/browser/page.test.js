@@ -75,6 +75,11 @@ async function look(page, name) {
     assert.deepEqual(bad.map((v) => `${v.id}: ${v.nodes.map((n) => n.html).join(' ')}`), [], `${name} at ${width}`);
     if (process.env.SHOTS) await page.screenshot({ path: join(process.env.SHOTS, `${name}-${width}.png`), fullPage: true });
   }
+  await page.emulateMediaFeatures([{ name: 'prefers-color-scheme', value: 'dark' }]);
+  const { violations } = await page.evaluate(() => window.axe.run(document, { runOnly: ['color-contrast'] }));
+  assert.deepEqual(violations.flatMap((v) => v.nodes.map((n) => n.html)), [], `${name} when it is dark`);
+  if (process.env.SHOTS) await page.screenshot({ path: join(process.env.SHOTS, `${name}-dark.png`), fullPage: true });
+  await page.emulateMediaFeatures([]);
 }
 
 async function text(page, want, timeout = 30000) {
