@@ -72,6 +72,26 @@ func (fl setFlags) words() error {
 	return isPriority(fl.priority)
 }
 
+// limits interprets the flags of limits.
+func (fl setFlags) limits() (l api.SetLimits, err error) {
+	for _, x := range []struct {
+		flag, text string
+		to         **int64
+	}{{"--limit-up", fl.limitUp, &l.Up}, {"--limit-down", fl.limitDown, &l.Down}} {
+		if x.text == "" {
+			continue
+		}
+		rate := int64(0)
+		if x.text != "0" {
+			if rate, err = parseRate(x.flag, x.text); err != nil {
+				return l, err
+			}
+		}
+		*x.to = &rate
+	}
+	return l, nil
+}
+
 // check interprets the flags.
 func (fl setFlags) check(entries []string) (s api.Set, l api.SetLimits, err error) {
 	if err := fl.words(); err != nil {
@@ -110,20 +130,8 @@ func (fl setFlags) check(entries []string) (s api.Set, l api.SetLimits, err erro
 		}
 		s.SeedRatio, s.SeedTime = &ratio, &long
 	}
-	for _, x := range []struct {
-		flag, text string
-		to         **int64
-	}{{"--limit-up", fl.limitUp, &l.Up}, {"--limit-down", fl.limitDown, &l.Down}} {
-		if x.text == "" {
-			continue
-		}
-		rate := int64(0)
-		if x.text != "0" {
-			if rate, err = parseRate(x.flag, x.text); err != nil {
-				return s, l, err
-			}
-		}
-		*x.to = &rate
+	if l, err = fl.limits(); err != nil {
+		return s, l, err
 	}
 	if len(entries) > 0 {
 		s.LimitUp, s.LimitDown = l.Up, l.Down
