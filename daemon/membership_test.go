@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"errors"
+	"os"
 	"strings"
 	"testing"
 )
@@ -23,5 +24,21 @@ func TestADamagedTokenIsNoOtherText(t *testing.T) {
 		if _, err := ParseToken(text); !errors.Is(err, ErrMembership) || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v, want %q", text, err, says)
 		}
+	}
+}
+
+// A machine whose membership cannot be read may belong to another fleet.
+func TestAMembershipThatCannotBeReadIsNotReplaced(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := file(t, `{"url": "nats://127.0.0.1:4222/ours", "secret": "the secret`, dir, MembershipName)
+	m := Membership{URL: "nats://127.0.0.1:4222/other", Secret: "the secret of a fleet"}
+	if err := m.Save(dir); !errors.Is(err, ErrMembership) || !strings.Contains(err.Error(), path) {
+		t.Errorf("it joined: %v", err)
+	}
+	must(t, os.Remove(path))
+	must(t, m.Save(dir))
+	if got, ok, err := Joined(dir); got != m || !ok || err != nil {
+		t.Errorf("it has joined %+v, %v, %v", got, ok, err)
 	}
 }

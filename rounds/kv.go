@@ -69,6 +69,10 @@ var (
 	ErrTooLarge = errors.New("the value is too large")
 )
 
+// ErrAway is wrapped by what the packages of stores return if no server answers when a store
+// is opened.
+var ErrAway = errors.New("the store cannot be reached")
+
 // CheckKey returns an [ErrKey] if the key is not valid in any [KV].
 func CheckKey(key string) error {
 	if len(key) == 0 || len(key) > maxKey {

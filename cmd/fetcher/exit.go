@@ -9,6 +9,7 @@ import (
 	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/api"
 	"github.com/piecelease/fetcher/daemon"
+	"github.com/piecelease/fetcher/rounds"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store"
 )
@@ -54,6 +55,7 @@ var outcomes = []struct {
 	{exitHeld, "held", api.ErrHave},
 	{exitDiskFull, "disk_full", share.ErrDiskFull},
 	{exitNetwork, "network", share.ErrNetwork},
+	{exitNetwork, "network", rounds.ErrAway},
 	{exitNotFound, "not_found", share.ErrNotFound},
 	{exitNotAllowed, "not_allowed", share.ErrNotAllowed},
 	{exitLied, "lied", share.ErrLied},
@@ -114,6 +116,7 @@ var advices = []struct {
 	{errListen, "Name another address with --listen."},
 	{errHTTP, "End the program that has it, or name another address with --http, or as http in node.toml."},
 	{share.ErrNetwork, "Check that it is still being shared, and that this machine can reach the one that shares it; then run the same command again."},
+	{rounds.ErrAway, "Check that it runs, and that this machine can reach it; then run the same command again."},
 	{fetcher.ErrNotListed, "fetcher fleet status shows what is."},
 	{share.ErrNotFound, "It is not shared there now: ask whoever shares it to share or resume it, or for a new ticket."},
 	{share.ErrNotAllowed, "Ask whoever shares it to allow the ID that fetcher id prints, and run the same command again with --identity; or for its ticket, if all you have is an ID."},

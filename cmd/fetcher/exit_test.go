@@ -9,12 +9,13 @@ import (
 	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/api"
 	"github.com/piecelease/fetcher/daemon"
+	"github.com/piecelease/fetcher/rounds"
 )
 
 // An error of the node means the same to a command that asks it as to one that does the
 // work itself.
 func TestErrorsTravelAsWhatTheyAre(t *testing.T) {
-	here := []error{errInterrupted, fetcher.ErrStopped, errPipe, errFaults, api.ErrNoNode, daemon.ErrDepot} // of this process
+	here := []error{errInterrupted, fetcher.ErrStopped, errPipe, errFaults, api.ErrNoNode, daemon.ErrDepot, rounds.ErrAway} // of this process
 	for _, o := range outcomes {
 		if slices.Contains(here, o.err) {
 			continue

@@ -241,7 +241,7 @@ func TestAnInvitationIsToAStoreThatIsThere(t *testing.T) {
 	t.Parallel()
 	dir, work := t.TempDir(), t.TempDir()
 	file := filepath.Join(dir, daemon.MembershipName)
-	if r := inDir(t, dir, "fleet", "invite", "--fleet", "nats://127.0.0.1:1/none"); r.code == 0 || !strings.Contains(r.stderr, "127.0.0.1:1") {
+	if r := inDir(t, dir, "fleet", "invite", "--fleet", "nats://127.0.0.1:1/none"); r.code != exitNetwork || !strings.Contains(r.stderr, "127.0.0.1:1") {
 		t.Errorf("exit %d: %s", r.code, r.stderr)
 	}
 	if _, err := os.Stat(file); !errors.Is(err, os.ErrNotExist) {

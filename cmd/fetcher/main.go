@@ -218,7 +218,8 @@ Exit codes, the first that holds in this order:
    13  the target exists and differs (identical content is success)
    11  held by another process, or there already
     9  disk full; hold: over the quota, or the depot's disk is full
-    6  network: no peer could be reached, or a --listen address cannot be used
+    6  network: no peer, depot or store could be reached, or a --listen address
+       cannot be used
     3  every peer said that it does not have the share; release: not held there;
        passes redeem: no such voucher
     7  the share is for named peers only, and this node is not one of them;

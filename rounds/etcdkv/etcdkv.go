@@ -69,6 +69,9 @@ func Open(ctx context.Context, c Config) (*KV, error) {
 	k := &KV{client: client, prefix: "fetcher/" + c.Name + "/"}
 	if _, err := k.Get(ctx, "hello"); err != nil && !errors.Is(err, rounds.ErrNotFound) {
 		client.Close()
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			err = fmt.Errorf("%w: %w", rounds.ErrAway, err)
+		}
 		return nil, fmt.Errorf("connect to etcd at %s: %w", strings.Join(c.Endpoints, ", "), err)
 	}
 	return k, nil

@@ -75,6 +75,8 @@ func TestEachKindIsOpened(t *testing.T) {
 	for _, at := range []string{"nats://me:secret@127.0.0.1:1/fleet", "etcd://me:secret@127.0.0.1:1/fleet", "sqlite:" + t.TempDir()} {
 		if s, err := Open(ctx, at); err == nil || s != nil || errors.Is(err, ErrURL) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: %v, %v", at, s, err)
+		} else if away := !strings.HasPrefix(at, "sqlite:"); errors.Is(err, rounds.ErrAway) != away {
+			t.Errorf("%s: is away: %v: %v", at, !away, err)
 		}
 	}
 }

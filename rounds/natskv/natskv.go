@@ -71,6 +71,9 @@ func Open(ctx context.Context, c Config) (*KV, error) {
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { k.complained(err) }),
 	)
 	if err != nil {
+		if errors.Is(err, nats.ErrNoServers) || errors.Is(err, nats.ErrTimeout) {
+			err = fmt.Errorf("%w: %w", rounds.ErrAway, err)
+		}
 		return nil, fmt.Errorf("connect to NATS at %s: %w", hosts(c.URL), err)
 	}
 	k.nc = nc
