@@ -202,6 +202,9 @@ type followedShare struct {
 
 func (f *followed) Update(ctx context.Context, listed []ListedShare, gone []share.ID) {
 	for _, l := range listed {
+		if l.Internal {
+			continue
+		}
 		if old := f.list[l.ID]; old != nil {
 			old.ListedShare = l
 			continue

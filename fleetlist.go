@@ -39,9 +39,10 @@ var ErrNotListed = errors.New("not on the list of the fleet")
 
 // ListedShare is a share that every member of a fleet is to have.
 type ListedShare struct {
-	ID     share.ID  `json:"-"`
-	Ticket string    `json:"ticket"`
-	Added  time.Time `json:"added"`
+	ID       share.ID  `json:"-"`
+	Ticket   string    `json:"ticket"`
+	Added    time.Time `json:"added"`
+	Internal bool      `json:"internal,omitempty"` // see AddInternal
 }
 
 // MemberReport is how far a member of a fleet is, as it says itself.
@@ -95,14 +96,26 @@ func (s FleetStore) secret() fleet.Secret { return fleet.Secret(s.Secret) }
 // Add puts a share on the list: every member fetches it. The ticket must name a source.
 // A share that is listed already gets the new ticket.
 func (s FleetStore) Add(ctx context.Context, ticket string) (share.ID, error) {
-	id, sources, err := ParseSource(ticket, nil)
+	return s.add(ctx, ListedShare{Ticket: ticket})
+}
+
+// AddInternal is Add for a share that the fleet needs for itself, such as a backup. Members
+// keep it apart from what their owners asked for, and remove its files when it is taken
+// off the list; [Node.FollowFleet] leaves it out.
+func (s FleetStore) AddInternal(ctx context.Context, ticket string) (share.ID, error) {
+	return s.add(ctx, ListedShare{Ticket: ticket, Internal: true})
+}
+
+func (s FleetStore) add(ctx context.Context, l ListedShare) (share.ID, error) {
+	id, sources, err := ParseSource(l.Ticket, nil)
 	switch {
 	case err != nil:
 		return id, err
 	case len(sources) == 0:
 		return id, ErrNoSource
 	}
-	return id, s.put(ctx, listKey+id.String(), ListedShare{Ticket: ticket, Added: time.Now().UTC()})
+	l.Added = time.Now().UTC()
+	return id, s.put(ctx, listKey+id.String(), l)
 }
 
 // Remove takes a share from the list. Members stop fetching and serving it, and keep

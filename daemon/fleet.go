@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -154,6 +155,10 @@ func (m *member) Update(ctx context.Context, changed []fetcher.ListedShare, gone
 		}
 		if _, err := m.d.remove(ctx, k, false); err != nil {
 			m.d.log.Warn("a share was taken from the fleet's list, and its entry stays", "id", k.id, "error", err)
+			continue
+		}
+		if err := os.RemoveAll(m.internal(id)); err != nil {
+			m.d.log.Warn("files of the fleet's own stay", "error", err)
 		}
 	}
 }
@@ -161,6 +166,9 @@ func (m *member) Update(ctx context.Context, changed []fetcher.ListedShare, gone
 // add makes an entry for a share on the list.
 func (m *member) add(ctx context.Context, l *listed) {
 	w := catalog.Wish{Source: l.Ticket, Fleet: true}
+	if l.Internal {
+		w.Dir = m.internal(l.ID)
+	}
 	err := m.d.complete(&w)
 	if err == nil {
 		_, err = m.d.added(ctx, w)
@@ -172,6 +180,9 @@ func (m *member) add(ctx context.Context, l *listed) {
 		m.d.log.Warn("a share of the fleet's list cannot be added", "share", l.ID.String(), "error", err)
 	}
 }
+
+// internal returns the folder of a share that the fleet keeps for itself.
+func (m *member) internal(id share.ID) string { return filepath.Join(m.d.dir, "fleet", id.String()) }
 
 // sources gives an entry of the fleet the sources of the ticket on the list.
 func (m *member) sources(ctx context.Context, k *keeper, l fetcher.ListedShare) {

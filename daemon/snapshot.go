@@ -76,7 +76,7 @@ func (m *member) snapshot(ctx context.Context, depot string, t rounds.Target) (s
 	}
 	k.settledIn(ctx)
 	v := k.view()
-	id, err := m.store.Add(ctx, v.Ticket)
+	id, err := m.store.AddInternal(ctx, v.Ticket)
 	if err != nil {
 		return id, fmt.Errorf("it is %s: %w", v.State, err)
 	}

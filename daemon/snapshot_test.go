@@ -1,17 +1,59 @@
 package daemon
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
 
+	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/api"
 	"github.com/piecelease/fetcher/leasedb"
 	"github.com/piecelease/fetcher/rounds"
 	"github.com/piecelease/fetcher/share"
 )
+
+// The snapshots of later rounds reach the other members too, and what they fetched for the fleet
+// itself goes when it is taken off the list.
+func TestSnapshotsOfLaterRoundsReachTheFleet(t *testing.T) {
+	t.Parallel()
+	m := Membership{URL: "sqlite:" + filepath.Join(t.TempDir(), "kv"), Secret: "the secret of a fleet"}
+	folder := t.TempDir()
+	keeper := begun(t, t.TempDir(), func(c *Config) { c.Depot = folder; inFleet(m)(c) })
+	other := begun(t, t.TempDir(), inFleet(m))
+	at := func(id share.ID) string { return filepath.Join(other.dir, "fleet", id.String(), leasesName) }
+	gone := func(path string) bool { _, err := os.Stat(path); return errors.Is(err, os.ErrNotExist) }
+	var ids []share.ID
+	for seq := range uint64(2) {
+		_, err := keeper.AddAccount(t.Context(), api.AddAccount{Name: fmt.Sprint("account", seq), Key: string(other.node.ID()), Quota: 1 << 30})
+		must(t, err)
+		name, err := keeper.lender.db.Meta(t.Context())
+		must(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		id, err := keeper.member.snapshot(ctx, name.Depot, rounds.Target{Term: 1_000, Seq: seq})
+		cancel()
+		if err != nil || gone(at(id)) {
+			t.Fatalf("snapshot %d is not at the other member: %v", seq, err)
+		}
+		_, err = keeper.RemoveAccount(t.Context(), fmt.Sprint("account", seq))
+		must(t, err)
+		ids = append(ids, id)
+	}
+	if err := keeper.member.store.Remove(t.Context(), ids[0]); err != nil && !errors.Is(err, fetcher.ErrNotListed) { // the node's own round came between
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(30 * time.Second); !gone(filepath.Dir(at(ids[0]))); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("what was fetched of a snapshot that is off the list stays")
+		}
+	}
+	if gone(at(ids[1])) {
+		t.Error("the other snapshot is gone too")
+	}
+}
 
 // A depot that has lost its state directory gets the accounts and leases of the last round from its
 // fleet; a file that is not its snapshot, and a node that is running, are refused.
