@@ -16,6 +16,8 @@ type coordinator struct {
 	cmd  CoordinateShare
 	core *fleet.Coordinator
 	wake system.Alarm
+
+	leases bool // it has leased something
 }
 
 func newCoordinator(s *system.System, cmd CoordinateShare) *coordinator {
@@ -84,6 +86,10 @@ func (c *coordinator) from(ctx actor.Context) fleet.From {
 func (c *coordinator) do(ctx actor.Context, todo fleet.Todo) {
 	for _, x := range todo.Send {
 		sendPort(ctx, x)
+		if m, ok := x.Message.(wire.LeaseResponse); ok && len(m.Leases) > 0 && !c.leases {
+			c.leases = true
+			c.s.Log().Info("leases pieces", "share", c.cmd.Share.String(), "term", c.cmd.Epoch)
+		}
 	}
 	for _, e := range todo.Events {
 		if c.cmd.Notify != nil {

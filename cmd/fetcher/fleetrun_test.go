@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,6 +22,9 @@ type machines struct {
 	dirs []string // state
 	outs []string
 	runs []*exec.Cmd
+
+	with   []string // further flags of each
+	stderr io.Writer
 }
 
 // inDir runs the command with a state directory.
@@ -30,7 +34,7 @@ func inDir(t testing.TB, dir string, args ...string) result {
 
 // newMachines has n machines join a fleet by a token.
 func newMachines(t *testing.T, n int) *machines {
-	m := &machines{t: t, runs: make([]*exec.Cmd, n)}
+	m := &machines{t: t, runs: make([]*exec.Cmd, n), with: []string{"--heartbeat", "300ms"}}
 	store := "sqlite:" + filepath.Join(t.TempDir(), "kv")
 	for range n {
 		m.dirs, m.outs = append(m.dirs, t.TempDir()), append(m.outs, t.TempDir())
@@ -51,7 +55,9 @@ func newMachines(t *testing.T, n int) *machines {
 // start starts a machine, or restarts it.
 func (m *machines) start(i int) {
 	m.t.Helper()
-	cmd := exec.Command(built(m.t), "fleet", "run", "-o", m.outs[i], "--dir", m.dirs[i], "--listen", "/ip4/127.0.0.1/tcp/0", "--heartbeat", "300ms", "--name", "machine"+string(rune('a'+i)), "--json")
+	args := append([]string{"fleet", "run", "-o", m.outs[i], "--dir", m.dirs[i], "--listen", "/ip4/127.0.0.1/tcp/0", "--name", "machine" + string(rune('a'+i)), "--json"}, m.with...)
+	cmd := exec.Command(built(m.t), args...)
+	cmd.Stderr = m.stderr
 	out, err := cmd.StdoutPipe()
 	must(m.t, err)
 	must(m.t, cmd.Start())
