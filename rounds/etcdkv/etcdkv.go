@@ -64,17 +64,22 @@ func Open(ctx context.Context, c Config) (*KV, error) {
 		})},
 	})
 	if err != nil {
-		return nil, fmt.Errorf("connect to etcd: %w", err)
+		return nil, fmt.Errorf("connect to etcd at %s: %w", strings.Join(c.Endpoints, ", "), away(err))
 	}
 	k := &KV{client: client, prefix: "fetcher/" + c.Name + "/"}
 	if _, err := k.Get(ctx, "hello"); err != nil && !errors.Is(err, rounds.ErrNotFound) {
 		client.Close()
-		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			err = fmt.Errorf("%w: %w", rounds.ErrAway, err)
-		}
-		return nil, fmt.Errorf("connect to etcd at %s: %w", strings.Join(c.Endpoints, ", "), err)
+		return nil, fmt.Errorf("connect to etcd at %s: %w", strings.Join(c.Endpoints, ", "), away(err))
 	}
 	return k, nil
+}
+
+// away adds to the error of a first call that was not answered in time that the store is away.
+func away(err error) error {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("%w: %w", rounds.ErrAway, err)
+	}
+	return err
 }
 
 // Close ends the connection.
