@@ -7,6 +7,7 @@ import { multiaddr } from '@multiformats/multiaddr';
 import { BLOCK, fold, hash, value } from './blake3.js';
 import { DIR, FILE, LINK, Layout, decode as decodeManifest, idText, values } from './manifest.js';
 import { Mail } from './msg.js';
+import { prove } from './prove.js';
 import { fromHaveMap } from './server.js';
 import {
   BUSY, Broken, Frames, GONE, GOODBYE, HAVE, HAVE_MAP, MANIFEST, MAX_HEADER, ManifestHeader, ManifestRequest, NOT_FOUND, OK, PIECE, PieceHeader,
@@ -226,8 +227,8 @@ function byPeer(addresses) {
 // A Fetch brings a share from all peers of a ticket into the folder out. When it
 // is done, faults holds why each source that was given up was.
 export class Fetch {
-  constructor(node, { id, peers }, out, { step = 6, patience = 60_000 } = {}) {
-    Object.assign(this, { node, id, out, step, patience });
+  constructor(node, { id, peers, secret }, out, { step = 6, patience = 60_000 } = {}) {
+    Object.assign(this, { node, id, secret, out, step, patience });
     this.peers = byPeer(peers);
     this.faults = [];
     this.mail = new Mail(node);
@@ -253,6 +254,7 @@ export class Fetch {
   async anyManifest() {
     for (const peer of this.peers) {
       try {
+        await this.prove(peer);
         return await fetchManifest(this.node, peer, this.id);
       } catch (err) {
         this.faults.push(err);
@@ -261,11 +263,19 @@ export class Fetch {
     throw new Error(`nobody sent the manifest: ${this.faults.map(({ message }) => message).join('; ')}`);
   }
 
+  // prove shows a source the secret of the ticket, if there is one.
+  async prove(addresses) {
+    if (this.secret === undefined) return;
+    const { remotePeer } = await this.node.dial(addresses);
+    await prove(this.node, remotePeer, this.id, this.secret);
+  }
+
   // drain fetches from one source until nothing is missing.
   async drain(addresses) {
     const source = new Source(this, addresses);
     let requests;
     try {
+      await this.prove(addresses);
       await source.subscribe(this.mail, this.id, this.layout);
       requests = await Requests.open(this.node, source.peer);
       while (this.left > 0) await this.next(source, requests);

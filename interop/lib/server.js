@@ -2,8 +2,9 @@
 
 import { MAX_PIECES } from './manifest.js';
 import { Mail } from './msg.js';
+import { verify } from './prove.js';
 import {
-  Broken, Frames, HAVE, HAVE_MAP, MANIFEST, MAX_REQUEST, ManifestHeader, ManifestRequest, NOT_FOUND, OK, PIECE, PieceHeader, PieceRequest,
+  Broken, Frames, HAVE, HAVE_MAP, MANIFEST, MAX_REQUEST, ManifestHeader, ManifestRequest, NOT_FOUND, OK, PIECE, PROVE, PieceHeader, PieceRequest,
   REFUSED, SHARE_GONE, SUBSCRIBE, SUBSCRIBE_RESULT, UNSUBSCRIBE, decode, encode,
 } from './wire.js';
 
@@ -12,19 +13,22 @@ const AHEAD = 100; // requests read and not answered
 
 const same = (a, b) => Buffer.compare(a, b) === 0;
 
-// A Server offers one share on a node, what is in share.have of it.
+// A Server offers one share on a node, what is in share.have of it; with a secret, to peers that know it.
 export class Server {
-  constructor(node, share) {
+  constructor(node, share, secret = undefined) {
     this.node = node;
     this.share = share;
+    this.secret = secret;
+    this.proven = new Set(); // peers
     this.children = new Map(); // peer -> {token, pair}
     this.mail = new Mail(node, { seeder: (message, from) => this.seeder(message, from) });
     this.failed = () => {};
   }
 
   async start() {
-    await this.node.handle(MANIFEST, (stream) => this.guard(stream, this.answerManifest(new Frames(stream))), { maxInboundStreams: 64 });
-    await this.node.handle(PIECE, (stream) => this.guard(stream, this.answerPieces(new Frames(stream))), { maxInboundStreams: 64 });
+    await this.node.handle(MANIFEST, (stream, { remotePeer }) => this.guard(stream, this.answerManifest(new Frames(stream), remotePeer)), { maxInboundStreams: 64 });
+    await this.node.handle(PIECE, (stream, { remotePeer }) => this.guard(stream, this.answerPieces(new Frames(stream), remotePeer)), { maxInboundStreams: 64 });
+    await this.node.handle(PROVE, (stream, { remotePeer: peer }) => this.guard(stream, this.verify(new Frames(stream), peer)));
     await this.mail.start();
   }
 
@@ -37,16 +41,26 @@ export class Server {
     }
   }
 
-  async answerManifest(frames) {
+  verify(frames, peer) {
+    return verify(frames, this.node, peer, { share: this.share.id, secret: this.secret }, () => this.proven.add(`${peer}`));
+  }
+
+  allows(peer) {
+    return this.secret === undefined || this.proven.has(`${peer}`);
+  }
+
+  async answerManifest(frames, peer) {
     const request = decode(ManifestRequest, (await frames.frame(MAX_REQUEST, AbortSignal.timeout(10_000))) ?? new Uint8Array(0));
-    if (same(request.share, this.share.id)) {
+    if (!this.allows(peer)) await frames.writeFrame(encode(ManifestHeader, { status: REFUSED, notAllowed: true }));
+    else if (same(request.share, this.share.id)) {
       const { manifest } = this.share;
       await frames.writeFrame(encode(ManifestHeader, { status: OK, size: manifest.length }), manifest);
     } else await frames.writeFrame(encode(ManifestHeader, { status: NOT_FOUND }));
     await frames.stream.close();
   }
 
-  async answerPieces(frames) {
+  async answerPieces(frames, peer) {
+    if (!this.allows(peer)) throw new Broken('a peer that has not proven the secret');
     const queue = new Queue();
     const answering = (async () => {
       for (let request; (request = await queue.next()) !== undefined;) await this.answer(frames, request);
@@ -104,8 +118,9 @@ export class Server {
   seeder({ type, value, reply }, from) {
     const peer = from.peer.toString();
     if (type === SUBSCRIBE) {
-      const accepted = same(value.share, this.share.id) && !value.mirror; // this one names nobody
-      from.reply(reply, SUBSCRIBE_RESULT, { share: value.share, accepted, reason: accepted ? '' : 'not offered here' });
+      const notAllowed = !this.allows(peer);
+      const accepted = same(value.share, this.share.id) && !value.mirror && !notAllowed; // this one names nobody
+      from.reply(reply, SUBSCRIBE_RESULT, { share: value.share, accepted, notAllowed, reason: accepted ? '' : 'not offered here' });
       if (!accepted) return;
       this.children.set(peer, { token: reply, from });
       from.reply(reply, HAVE_MAP, { share: value.share, ...haveMap(this.share) });

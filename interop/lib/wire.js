@@ -5,6 +5,7 @@ import { MAX_MANIFEST, MAX_PIECES, isShareID } from './manifest.js';
 import { utf8 } from './cbor.js';
 
 export const MANIFEST = '/fetcher/manifest/1';
+export const PROVE = '/fetcher/prove/1';
 export const PIECE = '/fetcher/piece/1';
 export const MSG = '/fetcher/msg/1';
 
@@ -143,6 +144,7 @@ export const PieceHeader = {
   7: ['count', bounded(5n)], 8: ['bytes', bounded(262145n)], 9: ['last', bool], 10: ['elsewhere', bool],
   11: ['code', bounded(256n)],
 };
+export const Prove = { 1: ['share', { ...share }], 2: ['nonce', raw(16)], 3: ['proof', raw(32)] }; // only the first frame has a share
 export const Envelope = {
   1: ['kind', bounded(8n)], 2: ['to', text(128)], 3: ['token', u64], 4: ['reply', u64], 5: ['type', u32], 6: ['payload', raw(261888)], 7: ['credit', u32],
 };

@@ -68,6 +68,26 @@ test('a single file, both ways', async (t) => {
   await assertSame(join(dir, 'out', 'single'), path);
 });
 
+test('a share with a secret, both ways', async (t) => {
+  const dir = await scratch(t);
+  const path = await single(dir, 2 * 1048576 + 1);
+  const { ticket } = await shareWith(t, dir, path, ['--secret', '--listen', '/ip4/127.0.0.1/tcp/0']);
+  const known = decodeTicket(ticket);
+  assert.equal(known.secret.length, 16);
+  for (const [name, secret] of [['none', undefined], ['another', Buffer.alloc(16, 1)]]) {
+    await assert.rejects(new Fetch(await node(t, false), { ...known, secret }, join(dir, 'out')).run(), /refused|secret/, name);
+  }
+  await mkdir(join(dir, 'js'));
+  await assertSame(await new Fetch(await node(t, false), known, join(dir, 'js')).run(), path);
+
+  const server = await serve(t, await importPath(path), (one) => { one.secret = known.secret; });
+  const without = await fetchWith(t, dir, text(server), '--stall', '5s');
+  assert.equal(without.exit, 7, without.binary.stderr);
+  const { binary, exit } = await fetchWith(t, dir, encodeTicket({ ...ticketOf(server), secret: known.secret }));
+  assert.equal(exit, 0, binary.stderr);
+  await assertSame(join(dir, 'out', 'single'), path);
+});
+
 test('what comes in here goes on through the binary to another one here', async (t) => {
   const dir = await scratch(t);
   const root = await oddFolder(dir);

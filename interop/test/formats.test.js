@@ -97,6 +97,8 @@ const golden = {
   'piece-header-elsewhere': wire.PieceHeader,
   'piece-request': wire.PieceRequest,
   'piece-request-pressed': wire.PieceRequest,
+  'prove-ask': wire.Prove,
+  'prove-source': wire.Prove,
   'share-gone': wire.Messages[wire.SHARE_GONE],
   'share-gone-code': wire.Messages[wire.SHARE_GONE],
   subscribe: wire.Messages[wire.SUBSCRIBE],
@@ -107,7 +109,7 @@ const golden = {
   unsubscribe: wire.Messages[wire.UNSUBSCRIBE],
   'unsubscribe-done': wire.Messages[wire.UNSUBSCRIBE],
 };
-const spoken = /^(envelope|goodbye|have|manifest|piece-(?!done)|share-gone|subscribe|unsubscribe)/;
+const spoken = /^(envelope|goodbye|have|manifest|piece-(?!done)|prove|share-gone|subscribe|unsubscribe)/;
 
 test('the messages of the golden files', () => {
   for (const file of readdirSync(new URL('../../wire/testdata', import.meta.url))) {
