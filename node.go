@@ -276,6 +276,13 @@ func (n *Node) Way(peer peers.ID) Way { return n.host.Way(peer) }
 // Place is the state of this node's reservation at one of Reach.Relays.
 type Place = p2p.Place
 
+// Tried is what happened when a relay dialled one of this node's addresses.
+type Tried = p2p.Tried
+
+// Tried returns what relays found when they dialled the node's public addresses, as it asks them to from
+// time to time with Reach.Traverse; empty as long as none has.
+func (n *Node) Tried() []Tried { return n.host.Tried() }
+
 // Places returns the state at each of Reach.Relays, once each was asked or ctx has ended.
 func (n *Node) Places(ctx context.Context) []Place { return n.host.Places(ctx) }
 

@@ -135,6 +135,7 @@ func (n *Node) SetVisible(id share.ID, v Visibility) error {
 // discover starts Config.Discovery.
 func (n *Node) discover() {
 	if d := n.cfg.Discovery; d != nil {
-		d.Start(Local{ID: n.ID(), Addrs: n.Addrs, Shares: n.catalog.visible, Guest: n.host.Guest})
+		guest := func(named peers.ID, trusted ...peers.ID) p2p.Guest { return p2p.NewGuest(n.host, named, trusted...) }
+		d.Start(Local{ID: n.ID(), Addrs: n.Addrs, Shares: n.catalog.visible, Guest: guest})
 	}
 }

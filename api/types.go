@@ -47,6 +47,7 @@ type Status struct {
 	Peer      string    `json:"peer" doc:"the node's peer ID"`
 	Addrs     []string  `json:"addrs" doc:"multiaddrs under which it can be reached"`
 	Relays    []Relay   `json:"relays" doc:"through which others reach it"`
+	Tried     []Tried   `json:"tried" doc:"what relays found when they dialled its public addresses; empty until one has"`
 	Dir       string    `json:"dir" doc:"its state directory"`
 	Since     time.Time `json:"since" doc:"when it began"`
 	Entries   int       `json:"entries"`
@@ -71,6 +72,13 @@ type Status struct {
 type Beacon struct {
 	Peers  int `json:"peers" doc:"that have announced something"`
 	Shares int `json:"shares" doc:"that they have"`
+}
+
+// Tried is what a relay found when it dialled a public address of the node.
+type Tried struct {
+	Addr    string    `json:"addr"`
+	Reached bool      `json:"reached"`
+	At      time.Time `json:"at"`
 }
 
 // Relay is a node through which others reach this one.

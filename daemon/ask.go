@@ -28,7 +28,7 @@ func (d *Daemon) Status(ctx context.Context) (api.Status, error) {
 	in, out := d.node.Traffic()
 	s := api.Status{Version: fetcher.Version(), Peer: string(d.node.ID()), Addrs: append([]string{}, d.node.Addrs()...), Dir: d.dir, Since: d.since,
 		InBytes: in, OutBytes: out, FreeBytes: free(d.setting().Into), Fleet: d.member != nil}
-	s.Relays, s.Depot, s.Beacon = relaysOf(d.node), d.lender != nil, beaconOf(ctx, d.node)
+	s.Relays, s.Tried, s.Depot, s.Beacon = relaysOf(d.node), triedOf(d.node), d.lender != nil, beaconOf(ctx, d.node)
 	children, err := d.node.Children(ctx)
 	if err != nil {
 		return s, err
@@ -464,6 +464,15 @@ func (d *Daemon) SetLimits(_ context.Context, l api.SetLimits) (api.Limits, erro
 	d.relook()
 	d.mu.Unlock()
 	return api.Limits{Up: r.up, Down: r.down, Schedule: scheduled, Until: next}, nil
+}
+
+// triedOf returns what relays found when they dialled a node.
+func triedOf(n *fetcher.Node) []api.Tried {
+	out := []api.Tried{}
+	for _, x := range n.Tried() {
+		out = append(out, api.Tried(x))
+	}
+	return out
 }
 
 // relaysOf returns the present state of a node's relays.

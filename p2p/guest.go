@@ -27,10 +27,10 @@ type guest struct {
 	trusted []peers.ID
 }
 
-// Guest is the host for a protocol of another library. named stands for all who name peers by
+// NewGuest returns the host for a protocol of another library. named stands for all who name peers by
 // that protocol, whose dials are bounded together; those that are trusted are dialled at any
 // address. The guest does not close the host.
-func (h *Host) Guest(named peers.ID, trusted ...peers.ID) Guest {
+func NewGuest(h *Host, named peers.ID, trusted ...peers.ID) Guest {
 	return &guest{Host: h.host, h: h, named: named, trusted: trusted}
 }
 

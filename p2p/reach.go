@@ -14,6 +14,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/p2p/host/observedaddrs"
+	"github.com/libp2p/go-libp2p/p2p/protocol/autonatv2"
 	"github.com/libp2p/go-libp2p/p2p/protocol/circuitv2/client"
 	"github.com/libp2p/go-libp2p/p2p/protocol/circuitv2/relay"
 	"github.com/libp2p/go-libp2p/p2p/protocol/holepunch"
@@ -91,6 +92,11 @@ func (r Reach) options(cfg Config) (out []libp2p.Option) {
 	if r.MapPorts && cfg.Packets == nil {
 		out = append(out, libp2p.NATPortMap())
 	}
+	return append(out, r.transports(cfg)...)
+}
+
+// transports are the options for what connections are made over.
+func (r Reach) transports(cfg Config) (out []libp2p.Option) {
 	if cfg.overQUIC() {
 		out = append(out, libp2p.Transport(quic.NewTransport))
 	}
@@ -154,10 +160,12 @@ type reach struct {
 	relay    *relay.Relay
 	asked    atomic.Bool // the service has asked for addresses
 	places   []*station
+	nat      *autonatv2.AutoNAT
 
 	mu         sync.Mutex
 	often      *peers.Allowance      // of punches, by the peer
 	introduced map[peer.ID]time.Time // by a relay, a while ago at most
+	tried      []Tried
 }
 
 // startReach starts what the configuration asks for.
@@ -186,12 +194,18 @@ func (h *Host) startReach() (err error) {
 	for _, p := range r.places {
 		h.start(func() { r.keep(p) })
 	}
-	return nil
+	if h.cfg.Packets != nil {
+		return nil // who are on no real network need no help to find out
+	}
+	return r.startTrying()
 }
 
 func (r *reach) close() {
 	if r.punch != nil {
 		r.punch.Close()
+	}
+	if r.nat != nil {
+		r.nat.Close()
 	}
 	if r.observed != nil {
 		r.observed.Close()

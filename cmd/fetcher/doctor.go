@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -30,7 +31,8 @@ found, and what to do if something is wrong; then the exit code is 1. What
 limits this machine and is in order is a note.
 
 Whether others can reach this machine from elsewhere cannot be told from here
-alone; what is said of that goes by its addresses.`,
+alone: what is said of that goes by its addresses, unless a node runs whose relay
+has tried.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.doctor(cmd.Context()) },
 	}
@@ -62,7 +64,7 @@ func (a asker) doctor(ctx context.Context) error {
 	}
 	found = append(found, checkDisk(dir), checkClock(dir, time.Now()), checkNetwork())
 	if status != nil {
-		found = append(found, finding{"node", true, fmt.Sprintf("it runs, for %s", brief(time.Since(status.Since))), ""}, checkReach(status.Addrs, placesOf(status)), checkEntries(status))
+		found = append(found, finding{"node", true, fmt.Sprintf("it runs, for %s", brief(time.Since(status.Since))), ""}, checkReach(status.Addrs, placesOf(status), status.Tried), checkEntries(status))
 	} else {
 		found = append(found, finding{"node", true, "none runs on " + dir + "; fetcher node run starts one", ""})
 		if found[0].well {
@@ -208,7 +210,7 @@ func checkNetwork() finding {
 
 // checkReach says, from the addresses of a node and its places at relays, from where it can
 // be reached.
-func checkReach(addrs []string, places []fetcher.Place) finding {
+func checkReach(addrs []string, places []fetcher.Place, tried []api.Tried) finding {
 	f := finding{what: "reach"}
 	for _, p := range places {
 		if !p.Held {
@@ -217,8 +219,20 @@ func checkReach(addrs []string, places []fetcher.Place) finding {
 			return f
 		}
 	}
+	if i := slices.IndexFunc(tried, func(x api.Tried) bool { return x.Reached }); i >= 0 {
+		f.well, f.text = true, "others can reach the node from anywhere: a relay has reached it at "+tried[i].Addr
+		return f
+	}
 	if heldAny(places) {
 		f.well, f.text = true, "others can reach the node from anywhere: "+reachText(addrs, places)
+		if len(tried) > 0 {
+			f.text += "; directly it could not reach the node at " + tried[0].Addr
+		}
+		return f
+	}
+	if len(tried) > 0 {
+		f.text = "a relay could not reach the node at " + tried[0].Addr + ": a firewall or router lets nothing in"
+		f.advice = "Let the node's port through, TCP and UDP, in the firewall of this machine and in the router. Until then only those fetch from it who can reach it otherwise."
 		return f
 	}
 	switch nearest(addrs) {
@@ -291,7 +305,7 @@ func (a asker) checkPort(ctx context.Context, dir string) []finding {
 		return []finding{f, {what: "reach", text: err.Error(), advice: "Without a network to listen on, nobody can fetch from here."}}
 	}
 	defer node.Close()
-	return []finding{f, checkReach(node.Addrs(), nil)}
+	return []finding{f, checkReach(node.Addrs(), nil, nil)}
 }
 
 func canListen(port int) error {

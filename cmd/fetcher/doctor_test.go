@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/piecelease/fetcher"
+	"github.com/piecelease/fetcher/api"
 	"github.com/piecelease/fetcher/store"
 )
 
@@ -104,23 +105,27 @@ func TestDoctorKnowsFromWhereANodeCanBeReached(t *testing.T) {
 	for what, x := range map[string]struct {
 		addrs  []string
 		places []fetcher.Place
+		tried  []api.Tried
 		well   bool
 		wants  string
 	}{
-		"public":              {[]string{"/ip4/127.0.0.1/tcp/1" + id, "/ip4/8.8.8.8/tcp/1" + id}, nil, true, "from anywhere"},
-		"NAT":                 {[]string{"/ip4/127.0.0.1/tcp/1" + id, "/ip4/192.168.1.2/tcp/1" + id}, nil, true, "forward the node's port"},
-		"machine":             {[]string{"/ip4/127.0.0.1/tcp/1" + id}, nil, false, "name a port alone"},
-		"nowhere":             {nil, nil, false, "told so"},
-		"relay":               {[]string{relayed}, []fetcher.Place{{Relay: relay, Held: true, Carries: 1 << 30}}, true, "through the relay, 1.07 GB for each connection"},
-		"no place at a relay": {[]string{relayed}, []fetcher.Place{{Relay: relay, Why: "it is full"}}, false, "no place: it is full"},
+		"public":              {[]string{"/ip4/127.0.0.1/tcp/1" + id, "/ip4/8.8.8.8/tcp/1" + id}, nil, nil, true, "if no firewall"},
+		"NAT":                 {[]string{"/ip4/127.0.0.1/tcp/1" + id, "/ip4/192.168.1.2/tcp/1" + id}, nil, nil, true, "forward the node's port"},
+		"machine":             {[]string{"/ip4/127.0.0.1/tcp/1" + id}, nil, nil, false, "name a port alone"},
+		"nowhere":             {nil, nil, nil, false, "told so"},
+		"relay":               {[]string{relayed}, []fetcher.Place{{Relay: relay, Held: true, Carries: 1 << 30}}, nil, true, "through the relay, 1.07 GB for each connection"},
+		"no place at a relay": {[]string{relayed}, []fetcher.Place{{Relay: relay, Why: "it is full"}}, nil, false, "no place: it is full"},
+		"reached":             {[]string{"/ip4/8.8.8.8/tcp/1" + id}, nil, []api.Tried{{Addr: "/ip4/8.8.8.8/tcp/2"}, {Addr: "/ip4/8.8.8.8/tcp/1", Reached: true}}, true, "a relay has reached it at /ip4/8.8.8.8/tcp/1"},
+		"firewall":            {[]string{"/ip4/8.8.8.8/tcp/1" + id}, nil, []api.Tried{{Addr: "/ip4/8.8.8.8/tcp/1"}}, false, "Let the node's port through"},
+		"firewall, and relay": {[]string{relayed}, []fetcher.Place{{Relay: relay, Held: true}}, []api.Tried{{Addr: "/ip4/8.8.8.8/tcp/1"}}, true, "directly it could not reach the node at /ip4/8.8.8.8/tcp/1"},
 	} {
-		f := checkReach(x.addrs, x.places)
+		f := checkReach(x.addrs, x.places, x.tried)
 		if f.well != x.well || !strings.Contains(f.text+f.advice, x.wants) {
 			t.Errorf("%s: %+v", what, f)
 		}
 		var out bytes.Buffer
 		err := asker{&app{stdout: &out, out: &reporter{}}}.tellFindings([]finding{f})
-		if mark := map[string]string{"public": "well ", "relay": "well ", "NAT": "note "}[what]; (err == nil) != x.well || !strings.HasPrefix(out.String(), cmp.Or(mark, "WRONG")) {
+		if mark := map[string]string{"public": "well ", "relay": "well ", "reached": "well ", "firewall, and relay": "well ", "NAT": "note "}[what]; (err == nil) != x.well || !strings.HasPrefix(out.String(), cmp.Or(mark, "WRONG")) {
 			t.Errorf("%s: %v\n%s", what, err, &out)
 		}
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
@@ -100,5 +101,40 @@ func TestARouterForwardsAPort(t *testing.T) {
 		if r.code != 0 || way != "direct" || fingerprint(t, filepath.Join(dir, "big.bin")) != fingerprint(t, src) {
 			t.Errorf("from %s: exit %d, %s: %s", name, r.code, way, r.stderr)
 		}
+	}
+}
+
+// A relay dials the nodes that keep a place at it, so that doctor can say whether a firewall
+// lets others in.
+func TestARelaySaysWhetherANodeCanBeReached(t *testing.T) {
+	rig.OnlyLong(t)
+	t.Parallel()
+	w := newTown(t, "", "masquerade") // the router itself has a public address
+	rig.Sh(t, "ip netns exec %s nft insert rule ip filter in ct state established,related accept", w.router(0))
+	for name, from := range map[string]string{"others can reach the node from anywhere: a relay has reached it at /ip4/11.0.0.1/tcp/4002": w.world,
+		"directly it could not reach the node at /ip4/11.0.1.1/tcp/4002": w.router(0)} {
+		dir := t.TempDir()
+		node := exec.Command("ip", "netns", "exec", from, built(t), "node", "run", "--dir", dir, "--listen", "/ip4/0.0.0.0/tcp/4002", "--lan=false", "--via", w.via)
+		said, err := os.Create(filepath.Join(dir, "said"))
+		must(t, err)
+		defer said.Close()
+		node.Stderr = said
+		must(t, node.Start())
+		t.Cleanup(func() { node.Process.Signal(os.Interrupt); node.Wait() })
+		until := func(what string, f func() []byte) {
+			for end := time.Now().Add(90 * time.Second); !bytes.Contains(f(), []byte(what)); time.Sleep(100 * time.Millisecond) {
+				if time.Now().After(end) {
+					t.Fatalf("not %q but\n%s", what, f())
+				}
+			}
+		}
+		until("the node runs", func() []byte {
+			b, _ := os.ReadFile(said.Name())
+			return b
+		})
+		until(name, func() []byte {
+			b, _ := exec.Command("ip", "netns", "exec", from, built(t), "doctor", "--dir", dir).Output()
+			return b
+		})
 	}
 }
