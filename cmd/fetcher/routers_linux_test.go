@@ -33,6 +33,9 @@ func newTown(t *testing.T, carries string, routers ...string) *town {
 	if _, err := exec.LookPath("nft"); err != nil {
 		t.Skip("SKIPPED: routers need nft:", err)
 	}
+	if out, err := exec.Command("nft", "list", "tables").CombinedOutput(); err != nil {
+		t.Skipf("SKIPPED: routers need a kernel with nftables: %v: %s", err, out)
+	}
 	w := &town{t: t, world: fmt.Sprintf("town%d-%d", os.Getpid(), towns.Add(1))}
 	w.space(w.world)
 	rig.Sh(t, "ip -n %s link add name bridge0 type bridge", w.world)

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -41,7 +42,23 @@ func Need(t testing.TB) {
 	if _, err := exec.LookPath("ip"); err != nil {
 		t.Skip("SKIPPED: a rig of network namespaces needs ip:", err)
 	}
+	if why := allowed(); why != "" {
+		t.Skip("SKIPPED: a rig of network namespaces cannot be made here:", why)
+	}
 }
+
+// allowed makes a network namespace, and says why that failed: root in a container may not.
+var allowed = sync.OnceValue(func() string {
+	name := fmt.Sprint("rig-", os.Getpid())
+	defer func() { exec.Command("ip", "netns", "del", name).Run() }()
+	if out, err := exec.Command("ip", "netns", "add", name).CombinedOutput(); err != nil {
+		return fmt.Sprintf("%v: %s", err, out)
+	}
+	if out, err := exec.Command("ip", "-n", name, "link", "set", "lo", "up").CombinedOutput(); err != nil {
+		return fmt.Sprintf("%v: %s", err, out)
+	}
+	return ""
+})
 
 // Sh runs a command line, which must succeed.
 func Sh(t testing.TB, line string, args ...any) {
