@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/leasemgr"
 	"github.com/piecelease/fetcher/p2p"
 	"github.com/piecelease/fetcher/peers"
@@ -293,7 +294,7 @@ func TestTheLoggerIsUsed(t *testing.T) {
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "f.bin")
 	writeRandom(t, src, 1<<20, 1)
-	var b safeBuffer
+	var b rig.Buffer
 	s := shareOf(t, src, func(c *Config) { c.Logger = slog.New(slog.NewTextHandler(&b, nil)) })
 	writeRandom(t, src, 1<<20+1, 2)
 	_, err := openNode(t).Fetch(t.Context(), s.Ticket(), FetchOptions{Dir: t.TempDir()})

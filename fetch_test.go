@@ -3,21 +3,17 @@ package fetcher
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"errors"
-	"flag"
 	"fmt"
-	"io/fs"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/share"
 )
 
@@ -65,19 +61,12 @@ func fetchInto(t testing.TB, n *Node, ticket, dir string, opt FetchOptions) (*Tr
 	return x, x.Wait(ctx)
 }
 
-// writeRandom makes a file of n seeded bytes.
+// writeRandom makes a file of n seeded bytes, and returns them.
 func writeRandom(t testing.TB, path string, n int, seed uint64) []byte {
 	t.Helper()
-	b := make([]byte, n)
-	var key [32]byte
-	key[0], key[1] = byte(seed), byte(seed>>8)
-	rand.NewChaCha8(key).Read(b)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, b, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	rig.WriteRandom(t, path, n, seed)
+	b, err := os.ReadFile(path)
+	must(t, err)
 	return b
 }
 
@@ -104,58 +93,16 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// fingerprint is everything that a share promises to keep of a folder.
-func fingerprint(t testing.TB, root string) string {
-	t.Helper()
-	var b strings.Builder
-	must(t, filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		rel, _ := filepath.Rel(root, p)
-		info, err := d.Info()
-		if err != nil {
-			return err
-		}
-		switch {
-		case d.IsDir():
-			fmt.Fprintf(&b, "%s/\n", rel)
-		case info.Mode()&fs.ModeSymlink != 0:
-			target, _ := os.Readlink(p)
-			fmt.Fprintf(&b, "%s -> %s\n", rel, target)
-		default:
-			data, err := os.ReadFile(p)
-			if err != nil {
-				return err
-			}
-			fmt.Fprintf(&b, "%s %v %x\n", rel, info.Mode()&0o100 != 0, sha256.Sum256(data))
-		}
-		return nil
-	}))
-	return b.String()
-}
-
 func sameTree(t testing.TB, a, b string) {
 	t.Helper()
-	if x, y := fingerprint(t, a), fingerprint(t, b); x != y {
+	if x, y := rig.Fingerprint(t, a), rig.Fingerprint(t, b); x != y {
 		t.Errorf("%s and %s differ:\n%s\n--\n%s", a, b, x, y)
 	}
 }
 
 func TestMain(m *testing.M) {
-	waitTogether()
+	rig.Together(8)
 	goleak.VerifyTestMain(m)
-}
-
-// waitTogether makes more tests run at once than there are CPUs: they wait for rates
-// and timeouts far more than they compute. -parallel overrides it.
-func waitTogether() {
-	flag.Parse()
-	said := false
-	flag.Visit(func(f *flag.Flag) { said = said || f.Name == "test.parallel" })
-	if !said {
-		flag.Set("test.parallel", fmt.Sprint(max(8, runtime.GOMAXPROCS(0))))
-	}
 }
 
 func TestAFolderArrivesByteForByte(t *testing.T) {

@@ -1,34 +1,14 @@
 package fetcher
 
 import (
-	"bytes"
 	"net"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/piecelease/fetcher/p2p"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 )
-
-// safeBuffer is a buffer for several goroutines.
-type safeBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *safeBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *safeBuffer) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
-}
 
 // silentPeer is the address of something that accepts connections and never says anything.
 func silentPeer(t testing.TB) string {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/share"
 )
 
@@ -29,7 +30,7 @@ func TestThePortOutlivesAKill(t *testing.T) {
 	if got := first.state.LoadPort(); got != port {
 		t.Fatalf("while the node runs, port %d is kept, not its %d", got, port)
 	}
-	var log safeBuffer
+	var log rig.Buffer
 	second := opened(t, Config{Dir: dir, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	must(t, second.Close())
 	if !strings.Contains(log.String(), "tickets of this one end with it") {
@@ -54,7 +55,7 @@ func TestAPortThatIsTakenIsSaid(t *testing.T) {
 	l, err := net.Listen("tcp", fmt.Sprint("0.0.0.0:", port))
 	must(t, err)
 	defer l.Close()
-	var log safeBuffer
+	var log rig.Buffer
 	n = opened(t, Config{Dir: dir, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	if portOf(n) == port || n.state.LoadPort() != portOf(n) {
 		t.Errorf("it listens on %d, and %d is kept", portOf(n), n.state.LoadPort())

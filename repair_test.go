@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store"
 )
@@ -29,7 +30,7 @@ func TestATargetThatDiffersIsRepairedIfAskedFor(t *testing.T) {
 	if got := x.Replaces(); !slices.Equal(got, []string{"b"}) {
 		t.Errorf("it replaced %q", got)
 	}
-	if p := x.Progress(); p.Resumed != 3<<20 || fingerprint(t, filepath.Join(dir, "tree")) != fingerprint(t, src) {
+	if p := x.Progress(); p.Resumed != 3<<20 || rig.Fingerprint(t, filepath.Join(dir, "tree")) != rig.Fingerprint(t, src) {
 		t.Errorf("%d bytes were here before", p.Resumed)
 	}
 }
@@ -53,7 +54,7 @@ func TestWhatAnOlderVersionHasIsNotFetched(t *testing.T) {
 	if p := x.Progress(); p.Resumed != 3<<20 || !said {
 		t.Errorf("%d bytes were here before; said what is compared: %v", p.Resumed, said)
 	}
-	if got, want := fingerprint(t, filepath.Join(dir, "tree")), fingerprint(t, src); got != want {
+	if got, want := rig.Fingerprint(t, filepath.Join(dir, "tree")), rig.Fingerprint(t, src); got != want {
 		t.Errorf("fetched\n%swant\n%s", got, want)
 	}
 }

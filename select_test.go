@@ -10,13 +10,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/share"
 )
 
 // paths lists what was made below dir, except NAME.partial.
 func paths(t testing.TB, dir string) string {
 	var out []string
-	for line := range strings.Lines(fingerprint(t, dir)) {
+	for line := range strings.Lines(rig.Fingerprint(t, dir)) {
 		if p, _, _ := strings.Cut(strings.TrimSpace(line), " "); !strings.HasSuffix(p, "/") && !strings.Contains(p, ".partial") {
 			out = append(out, p)
 		}

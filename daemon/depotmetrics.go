@@ -29,8 +29,6 @@ var (
 	descIs        = desc("depot_is", "1 if the depot is so: away (its disk cannot be used), frozen (its clock is not believed), complete (all of the disk was seen), collecting (gc is on), taking (passes count).", "how")
 )
 
-var depotDescs = []*prometheus.Desc{descKept, descKeptBytes, descAges, descExpired, descUnseen, descLeft, descNext, descSuspect, descQuotas, descHeld, descRemovable, descAccount, descUsed, descQuota, descDepotFree, descIs}
-
 // quotaBuckets are fractions of a quota.
 var quotaBuckets = []float64{0, 0.25, 0.5, 0.75, 0.9, 1}
 

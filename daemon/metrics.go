@@ -21,8 +21,13 @@ import (
 // a peer, a share or an entry, so that there are never more series than are listed here.
 type collector struct{ d *Daemon }
 
+// descs are all descriptions that desc has made.
+var descs []*prometheus.Desc
+
 func desc(name, help string, labels ...string) *prometheus.Desc {
-	return prometheus.NewDesc("fetcher_"+name, help, labels, nil)
+	d := prometheus.NewDesc("fetcher_"+name, help, labels, nil)
+	descs = append(descs, d)
+	return d
 }
 
 var (
@@ -55,9 +60,7 @@ var (
 )
 
 func (c collector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range append([]*prometheus.Desc{descEntries, descTraffic, descVerified, descMissing, descBad, descWaits, descDuplicate, descRate, descSent, descChildren, descSources,
-		descScore, descRates, descFlight, descBuffers, descLeases, descFailures, descWaiting, descLimit, descFree, descStart,
-		descHolds, descHoldsLate, descHoldEnds, descLacking, descVisits}, depotDescs...) {
+	for _, d := range descs {
 		out <- d
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"go.uber.org/goleak"
 
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/wire"
@@ -314,19 +315,6 @@ func fetchAll(t testing.TB, x *memory, l *Link, c *catcher) {
 	}
 }
 
-// safeBuffer is a buffer for several goroutines.
-type safeBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *safeBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-func (s *safeBuffer) String() string { s.mu.Lock(); defer s.mu.Unlock(); return s.b.String() }
-
 // rawStream connects h to src and opens a bare stream: for those who do not
 // keep to the protocol.
 func rawStream(t testing.TB, h, src *Host, protocol string) network.Stream {
@@ -379,4 +367,4 @@ func eventually(t testing.TB, what string, ok func() bool) {
 	}
 }
 
-func textLog(b *safeBuffer) *slog.Logger { return slog.New(slog.NewTextHandler(b, nil)) }
+func textLog(b *rig.Buffer) *slog.Logger { return slog.New(slog.NewTextHandler(b, nil)) }

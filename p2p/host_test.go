@@ -18,6 +18,7 @@ import (
 	ma "github.com/multiformats/go-multiaddr"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 )
@@ -338,7 +339,7 @@ func TestAPeerThatIsNoFetcherIsUnreachable(t *testing.T) {
 }
 
 func TestLoggerHearsOfViolations(t *testing.T) {
-	var buf safeBuffer
+	var buf rig.Buffer
 	src := newHost(t, Config{Logger: slog.New(slog.NewTextHandler(&buf, nil))})
 	src.Serve(toAll(newMemory(t, 1)), everybody{})
 	raw := rawStream(t, newHost(t, Config{}), src, "/fetcher/piece/1")
@@ -351,7 +352,7 @@ func TestLoggerHearsOfViolations(t *testing.T) {
 }
 
 func TestLibrariesLogOneLevelLower(t *testing.T) {
-	var buf safeBuffer
+	var buf rig.Buffer
 	h := lower{slog.NewTextHandler(&buf, &slog.HandlerOptions{Level: slog.LevelInfo})}
 	log := slog.New(h).With("logger", "swarm").WithGroup("g")
 	log.Error("broken")

@@ -15,6 +15,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/network"
 
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/wire"
@@ -484,7 +485,7 @@ func TestAPanickingSinkLosesItsLinkOnly(t *testing.T) {
 	x := newMemory(t, 1<<20)
 	src := newHost(t, Config{})
 	src.Serve(toAll(x), everybody{})
-	var buf safeBuffer
+	var buf rig.Buffer
 	h := newHost(t, Config{Logger: textLog(&buf)})
 	c := &panicker{newCatcher()}
 	l := h.Open(addr(src), x.m.ID(), x.m.Layout(), c)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/network"
 
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/wire"
 )
@@ -265,7 +266,7 @@ func TestClosingSendsWhatIsQueued(t *testing.T) {
 }
 
 func TestAPanickingReceiverLosesThatPeerOnly(t *testing.T) {
-	var buf safeBuffer
+	var buf rig.Buffer
 	b := newHost(t, Config{Logger: textLog(&buf)})
 	lost, fine := make(chan peers.ID, 10), make(chan string, 10)
 	b.OnMessages(func(_ peers.ID, frame []byte) {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/network"
 
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/wire"
@@ -282,7 +283,7 @@ func TestAPanicWhileServingCostsOneStream(t *testing.T) {
 		}
 		return wire.Reply{}
 	}
-	var buf safeBuffer
+	var buf rig.Buffer
 	src, h := newHost(t, Config{Logger: textLog(&buf)}), newHost(t, Config{})
 	src.Serve(toAll(x), everybody{})
 	bad, good := newCatcher(), newCatcher()
@@ -302,7 +303,7 @@ func TestAPanicWhileServingCostsOneStream(t *testing.T) {
 
 func TestAShortReadNeverLeavesAsBlocks(t *testing.T) {
 	x := &short{newMemory(t, 1<<20)}
-	var buf safeBuffer
+	var buf rig.Buffer
 	src, h := newHost(t, Config{Logger: textLog(&buf)}), newHost(t, Config{})
 	src.Serve(toAll(x), everybody{})
 	c := newCatcher()

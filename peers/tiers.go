@@ -39,7 +39,7 @@ const (
 // soon as another claims the place, however briefly its peer was there. A peer is refused
 // only when all sets are full. So many identities do not help to fill a set while others wait.
 //
-// The score is the smoothed worth of what a peer did, in [0, 1] (see Early and Tiers.Flowed). It
+// The score is the smoothed worth of what a peer did, in [0, 1] (see Tiers.Flowed). It
 // fades: while a peer waits, towards that of a newcomer, so that it is tried again; while it
 // is active, towards 0, so that a peer that does nothing with its place loses it.
 type Tiers struct {
@@ -136,10 +136,6 @@ func (t *Tiers) Leave() (out []ID) {
 	return out
 }
 
-// Early is the worth of a copy when rank others are already known and need copies are
-// enough: 1 for the first, 0 for one that comes too late.
-func Early(rank, need int) float64 { return bounded(1-float64(rank)/float64(need), 1, 0) }
-
 // Flowed counts bytes that went from us to a peer, or from it to us, in the time took. The
 // faster they went the more they are worth: a half at the usual rate of all peers.
 func (t *Tiers) Flowed(id ID, bytes int, took time.Duration, now time.Time) {
@@ -154,7 +150,7 @@ func (t *Tiers) Flowed(id ID, bytes int, took time.Duration, now time.Time) {
 	t.usual += (rate - t.usual) * usualStep
 }
 
-// Did counts something that a peer did, useful or not: worth is in [0, 1]; see Early.
+// Did counts something that a peer did, useful or not: worth is in [0, 1].
 func (t *Tiers) Did(id ID, worth float64, now time.Time) {
 	m := t.each[id]
 	if m == nil || math.IsNaN(worth) {

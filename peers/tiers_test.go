@@ -240,17 +240,6 @@ func TestWorthIsBounded(t *testing.T) {
 	}
 }
 
-func TestEarlyIsOfUse(t *testing.T) {
-	for _, x := range []struct {
-		rank, need int
-		want       float64
-	}{{0, 4, 1}, {1, 4, 0.75}, {4, 4, 0}, {9, 4, 0}, {0, 0, 0}, {-1, 4, 1}} {
-		if got := Early(x.rank, x.need); got != x.want {
-			t.Errorf("Early(%d, %d) is %v", x.rank, x.need, got)
-		}
-	}
-}
-
 func TestWhoTakesFastIsWorthMore(t *testing.T) {
 	c := newClub(t, TierConfig{})
 	c.many("a", 3, from(1, 1), near)

@@ -11,6 +11,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/piecelease/fetcher/internal/rig"
 )
 
 func TestRatesAreReadWholeOrNotAtAll(t *testing.T) {
@@ -30,13 +32,13 @@ func TestRatesAreReadWholeOrNotAtAll(t *testing.T) {
 func TestErrorsSayWhatToDo(t *testing.T) {
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "photos")
-	writeRandom(t, filepath.Join(src, "sub", "a.jpg"), 1000, 1)
+	rig.WriteRandom(t, filepath.Join(src, "sub", "a.jpg"), 1000, 1)
 	s := startShare(t, src)
 	differs, foreign := t.TempDir(), t.TempDir()
-	writeRandom(t, filepath.Join(differs, "photos", "sub", "a.jpg"), 1000, 2)
-	writeRandom(t, filepath.Join(foreign, "photos.partial", "mine"), 10, 3)
+	rig.WriteRandom(t, filepath.Join(differs, "photos", "sub", "a.jpg"), 1000, 2)
+	rig.WriteRandom(t, filepath.Join(foreign, "photos.partial", "mine"), 10, 3)
 	file := filepath.Join(t.TempDir(), "file")
-	writeRandom(t, file, 10, 4)
+	rig.WriteRandom(t, file, 10, 4)
 	nobody := "/ip4/127.0.0.1/tcp/1" + s.addrs[0][strings.Index(s.addrs[0], "/p2p/"):]
 	for name, c := range map[string]struct {
 		args []string
@@ -88,7 +90,7 @@ func TestAFullStdoutIsSaid(t *testing.T) {
 	}
 	src := filepath.Join(t.TempDir(), "photos")
 	for _, name := range []string{"a", "b", "c"} {
-		writeRandom(t, filepath.Join(src, name), 10, 1)
+		rig.WriteRandom(t, filepath.Join(src, name), 10, 1)
 	}
 	for _, args := range [][]string{{"ls", src}, {"share", src, "--listen", "none"}} {
 		full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
@@ -108,7 +110,7 @@ func TestAFullStdoutIsSaid(t *testing.T) {
 func TestAdviceFollowsTheError(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	file := filepath.Join(t.TempDir(), "file")
-	writeRandom(t, file, 10, 1)
+	rig.WriteRandom(t, file, 10, 1)
 	code := run([]string{"ls", "--dir", filepath.Join(file, "x"), "."}, strings.NewReader(""), &stdout, &stderr, context.Background())
 	lines := strings.Split(strings.TrimSpace(stderr.String()), "\n")
 	if code != exitOther || len(lines) != 2 || !strings.HasPrefix(lines[0], "fetcher: the state directory") || stdout.Len() > 0 {
@@ -123,9 +125,9 @@ func TestAdviceFollowsTheError(t *testing.T) {
 func TestAShareThatIsEditedEndsAndSaysSo(t *testing.T) {
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "one.bin")
-	writeRandom(t, src, 100_000, 1)
+	rig.WriteRandom(t, src, 100_000, 1)
 	s := startShare(t, src)
-	writeRandom(t, src, 100_001, 2)
+	rig.WriteRandom(t, src, 100_001, 2)
 	if r := command(t, "fetch", s.ticket, "-o", t.TempDir(), "--listen", "none", "--stall", "1s"); r.code == 0 {
 		t.Error("it was fetched all the same")
 	}

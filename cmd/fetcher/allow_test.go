@@ -5,13 +5,15 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/piecelease/fetcher/internal/rig"
 )
 
 // A share for named peers is for nobody else, and a peer that is refused is told what to do.
 func TestAShareForNamedPeers(t *testing.T) {
 	t.Parallel()
 	src, dir := filepath.Join(t.TempDir(), "f"), t.TempDir()
-	writeRandom(t, src, 100_000, 7)
+	rig.WriteRandom(t, src, 100_000, 7)
 	id := inDir(t, dir, "id").lines
 	own := id[slices.IndexFunc(id, func(l line) bool { return l.Type == "id" })].Peer
 	r := runShare(t, nil, src, "--allow", own)

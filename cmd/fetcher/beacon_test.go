@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/piecelease/fetcher/internal/rig"
 )
 
 // Real processes: the source of a ticket has gone, or has another address, and a node that
@@ -14,8 +16,8 @@ import (
 func TestAnOldTicketLeadsThroughItsBeacon(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "film")
-	writeRandom(t, file, 300_000, 1)
-	want := fingerprint(t, file)
+	rig.WriteRandom(t, file, 300_000, 1)
+	want := rig.Fingerprint(t, file)
 	b := startNode(t, t.TempDir(), "--beacon")
 	st, err := b.client.Status(t.Context())
 	must(t, err)
@@ -55,7 +57,7 @@ func TestAnOldTicketLeadsThroughItsBeacon(t *testing.T) {
 		if r.code != 0 || via == "" {
 			t.Fatalf("%s: exit %d, via %q\n%s", what, r.code, via, r.stderr)
 		}
-		if got := fingerprint(t, filepath.Join(out, "film")); got != want {
+		if got := rig.Fingerprint(t, filepath.Join(out, "film")); got != want {
 			t.Errorf("%s: another content", what)
 		}
 	}

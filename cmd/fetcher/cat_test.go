@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/piecelease/fetcher/internal/rig"
 )
 
 // catCommand is cat with a state directory of its own, which is returned.
@@ -41,9 +43,9 @@ func leftovers(t testing.TB, state string) []string {
 func TestCatWritesOneFile(t *testing.T) {
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "tree")
-	writeRandom(t, filepath.Join(src, "a", "big.bin"), 9<<20+5, 1)
-	writeRandom(t, filepath.Join(src, "b.bin"), 3<<20, 2)
-	writeRandom(t, filepath.Join(src, "empty"), 0, 3)
+	rig.WriteRandom(t, filepath.Join(src, "a", "big.bin"), 9<<20+5, 1)
+	rig.WriteRandom(t, filepath.Join(src, "b.bin"), 3<<20, 2)
+	rig.WriteRandom(t, filepath.Join(src, "empty"), 0, 3)
 	s := startShare(t, src)
 	single := startShare(t, filepath.Join(src, "b.bin"))
 	for _, c := range []struct {
@@ -83,7 +85,7 @@ func TestCatWritesOneFile(t *testing.T) {
 func TestCatSaysWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "tree")
-	writeRandom(t, filepath.Join(src, "a", "big.bin"), 100, 1)
+	rig.WriteRandom(t, filepath.Join(src, "a", "big.bin"), 100, 1)
 	must(t, os.Symlink("a/big.bin", filepath.Join(src, "link")))
 	s := startShare(t, src)
 	nobody := s.addrs[0][:strings.Index(s.addrs[0], "/tcp/")] + "/tcp/1" + s.addrs[0][strings.Index(s.addrs[0], "/p2p/"):]
@@ -123,7 +125,7 @@ func TestCatEndsWhenNobodyReads(t *testing.T) {
 	}
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "big.bin")
-	writeRandom(t, src, 32<<20, 1)
+	rig.WriteRandom(t, src, 32<<20, 1)
 	s := startShare(t, src, "--limit-up", "1M")
 	cmd, state := catCommand(t, s.ticket)
 	var errs bytes.Buffer
@@ -151,7 +153,7 @@ func TestCatEndsWhenNobodyReads(t *testing.T) {
 func TestCatCanBeInterrupted(t *testing.T) {
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "big.bin")
-	writeRandom(t, src, 32<<20, 1)
+	rig.WriteRandom(t, src, 32<<20, 1)
 	s := startShare(t, src, "--limit-up", "8M")
 	cmd, state := catCommand(t, s.ticket)
 	out, err := cmd.StdoutPipe()
@@ -194,7 +196,7 @@ func TestOnlyAndSkipFetchWhatTheySay(t *testing.T) {
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "tree")
 	for i, name := range []string{"docs/a.md", "docs/b.txt", "src/a.md", "src/x.go"} {
-		writeRandom(t, filepath.Join(src, name), 1000+i, uint64(i))
+		rig.WriteRandom(t, filepath.Join(src, name), 1000+i, uint64(i))
 	}
 	s := startShare(t, src)
 	dir := t.TempDir()
@@ -227,7 +229,7 @@ func TestOnlyAndSkipFetchWhatTheySay(t *testing.T) {
 	if r := command(t, "fetch", s.ticket, "-o", dir, "--listen", "none"); r.code != 0 {
 		t.Fatalf("exit %d: %s", r.code, r.stderr)
 	}
-	if fingerprint(t, filepath.Join(dir, "tree")) != fingerprint(t, src) {
+	if rig.Fingerprint(t, filepath.Join(dir, "tree")) != rig.Fingerprint(t, src) {
 		t.Error("the whole differs")
 	}
 }

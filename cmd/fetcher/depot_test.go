@@ -70,7 +70,7 @@ func TestADepotKeepsWhatItPromised(t *testing.T) {
 	t.Parallel()
 	src, folder := filepath.Join(t.TempDir(), "photos"), filepath.Join(t.TempDir(), "kept")
 	for i := range 8 {
-		writeRandom(t, filepath.Join(src, fmt.Sprint(i)), 3_000_000, uint64(i))
+		rig.WriteRandom(t, filepath.Join(src, fmt.Sprint(i)), 3_000_000, uint64(i))
 	}
 	must(t, os.Mkdir(folder, 0o700))
 	keeper := startNode(t, t.TempDir(), "--depot", folder, "--depot-reserve", "1M", "--listen", fmt.Sprintf("/ip4/127.0.0.1/tcp/%d", rig.FreePort(t)))
@@ -125,7 +125,7 @@ func TestADepotKeepsWhatItPromised(t *testing.T) {
 	owner.end(os.Kill)
 	to := t.TempDir()
 	got := finish(t, fetchCommand(t, entry.Share, to, "--peer", at), nil)
-	if got.code != 0 || fingerprint(t, filepath.Join(to, "photos")) != fingerprint(t, src) {
+	if got.code != 0 || rig.Fingerprint(t, filepath.Join(to, "photos")) != rig.Fingerprint(t, src) {
 		t.Fatalf("fetched from the depot alone: exit %d, %s", got.code, got.stderr)
 	}
 
@@ -171,7 +171,7 @@ func TestWhatNobodyRenewsGoes(t *testing.T) {
 	}
 	src, folder, to := filepath.Join(t.TempDir(), "photos"), t.TempDir(), t.TempDir()
 	for i := range 4 {
-		writeRandom(t, filepath.Join(src, fmt.Sprint(i)), 1_500_000, uint64(i))
+		rig.WriteRandom(t, filepath.Join(src, fmt.Sprint(i)), 1_500_000, uint64(i))
 	}
 	keeper := startNode(t, t.TempDir(), "--depot", folder, "--depot-grace", "3s", "--listen", fmt.Sprintf("/ip4/127.0.0.1/tcp/%d", rig.FreePort(t)))
 	owner := startNode(t, t.TempDir(), "--limit-up", "8M")
@@ -187,7 +187,7 @@ func TestWhatNobodyRenewsGoes(t *testing.T) {
 	lease := keeper.leases("owner")[0]
 	owner.end(os.Kill)
 	got := finish(t, fetchCommand(t, lease.Share, to, "--peer", at), nil)
-	if got.code != 0 || fingerprint(t, filepath.Join(to, "photos")) != fingerprint(t, src) {
+	if got.code != 0 || rig.Fingerprint(t, filepath.Join(to, "photos")) != rig.Fingerprint(t, src) {
 		t.Fatalf("fetched from the depot alone: exit %d, %s", got.code, got.stderr)
 	}
 
@@ -327,7 +327,7 @@ func TestCommandsOfADepot(t *testing.T) {
 	}
 	stranger := startNode(t, t.TempDir())
 	src := filepath.Join(t.TempDir(), "x")
-	writeRandom(t, src, 2_000_000, 1)
+	rig.WriteRandom(t, src, 2_000_000, 1)
 	if r := stranger.on("hold", src, "--on", k.status().Addrs[0]); r.code == 0 || !strings.Contains(r.stderr, "quota") {
 		t.Errorf("a stranger's hold over the small quota: exit %d, %s", r.code, r.stderr)
 	}
@@ -352,7 +352,7 @@ func TestCommandsOfADepot(t *testing.T) {
 func TestADepotThatCannotBeginEndsTheNode(t *testing.T) {
 	t.Parallel()
 	used, taken := t.TempDir(), t.TempDir()
-	writeRandom(t, filepath.Join(used, "x"), 10, 1)
+	rig.WriteRandom(t, filepath.Join(used, "x"), 10, 1)
 	startNode(t, t.TempDir(), "--depot", taken)
 	for _, x := range []struct {
 		dir  string

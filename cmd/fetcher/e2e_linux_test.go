@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/piecelease/fetcher/internal/rig"
 )
 
 // smallDisk is a folder on a disk of its own, of size bytes. It needs root.
@@ -29,7 +31,7 @@ func smallDisk(t *testing.T, size string) string {
 func TestADiskThatIsTooSmallIsNamedBeforeTheFirstByte(t *testing.T) {
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "big.bin")
-	writeRandom(t, src, 16<<20, 7)
+	rig.WriteRandom(t, src, 16<<20, 7)
 	s := startShare(t, src)
 	dir := smallDisk(t, "4m")
 	r := command(t, "fetch", s.ticket, "-o", dir, "--listen", "none")
@@ -44,7 +46,7 @@ func TestADiskThatIsTooSmallIsNamedBeforeTheFirstByte(t *testing.T) {
 func TestADiskThatFillsUpIsWaitedForAndThenNamed(t *testing.T) {
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "big.bin")
-	writeRandom(t, src, 16<<20, 7)
+	rig.WriteRandom(t, src, 16<<20, 7)
 	s := startShare(t, src, "--limit-up", "4M")
 	dir := smallDisk(t, "20m")
 	filled := false
@@ -90,10 +92,10 @@ func TestFewOpenFilesAreEnough(t *testing.T) {
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "tree")
 	for i := range 200 {
-		writeRandom(t, filepath.Join(src, fmt.Sprintf("d%d/e/f", i%50), fmt.Sprint(i)), 1000, uint64(i))
+		rig.WriteRandom(t, filepath.Join(src, fmt.Sprintf("d%d/e/f", i%50), fmt.Sprint(i)), 1000, uint64(i))
 	}
 	for i := range 20 {
-		writeRandom(t, filepath.Join(src, fmt.Sprintf("big%d", i)), 1500000, uint64(i))
+		rig.WriteRandom(t, filepath.Join(src, fmt.Sprintf("big%d", i)), 1500000, uint64(i))
 	}
 	few := func(cmd *exec.Cmd) *exec.Cmd {
 		return exec.Command("sh", append([]string{"-c", `ulimit -n 64; exec "$@"`, "sh"}, cmd.Args...)...)
@@ -103,7 +105,7 @@ func TestFewOpenFilesAreEnough(t *testing.T) {
 	if r := finish(t, few(fetchCommand(t, s.ticket, dir)), nil); r.code != 0 {
 		t.Fatalf("exit %d: %s", r.code, r.stderr)
 	}
-	if fingerprint(t, filepath.Join(dir, "tree")) != fingerprint(t, src) {
+	if rig.Fingerprint(t, filepath.Join(dir, "tree")) != rig.Fingerprint(t, src) {
 		t.Error("the copy differs")
 	}
 	ls := exec.Command(built(t), "ls", src, "--json", "--dir", t.TempDir())

@@ -3,14 +3,10 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
-	"io/fs"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -46,7 +42,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintf(os.Stderr, "%v\n%s", err, out)
 		os.Exit(1)
 	}
-	waitTogether()
+	rig.Together(8)
 	if signal.Ignored(syscall.SIGHUP) { // as under nohup: the commands do not inherit what we catch
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	}
@@ -77,17 +73,6 @@ func build(to string) (out []byte, err error) {
 		return nil, nil
 	}
 	return exec.Command("go", "build", "-o", to, ".").CombinedOutput()
-}
-
-// waitTogether makes more tests run at once than there are CPUs: they wait for rates
-// and timeouts far more than they compute. -parallel says otherwise.
-func waitTogether() {
-	flag.Parse()
-	said := false
-	flag.Visit(func(f *flag.Flag) { said = said || f.Name == "test.parallel" })
-	if !said {
-		flag.Set("test.parallel", fmt.Sprint(max(8, runtime.GOMAXPROCS(0))))
-	}
 }
 
 // line is one line of --json.
@@ -184,7 +169,7 @@ func startSharing(t testing.TB, cmd *exec.Cmd) *sharing {
 func TestWhatIsServedOnHasATicketOfItsOwn(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "film")
-	writeRandom(t, file, 300_000, 1)
+	rig.WriteRandom(t, file, 300_000, 1)
 	origin := startShare(t, file)
 	serve := func(args ...string) *bufio.Reader {
 		cmd := exec.Command(built(t), append([]string{"fetch", origin.ticket, "-o", t.TempDir(), "--dir", t.TempDir(), "--seed", "--listen", "/ip4/127.0.0.1/tcp/0"}, args...)...)
@@ -286,59 +271,11 @@ func finish(t testing.TB, cmd *exec.Cmd, see func(line)) result {
 	return res
 }
 
-func writeRandom(t testing.TB, path string, n int, seed uint64) {
-	t.Helper()
-	must(t, os.MkdirAll(filepath.Dir(path), 0o755))
-	f, err := os.Create(path)
-	must(t, err)
-	var key [32]byte
-	key[0] = byte(seed)
-	_, err = io.CopyN(f, rand.NewChaCha8(key), int64(n))
-	must(t, err)
-	must(t, f.Close())
-}
-
 func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
-}
-
-// fingerprint is everything that a share promises to keep of a folder.
-func fingerprint(t testing.TB, root string) string {
-	t.Helper()
-	var b strings.Builder
-	must(t, filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		rel, _ := filepath.Rel(root, p)
-		info, err := d.Info()
-		if err != nil {
-			return err
-		}
-		switch {
-		case d.IsDir():
-			fmt.Fprintf(&b, "%s/\n", rel)
-		case info.Mode()&fs.ModeSymlink != 0:
-			target, _ := os.Readlink(p)
-			fmt.Fprintf(&b, "%s -> %s\n", rel, target)
-		default:
-			f, err := os.Open(p)
-			if err != nil {
-				return err
-			}
-			defer f.Close()
-			sum := sha256.New()
-			if _, err := io.Copy(sum, f); err != nil {
-				return err
-			}
-			fmt.Fprintf(&b, "%s %v %x\n", rel, info.Mode()&0o100 != 0, sum.Sum(nil))
-		}
-		return nil
-	}))
-	return b.String()
 }
 
 // copyTree copies the Go sources under GOROOT and adds what a share may hold besides.
@@ -348,13 +285,13 @@ func copyTree(t testing.TB, to string, parts ...string) {
 	for _, part := range parts {
 		must(t, os.CopyFS(filepath.Join(to, part), os.DirFS(filepath.Join(root, "src", part))))
 	}
-	writeRandom(t, filepath.Join(to, "Übergröße", "日本語.txt"), 100, 90)
-	writeRandom(t, filepath.Join(to, "run.sh"), 50, 91)
-	writeRandom(t, filepath.Join(to, "big.bin"), 9<<20+12345, 93)
+	rig.WriteRandom(t, filepath.Join(to, "Übergröße", "日本語.txt"), 100, 90)
+	rig.WriteRandom(t, filepath.Join(to, "run.sh"), 50, 91)
+	rig.WriteRandom(t, filepath.Join(to, "big.bin"), 9<<20+12345, 93)
 	must(t, os.Chmod(filepath.Join(to, "run.sh"), 0o755))
-	writeRandom(t, filepath.Join(to, "readonly"), 50, 92)
+	rig.WriteRandom(t, filepath.Join(to, "readonly"), 50, 92)
 	must(t, os.Chmod(filepath.Join(to, "readonly"), 0o444))
-	writeRandom(t, filepath.Join(to, "nothing"), 0, 0)
+	rig.WriteRandom(t, filepath.Join(to, "nothing"), 0, 0)
 	must(t, os.MkdirAll(filepath.Join(to, "empty", "deep"), 0o755))
 	must(t, os.Symlink("run.sh", filepath.Join(to, "link")))
 	must(t, os.Symlink("../run.sh", filepath.Join(to, "empty", "up")))
@@ -371,7 +308,7 @@ func TestAFolderOfRealFilesArrives(t *testing.T) {
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "tree")
 	copyTree(t, src, "go")
-	want := fingerprint(t, src)
+	want := rig.Fingerprint(t, src)
 	if n := strings.Count(want, "\n") - strings.Count(want, "/\n"); n < 500 {
 		t.Fatalf("only %d files", n)
 	}
@@ -382,7 +319,7 @@ func TestAFolderOfRealFilesArrives(t *testing.T) {
 	if r.code != 0 {
 		t.Fatalf("exit %d: %s", r.code, r.stderr)
 	}
-	if fingerprint(t, filepath.Join(dir, "tree")) != want {
+	if rig.Fingerprint(t, filepath.Join(dir, "tree")) != want {
 		t.Error("the copy from one source differs")
 	}
 
@@ -396,7 +333,7 @@ func TestAFolderOfRealFilesArrives(t *testing.T) {
 	if r.code != 0 {
 		t.Fatalf("exit %d: %s", r.code, r.stderr)
 	}
-	if fingerprint(t, filepath.Join(dir, "tree")) != want {
+	if rig.Fingerprint(t, filepath.Join(dir, "tree")) != want {
 		t.Error("the copy from three sources differs")
 	}
 }
@@ -444,7 +381,7 @@ func TestKilledFetchesResume(t *testing.T) {
 	t.Parallel()
 	total := int64(rig.Most(64<<20, 24<<20))
 	src := filepath.Join(t.TempDir(), "big.bin")
-	writeRandom(t, src, int(total), 7)
+	rig.WriteRandom(t, src, int(total), 7)
 	s, dir := startShare(t, src), t.TempDir()
 	for i, percent := range []int64{20, 70, 45, 90} {
 		if i == rig.Most(4, 2) {
@@ -464,7 +401,7 @@ func TestKilledFetchesResume(t *testing.T) {
 	if sum := r.summary(); r.code != 0 || sum.Hashed > total-sum.Resumed {
 		t.Errorf("exit %d, hashed %d bytes though %d were here: %s", r.code, sum.Hashed, sum.Resumed, r.stderr)
 	}
-	if fingerprint(t, filepath.Join(dir, "big.bin")) != fingerprint(t, src) {
+	if rig.Fingerprint(t, filepath.Join(dir, "big.bin")) != rig.Fingerprint(t, src) {
 		t.Error("other bytes")
 	}
 }
@@ -494,8 +431,8 @@ func TestAnEditedPartialEndsRight(t *testing.T) {
 	t.Parallel()
 	const total = 16 << 20
 	src := filepath.Join(t.TempDir(), "big.bin")
-	writeRandom(t, src, total, 8)
-	want := fingerprint(t, src)
+	rig.WriteRandom(t, src, total, 8)
+	want := rig.Fingerprint(t, src)
 	edit := func(dir string) {
 		f, err := os.OpenFile(filepath.Join(dir, "big.bin.partial", "data"), os.O_RDWR, 0)
 		must(t, err)
@@ -528,7 +465,7 @@ func TestAnEditedPartialEndsRight(t *testing.T) {
 			if r := fetch(t, s.ticket, dir); r.code != 0 {
 				t.Errorf("exit %d: %s", r.code, r.stderr)
 			}
-			if fingerprint(t, filepath.Join(dir, "big.bin")) != want {
+			if rig.Fingerprint(t, filepath.Join(dir, "big.bin")) != want {
 				t.Error("other bytes")
 			}
 			if again := startShare(t, filepath.Join(dir, "big.bin")); again.id != s.id {
@@ -561,12 +498,12 @@ func interrupted(t *testing.T, ticket, dir string, more int64) result {
 func TestExitCodes(t *testing.T) {
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "one.bin")
-	writeRandom(t, src, 3<<20, 7)
+	rig.WriteRandom(t, src, 3<<20, 7)
 	s := startShare(t, src)
 	differs := t.TempDir()
-	writeRandom(t, filepath.Join(differs, "one.bin"), 10, 8)
+	rig.WriteRandom(t, filepath.Join(differs, "one.bin"), 10, 8)
 	same := t.TempDir()
-	writeRandom(t, filepath.Join(same, "one.bin"), 3<<20, 7)
+	rig.WriteRandom(t, filepath.Join(same, "one.bin"), 3<<20, 7)
 	other := startShare(t, filepath.Join(differs, "one.bin"))
 	fullPeer := strings.Replace(s.addrs[0], "127.0.0.1/tcp/", "127.0.0.1/tcp/1", 1) // nobody listens there
 	fullPeer = fullPeer[:strings.Index(fullPeer, "/tcp/")] + "/tcp/1" + fullPeer[strings.Index(fullPeer, "/p2p/"):]
@@ -615,7 +552,7 @@ func TestExitCodes(t *testing.T) {
 func TestInterruptedFetchSaysHowToResume(t *testing.T) {
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "big.bin")
-	writeRandom(t, src, 24<<20, 7)
+	rig.WriteRandom(t, src, 24<<20, 7)
 	s := startShare(t, src, "--limit-up", "8M")
 	dir := t.TempDir()
 	cmd := fetchCommand(t, s.ticket, dir)
@@ -640,7 +577,7 @@ func TestInterruptedFetchSaysHowToResume(t *testing.T) {
 func TestTwoFetchesOfOneTargetDoNotMix(t *testing.T) {
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "big.bin")
-	writeRandom(t, src, 16<<20, 7)
+	rig.WriteRandom(t, src, 16<<20, 7)
 	s := startShare(t, src, "--limit-up", "4M")
 	dir := t.TempDir()
 	cmd := fetchCommand(t, s.ticket, dir)
@@ -658,7 +595,7 @@ func TestTwoFetchesOfOneTargetDoNotMix(t *testing.T) {
 func TestTicketFromStdinAndFlagsFromTheEnvironment(t *testing.T) {
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "one.bin")
-	writeRandom(t, src, 1000, 7)
+	rig.WriteRandom(t, src, 1000, 7)
 	s := startShare(t, src)
 	dir := t.TempDir()
 	cmd := exec.Command(built(t), "fetch", "-")
@@ -675,7 +612,7 @@ func TestTicketFromStdinAndFlagsFromTheEnvironment(t *testing.T) {
 func TestSharePrintsTheTicketAloneFirst(t *testing.T) {
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "one.bin")
-	writeRandom(t, src, 1000, 7)
+	rig.WriteRandom(t, src, 1000, 7)
 	cmd := exec.Command(built(t), "share", src, "--listen", "/ip4/127.0.0.1/tcp/0", "--dir", t.TempDir())
 	out, err := cmd.StdoutPipe()
 	must(t, err)
@@ -719,7 +656,7 @@ func TestSIGUSR1PrintsWhy(t *testing.T) {
 		t.Skip("no SIGUSR1")
 	}
 	src := filepath.Join(t.TempDir(), "big.bin")
-	writeRandom(t, src, 16<<20, 7)
+	rig.WriteRandom(t, src, 16<<20, 7)
 	s := startShare(t, src, "--limit-up", "4M")
 	cmd := fetchCommand(t, s.ticket, t.TempDir())
 	sent := false
@@ -738,7 +675,7 @@ func TestSIGUSR1PrintsWhy(t *testing.T) {
 func TestLimitDownSlowsFetchAndCat(t *testing.T) {
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "f.bin")
-	writeRandom(t, src, 2<<20, 7)
+	rig.WriteRandom(t, src, 2<<20, 7)
 	s := startShare(t, src)
 	began := time.Now()
 	r := finish(t, fetchCommand(t, s.ticket, t.TempDir(), "--limit-down", "2M"), nil)

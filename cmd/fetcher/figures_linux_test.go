@@ -34,7 +34,7 @@ func fill(t *testing.T, n *daemonProcess, entries int) {
 	src := t.TempDir()
 	for i := range entries {
 		at := filepath.Join(src, fmt.Sprint("share", i))
-		writeRandom(t, filepath.Join(at, "f"), 1000, uint64(i))
+		rig.WriteRandom(t, filepath.Join(at, "f"), 1000, uint64(i))
 		_, err := n.client.Add(t.Context(), api.Add{Paths: []string{at}})
 		must(t, err)
 	}
@@ -70,7 +70,7 @@ func TestFiguresBusy(t *testing.T) {
 	n := figures(t)
 	origin := startNode(t, t.TempDir())
 	src := filepath.Join(t.TempDir(), "big")
-	writeRandom(t, src, 3<<30, 1)
+	rig.WriteRandom(t, src, 3<<30, 1)
 	e, err := origin.client.Add(t.Context(), api.Add{Paths: []string{src}})
 	must(t, err)
 	got, err := n.client.Add(t.Context(), api.Add{Ticket: e.Ticket, Dir: t.TempDir()})

@@ -15,6 +15,7 @@ import (
 
 	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/internal/rig"
 )
 
 // coordinating is a running coordinate command.
@@ -87,8 +88,8 @@ func TestAFleetOutlivesTheKillingOfItsCoordinator(t *testing.T) {
 	t.Parallel()
 	const size = 24 << 20
 	src := filepath.Join(t.TempDir(), "big.bin")
-	writeRandom(t, src, size, 7)
-	want := fingerprint(t, src)
+	rig.WriteRandom(t, src, size, 7)
+	want := rig.Fingerprint(t, src)
 	origin := startShare(t, src, "--limit-up", "8M")
 	dirs := []string{t.TempDir(), t.TempDir()}
 	ids := []string{identity(t, dirs[0]), identity(t, dirs[1])}
@@ -137,7 +138,7 @@ func TestAFleetOutlivesTheKillingOfItsCoordinator(t *testing.T) {
 		if m.code != 0 {
 			t.Fatalf("member %d: exit %d: %s", i, m.code, m.stderr)
 		}
-		if fingerprint(t, filepath.Join(m.out, "big.bin")) != want {
+		if rig.Fingerprint(t, filepath.Join(m.out, "big.bin")) != want {
 			t.Errorf("member %d has other bytes", i)
 		}
 		from := fromPeer(m.summary(), originID(origin))
@@ -202,7 +203,7 @@ func TestFleetFlagsAreChecked(t *testing.T) {
 func TestWhoIsNotAllowedReadsItsID(t *testing.T) {
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "small.bin")
-	writeRandom(t, src, 100<<10, 7)
+	rig.WriteRandom(t, src, 100<<10, 7)
 	origin := startShare(t, src)
 	dir := t.TempDir()
 	c := startCoordinator(t, origin.ticket, t.TempDir(), "/ip4/127.0.0.1/tcp/0", "12D3KooWJcge8xRZ5k8JqvEmhYiX4BRtBjinpdRf5jNBvhX5ycZN")
@@ -220,7 +221,7 @@ func TestWhoIsNotAllowedReadsItsID(t *testing.T) {
 func TestTheFileOfThoseAllowedIsReadAgain(t *testing.T) {
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "small.bin")
-	writeRandom(t, src, 100<<10, 7)
+	rig.WriteRandom(t, src, 100<<10, 7)
 	origin := startShare(t, src)
 	dir, list := t.TempDir(), filepath.Join(t.TempDir(), "allow")
 	const somebody = "12D3KooWJcge8xRZ5k8JqvEmhYiX4BRtBjinpdRf5jNBvhX5ycZN"

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/piecelease/fetcher/daemon"
+	"github.com/piecelease/fetcher/internal/rig"
 )
 
 // machines are processes that belong to one fleet, each with a state directory.
@@ -130,7 +131,7 @@ func TestAFleetOfProcessesElectsAnotherCoordinator(t *testing.T) {
 	t.Parallel()
 	const size = 24 << 20
 	src := filepath.Join(t.TempDir(), "big.bin")
-	writeRandom(t, src, size, 7)
+	rig.WriteRandom(t, src, size, 7)
 	origin := startShare(t, src, "--limit-up", "4M")
 	m := newMachines(t, 3)
 	for i := range m.runs {
@@ -161,7 +162,7 @@ func TestAFleetOfProcessesElectsAnotherCoordinator(t *testing.T) {
 	m.start(victim)
 	m.until("copy on all machines", func(share rolledOut, _ map[string]rolledOut) bool { return share.Done == 3.0 })
 	for _, out := range m.outs {
-		if fingerprint(t, filepath.Join(out, "big.bin")) != fingerprint(t, src) {
+		if rig.Fingerprint(t, filepath.Join(out, "big.bin")) != rig.Fingerprint(t, src) {
 			t.Errorf("%s has other bytes", out)
 		}
 	}
@@ -185,7 +186,7 @@ func TestAFleetOfProcessesElectsAnotherCoordinator(t *testing.T) {
 func TestFetchTakesPartInAFleet(t *testing.T) {
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "small.bin")
-	writeRandom(t, src, 1<<20, 7)
+	rig.WriteRandom(t, src, 1<<20, 7)
 	origin := startShare(t, src)
 	secret := filepath.Join(t.TempDir(), "secret")
 	must(t, os.WriteFile(secret, []byte("the secret of a fleet\n"), 0o600))
@@ -275,7 +276,7 @@ func TestAnInvitationIsToAStoreThatIsThere(t *testing.T) {
 func TestANodeBelongsToTheFleetThatItsMachineHasJoined(t *testing.T) {
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "film.bin")
-	writeRandom(t, src, 3<<20, 5)
+	rig.WriteRandom(t, src, 3<<20, 5)
 	origin := startShare(t, src)
 	m := newMachines(t, 2)
 	secret := filepath.Join(t.TempDir(), "secret")
@@ -290,7 +291,7 @@ func TestANodeBelongsToTheFleetThatItsMachineHasJoined(t *testing.T) {
 	}
 	m.until("copy on both", func(share rolledOut, _ map[string]rolledOut) bool { return share.Done == 2.0 })
 	for _, out := range m.outs {
-		if fingerprint(t, filepath.Join(out, "film.bin")) != fingerprint(t, src) {
+		if rig.Fingerprint(t, filepath.Join(out, "film.bin")) != rig.Fingerprint(t, src) {
 			t.Errorf("%s has other bytes", out)
 		}
 	}

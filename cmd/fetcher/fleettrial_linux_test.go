@@ -102,7 +102,7 @@ func (f *trial) begin() {
 	}
 	f.startStore()
 	src := filepath.Join(f.dir, "big.bin")
-	writeRandom(f.t, src, int(f.size), 7)
+	rig.WriteRandom(f.t, src, int(f.size), 7)
 	f.source = startSharing(f.t, f.in(0, built(f.t), "share", src, "--json", "--dir", f.state("source"), "--listen", "/ip4/"+f.addr(0)+"/tcp/4001"))
 	store := "nats://" + f.addr(1) + ":4222/trial"
 	token, err := f.in(1, built(f.t), "fleet", "invite", "--fleet", store, "--dir", f.state("0")).Output()
@@ -235,9 +235,9 @@ func (f *trial) story() {
 	if f.entered() > 1.02 {
 		f.t.Errorf("%.4f copies entered", f.entered())
 	}
-	want := fingerprint(f.t, filepath.Join(f.dir, "big.bin"))
+	want := rig.Fingerprint(f.t, filepath.Join(f.dir, "big.bin"))
 	for i := range f.runs {
-		if fingerprint(f.t, filepath.Join(f.dir, fmt.Sprint("out-", i), "big.bin")) != want {
+		if rig.Fingerprint(f.t, filepath.Join(f.dir, fmt.Sprint("out-", i), "big.bin")) != want {
 			f.t.Errorf("member%d has other bytes", i)
 		}
 	}

@@ -130,8 +130,8 @@ func TestTheGuideWorks(t *testing.T) {
 	for _, m := range machines {
 		m.words = words
 	}
-	writeRandom(t, filepath.Join(r.home, "photos", "summer", "1.jpg"), 300_000, 1)
-	writeRandom(t, filepath.Join(r.home, "photos", "winter", "2.jpg"), 300_000, 2)
+	rig.WriteRandom(t, filepath.Join(r.home, "photos", "summer", "1.jpg"), 300_000, 1)
+	rig.WriteRandom(t, filepath.Join(r.home, "photos", "winter", "2.jpg"), 300_000, 2)
 	must(t, os.WriteFile(filepath.Join(r.home, "photos", "notes.txt"), []byte("some notes\n"), 0o600))
 	blocks := regexp.MustCompile("(?s)```console\n(.*?)```").FindAllSubmatch(text, -1)
 	n := 0
@@ -152,10 +152,10 @@ func TestTheGuideWorks(t *testing.T) {
 	if n < 15 {
 		t.Errorf("the guide has %d commands", n)
 	}
-	if got, want := fingerprint(t, filepath.Join(r.home, "received", "photos")), fingerprint(t, filepath.Join(r.home, "photos")); got != want {
+	if got, want := rig.Fingerprint(t, filepath.Join(r.home, "received", "photos")), rig.Fingerprint(t, filepath.Join(r.home, "photos")); got != want {
 		t.Errorf("received\n%s, not\n%s", got, want)
 	}
-	if got, want := fingerprint(t, filepath.Join(r.home, "rescued", "photos")), fingerprint(t, filepath.Join(r.home, "photos")); got != want {
+	if got, want := rig.Fingerprint(t, filepath.Join(r.home, "rescued", "photos")), rig.Fingerprint(t, filepath.Join(r.home, "photos")); got != want {
 		t.Errorf("rescued\n%s, not\n%s", got, want)
 	}
 	if _, err := os.Stat(filepath.Join(r.home, "some", "photos", "winter")); err == nil {

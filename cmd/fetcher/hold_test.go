@@ -28,7 +28,7 @@ func TestAHoldOutlivesItsLeases(t *testing.T) {
 	}
 	src := filepath.Join(t.TempDir(), "photos")
 	for i := range 4 {
-		writeRandom(t, filepath.Join(src, fmt.Sprint(i)), 500_000, uint64(i))
+		rig.WriteRandom(t, filepath.Join(src, fmt.Sprint(i)), 500_000, uint64(i))
 	}
 	keeper := startNode(t, t.TempDir(), "--depot", t.TempDir(), "--depot-reserve", "1M", "--listen", fmt.Sprintf("/ip4/127.0.0.1/tcp/%d", rig.FreePort(t)))
 	owner := startNode(t, t.TempDir())
@@ -60,7 +60,7 @@ func TestAHoldOutlivesItsLeases(t *testing.T) {
 		}
 		if kills%3 == 0 {
 			edits++
-			writeRandom(t, filepath.Join(src, "edited"), 100_000, uint64(100+edits))
+			rig.WriteRandom(t, filepath.Join(src, "edited"), 100_000, uint64(100+edits))
 		}
 	}
 	t.Logf("stood for %v with leases of %s, %d kills and %d edits; %d lapses", stands, length, kills, edits, lapses)
@@ -73,7 +73,7 @@ func TestAHoldOutlivesItsLeases(t *testing.T) {
 		return err == nil && len(l) == 1 && l[0].State == "stable" && len(h) == 1 && h[0].State == "stable" && h[0].Left > 0 && h[0].Why == "", err
 	})
 
-	writeRandom(t, filepath.Join(src, "new"), 300_000, 9)
+	rig.WriteRandom(t, filepath.Join(src, "new"), 300_000, 9)
 	files, err := os.ReadDir(src)
 	must(t, err)
 	owner.until("the depot has the new version alone", func() (bool, error) {

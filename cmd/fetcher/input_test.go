@@ -22,7 +22,7 @@ import (
 func TestTicketsAreReadAsTheyAreCopied(t *testing.T) {
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "one.bin")
-	writeRandom(t, src, 1000, 7)
+	rig.WriteRandom(t, src, 1000, 7)
 	s := startShare(t, src)
 	wrapped := " " + s.ticket[:70] + "\r\n  " + s.ticket[70:140] + "\n\t" + s.ticket[140:] + "\n"
 	for name, c := range map[string]struct{ arg, stdin string }{
@@ -57,7 +57,7 @@ func TestOnlyTakesWhatLsPrints(t *testing.T) {
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "movie")
 	for _, name := range []string{"cd1/a", "cd2/b", "cd2/c"} {
-		writeRandom(t, filepath.Join(src, filepath.FromSlash(name)), 100, 1)
+		rig.WriteRandom(t, filepath.Join(src, filepath.FromSlash(name)), 100, 1)
 	}
 	s := startShare(t, src)
 	for args, want := range map[string]string{
@@ -68,7 +68,7 @@ func TestOnlyTakesWhatLsPrints(t *testing.T) {
 			t.Errorf("%s: exit %d: %s", args, r.code, r.stderr)
 		}
 		var got []string
-		for l := range strings.Lines(fingerprint(t, filepath.Join(dir, "movie"))) {
+		for l := range strings.Lines(rig.Fingerprint(t, filepath.Join(dir, "movie"))) {
 			if name, _, file := strings.Cut(strings.TrimSpace(l), " "); file {
 				got = append(got, filepath.ToSlash(name))
 			}
@@ -82,7 +82,7 @@ func TestOnlyTakesWhatLsPrints(t *testing.T) {
 func TestListenTakesAPort(t *testing.T) {
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "one.bin")
-	writeRandom(t, src, 1000, 7)
+	rig.WriteRandom(t, src, 1000, 7)
 	for _, format := range []string{"%d", ":%d", "127.0.0.1:%d"} {
 		port := rig.FreePort(t)
 		s := startShare(t, src, "--listen", fmt.Sprintf(format, port))

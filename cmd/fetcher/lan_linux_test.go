@@ -17,8 +17,8 @@ func TestTwoOnOneNetworkFindEachOther(t *testing.T) {
 	t.Parallel()
 	rig.Need(t)
 	src := filepath.Join(t.TempDir(), "big.bin")
-	writeRandom(t, src, 1<<20, 7)
-	want := fingerprint(t, src)
+	rig.WriteRandom(t, src, 1<<20, 7)
+	want := rig.Fingerprint(t, src)
 	r := rig.New(t, rig.Path{Mbit: 100, Delay: 2 * time.Millisecond, Queue: 100 * time.Millisecond, MTU: 1500})
 	here, there := office{r, 0}, office{r, 1}
 	found := func(t *testing.T, what string, args ...string) {
@@ -64,7 +64,7 @@ func TestIPv6AloneIsEnough(t *testing.T) {
 	t.Parallel()
 	rig.Need(t)
 	src := filepath.Join(t.TempDir(), "big.bin")
-	writeRandom(t, src, 1<<20, 7)
+	rig.WriteRandom(t, src, 1<<20, 7)
 	for i, both := range []bool{false, true} {
 		w := &town{t: t, world: fmt.Sprintf("six%d-%d", os.Getpid(), i)}
 		there := w.home(0)
@@ -85,7 +85,7 @@ func TestIPv6AloneIsEnough(t *testing.T) {
 		dir := t.TempDir()
 		if r := finish(t, w.in(there, "fetch", s.ticket, "-o", dir, "--lan=false"), nil); r.code != 0 {
 			t.Errorf("both: %v: exit %d: %s", both, r.code, r.stderr)
-		} else if fingerprint(t, filepath.Join(dir, "big.bin")) != fingerprint(t, src) {
+		} else if rig.Fingerprint(t, filepath.Join(dir, "big.bin")) != rig.Fingerprint(t, src) {
 			t.Errorf("both: %v: other bytes", both)
 		}
 	}

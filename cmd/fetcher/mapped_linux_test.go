@@ -83,7 +83,7 @@ func TestARouterForwardsAPort(t *testing.T) {
 	rig.OnlyLong(t)
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "big.bin")
-	writeRandom(t, src, 3<<20, 7)
+	rig.WriteRandom(t, src, 3<<20, 7)
 	w := newTown(t, "", "masquerade", "masquerade")
 	w.forwards(0)
 	s := startSharing(t, w.in(w.home(0), "share", src, "--map-port"))
@@ -98,7 +98,7 @@ func TestARouterForwardsAPort(t *testing.T) {
 				way = l.Way
 			}
 		})
-		if r.code != 0 || way != "direct" || fingerprint(t, filepath.Join(dir, "big.bin")) != fingerprint(t, src) {
+		if r.code != 0 || way != "direct" || rig.Fingerprint(t, filepath.Join(dir, "big.bin")) != rig.Fingerprint(t, src) {
 			t.Errorf("from %s: exit %d, %s: %s", name, r.code, way, r.stderr)
 		}
 	}

@@ -59,7 +59,7 @@ func (o office) fetch(t *testing.T, want, ticket string, see func(line), args ..
 	if r.code != 0 {
 		t.Fatalf("exit %d: %s", r.code, r.stderr)
 	}
-	if fingerprint(t, filepath.Join(dir, "big.bin")) != want {
+	if rig.Fingerprint(t, filepath.Join(dir, "big.bin")) != want {
 		t.Error("other bytes")
 	}
 	if sum := r.summary(); sum.Dup > sum.Bytes/20 {
@@ -73,8 +73,8 @@ func TestTwoOfficesAndALineBetweenThem(t *testing.T) {
 	rig.Need(t)
 	src := filepath.Join(t.TempDir(), "big.bin")
 	const size = 12 << 20
-	writeRandom(t, src, size, 7)
-	want := fingerprint(t, src)
+	rig.WriteRandom(t, src, size, 7)
+	want := rig.Fingerprint(t, src)
 	line100 := rig.Path{Mbit: 100, Delay: 20 * time.Millisecond, Queue: 100 * time.Millisecond, MTU: 1500}
 
 	t.Run("cut at a half and healed", func(t *testing.T) {
@@ -117,9 +117,9 @@ func TestTwoOfficesAndALineBetweenThem(t *testing.T) {
 		t.Parallel()
 		r := rig.New(t, rig.Path{Mbit: 100, Delay: 50 * time.Millisecond, Queue: 100 * time.Millisecond, MTU: 1500, Loss: 0.05})
 		small := filepath.Join(t.TempDir(), "big.bin")
-		writeRandom(t, small, 1<<20, 8)
+		rig.WriteRandom(t, small, 1<<20, 8)
 		s := office{r, 0}.share(t, small, "4001")
-		office{r, 1}.fetch(t, fingerprint(t, small), s.ticket, nil)
+		office{r, 1}.fetch(t, rig.Fingerprint(t, small), s.ticket, nil)
 	})
 }
 
@@ -127,7 +127,7 @@ func TestTwoOfficesAndALineBetweenThem(t *testing.T) {
 func TestShareSaysWhoCanReachIt(t *testing.T) {
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "one.bin")
-	writeRandom(t, src, 1000, 7)
+	rig.WriteRandom(t, src, 1000, 7)
 	for script, want := range map[string]string{
 		`exec "$@"`:                    "nobody can fetch it",
 		`ip link set lo up; exec "$@"`: "works on this machine only",

@@ -23,6 +23,7 @@ import (
 
 	"github.com/piecelease/fetcher/api"
 	"github.com/piecelease/fetcher/daemon"
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/share"
 )
 
@@ -231,7 +232,7 @@ func (s *scripted) compare(all []api.Entry) {
 			s.Errorf("entry %d, %s, was not asked for", e.ID, e.Kind)
 		}
 		if e.Kind == "fetch" {
-			if got := fingerprint(s, e.Path); got != w.print {
+			if got := rig.Fingerprint(s, e.Path); got != w.print {
 				s.Errorf("entry %d, %s, has other content", e.ID, e.Name)
 			}
 		}
@@ -256,14 +257,14 @@ func TestAScriptedDay(t *testing.T) {
 	for i := range n {
 		at := filepath.Join(src, fmt.Sprint("share", i))
 		must(t, os.Mkdir(at, 0o700))
-		writeRandom(t, filepath.Join(at, "f"), 100_000+s.rng.IntN(3_000_000), uint64(i))
+		rig.WriteRandom(t, filepath.Join(at, "f"), 100_000+s.rng.IntN(3_000_000), uint64(i))
 		kill := i%max(1, n/kills) == 0
 		if i%3 == 0 {
 			s.add(kill, api.Add{Paths: []string{at}}, wanted{"serve", ""})
 		} else {
 			e, err := origin.client.Add(t.Context(), api.Add{Paths: []string{at}})
 			must(t, err)
-			s.add(kill, api.Add{Ticket: e.Ticket}, wanted{"fetch", fingerprint(t, at)})
+			s.add(kill, api.Add{Ticket: e.Ticket}, wanted{"fetch", rig.Fingerprint(t, at)})
 		}
 		if len(s.entries) > 2 {
 			s.change(s.rng.IntN(n) < kills)
@@ -288,7 +289,7 @@ func TestWhatComesFirstCanBeTakenBack(t *testing.T) {
 func TestTheCommandsOfANode(t *testing.T) {
 	t.Parallel()
 	src, dir := t.TempDir(), t.TempDir()
-	writeRandom(t, filepath.Join(src, "f"), 100_000, 1)
+	rig.WriteRandom(t, filepath.Join(src, "f"), 100_000, 1)
 	n := startNode(t, dir)
 	on := func(args ...string) (stdout, stderr string, code int) {
 		cmd := exec.Command(built(t), append(args, "--dir", dir)...)
@@ -307,7 +308,7 @@ func TestTheCommandsOfANode(t *testing.T) {
 	if out, err := r.CombinedOutput(); err != nil || !strings.Contains(string(out), filepath.Join(got, filepath.Base(src))) {
 		t.Fatalf("add --wait: %v\n%s", err, out)
 	}
-	if fingerprint(t, filepath.Join(got, filepath.Base(src))) != fingerprint(t, src) {
+	if rig.Fingerprint(t, filepath.Join(got, filepath.Base(src))) != rig.Fingerprint(t, src) {
 		t.Error("other content")
 	}
 	for _, command := range []string{"set", "rm"} {

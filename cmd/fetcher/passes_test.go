@@ -28,7 +28,7 @@ func passesOf(n *daemonProcess) api.Passes {
 func TestAHoldIsPaidWithPasses(t *testing.T) {
 	t.Parallel()
 	src, folder := filepath.Join(t.TempDir(), "photos"), filepath.Join(t.TempDir(), "kept")
-	writeRandom(t, filepath.Join(src, "a"), 3_000_000, 1) // 3 MiB with what belongs to it
+	rig.WriteRandom(t, filepath.Join(src, "a"), 3_000_000, 1) // 3 MiB with what belongs to it
 	must(t, os.Mkdir(folder, 0o700))
 	keeper := startNode(t, t.TempDir(), "--depot", folder, "--depot-price", "passes", "--listen", fmt.Sprintf("/ip4/127.0.0.1/tcp/%d", rig.FreePort(t)))
 	owner := startNode(t, t.TempDir())
@@ -73,7 +73,7 @@ func TestAHoldIsPaidWithPasses(t *testing.T) {
 func TestAnEditThatLacksPassesIsPaidWhenTheyCome(t *testing.T) {
 	t.Parallel()
 	src, folder := filepath.Join(t.TempDir(), "photos"), filepath.Join(t.TempDir(), "kept")
-	writeRandom(t, filepath.Join(src, "a"), 3_000_000, 1)
+	rig.WriteRandom(t, filepath.Join(src, "a"), 3_000_000, 1)
 	must(t, os.Mkdir(folder, 0o700))
 	keeper := startNode(t, t.TempDir(), "--depot", folder, "--depot-price", "passes", "--listen", fmt.Sprintf("/ip4/127.0.0.1/tcp/%d", rig.FreePort(t)))
 	owner := startNode(t, t.TempDir())
@@ -85,7 +85,7 @@ func TestAnEditThatLacksPassesIsPaidWhenTheyCome(t *testing.T) {
 	}
 	redeem(4)
 	owner.sure("hold", src, "--on", keeper.status().Addrs[0], "--wait")
-	writeRandom(t, filepath.Join(src, "b"), 2_000_000, 2)
+	rig.WriteRandom(t, filepath.Join(src, "b"), 2_000_000, 2)
 	lacks := func(h api.StandingHold) bool { return strings.Contains(h.Why, "missing") }
 	owner.until("passes are missing for the edit", func() (bool, error) { return slices.ContainsFunc(owner.held(), lacks), nil })
 	if w := strings.Join(owner.status().Warnings, "\n"); !strings.Contains(w, "keeps the version of photos before this one") || strings.Contains(w, "any more") {

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/boombuler/barcode/qr"
+
+	"github.com/piecelease/fetcher/internal/rig"
 )
 
 // modules are those of a QR code that was drawn: true is dark.
@@ -62,7 +64,7 @@ func TestAQRCodeIsDrawnAsItIs(t *testing.T) {
 func TestShareShowsTheTicketAsAQRCode(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "a.bin")
-	writeRandom(t, path, 1000, 1)
+	rig.WriteRandom(t, path, 1000, 1)
 	for _, flag := range []string{"--qr", "--qr=false"} {
 		r := runShare(t, nil, path, flag)
 		rows, err := qrCode(strings.ToUpper(r.next(t, "share").Ticket))

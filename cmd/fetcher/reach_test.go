@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/piecelease/fetcher"
+	"github.com/piecelease/fetcher/internal/rig"
 )
 
 // A ticket works no farther than its relay can be reached from.
@@ -27,7 +28,7 @@ func TestARelayLeadsNoFartherThanItIs(t *testing.T) {
 func TestPeersAreDialledThroughTheProxy(t *testing.T) {
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "one.bin")
-	writeRandom(t, src, 1000, 7)
+	rig.WriteRandom(t, src, 1000, 7)
 	s := startShare(t, src)
 	for _, args := range [][]string{{"fetch", s.ticket, "-o", t.TempDir(), "--stall", "1s"}, {"ls", s.ticket}} {
 		r := command(t, append(args, "--lan=false", "--proxy", "socks5://127.0.0.1:1")...)

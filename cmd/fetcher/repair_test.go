@@ -6,16 +6,18 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/piecelease/fetcher/internal/rig"
 )
 
 // damaged is a share that was fetched, and then damaged.
 func damaged(t *testing.T) (s *sharing, src, dir string) {
 	t.Helper()
 	src = filepath.Join(t.TempDir(), "tree")
-	writeRandom(t, filepath.Join(src, "a", "big"), 5<<20+7, 1)
-	writeRandom(t, filepath.Join(src, "a", "small"), 1000, 2)
-	writeRandom(t, filepath.Join(src, "gone"), 2<<20, 3)
-	writeRandom(t, filepath.Join(src, "right"), 3<<20, 4)
+	rig.WriteRandom(t, filepath.Join(src, "a", "big"), 5<<20+7, 1)
+	rig.WriteRandom(t, filepath.Join(src, "a", "small"), 1000, 2)
+	rig.WriteRandom(t, filepath.Join(src, "gone"), 2<<20, 3)
+	rig.WriteRandom(t, filepath.Join(src, "right"), 3<<20, 4)
 	s, dir = startShare(t, src), t.TempDir()
 	must(t, os.CopyFS(filepath.Join(dir, "tree"), os.DirFS(src)))
 	at := func(name string) string { return filepath.Join(dir, "tree", filepath.FromSlash(name)) }
@@ -25,16 +27,16 @@ func damaged(t *testing.T) (s *sharing, src, dir string) {
 	must(t, err)
 	must(t, f.Close())
 	must(t, os.Remove(at("gone")))
-	writeRandom(t, at("mine"), 10, 5)
+	rig.WriteRandom(t, at("mine"), 10, 5)
 	return s, src, dir
 }
 
 func TestFetchRepairs(t *testing.T) {
 	t.Parallel()
 	s, src, dir := damaged(t)
-	before := fingerprint(t, filepath.Join(dir, "tree"))
+	before := rig.Fingerprint(t, filepath.Join(dir, "tree"))
 	r := command(t, "fetch", s.ticket, "-o", dir, "--listen", "none")
-	if r.code != 13 || !strings.Contains(r.stderr, "With --repair, what is missing or wrong is") || fingerprint(t, filepath.Join(dir, "tree")) != before {
+	if r.code != 13 || !strings.Contains(r.stderr, "With --repair, what is missing or wrong is") || rig.Fingerprint(t, filepath.Join(dir, "tree")) != before {
 		t.Errorf("exit %d: %s", r.code, r.stderr)
 	}
 	for range 2 { // what was killed, or interrupted, is found again
@@ -44,7 +46,7 @@ func TestFetchRepairs(t *testing.T) {
 				cmd.Process.Kill()
 			}
 		})
-		if r.code != -1 || fingerprint(t, filepath.Join(dir, "tree")) != before {
+		if r.code != -1 || rig.Fingerprint(t, filepath.Join(dir, "tree")) != before {
 			t.Errorf("exit %d: %s", r.code, r.stderr)
 		}
 	}
@@ -63,7 +65,7 @@ func TestFetchRepairs(t *testing.T) {
 		t.Error("a file that is not of the share is gone")
 	}
 	must(t, os.Remove(filepath.Join(dir, "tree", "mine")))
-	if got, want := fingerprint(t, filepath.Join(dir, "tree")), fingerprint(t, src); got != want {
+	if got, want := rig.Fingerprint(t, filepath.Join(dir, "tree")), rig.Fingerprint(t, src); got != want {
 		t.Errorf("repaired it is\n%swant\n%s", got, want)
 	}
 	if list, _ := os.ReadDir(dir); len(list) != 1 {
@@ -101,7 +103,7 @@ func TestFetchTakesWhatAnOlderVersionHas(t *testing.T) {
 	if sum := r.summary(); sum.Verified-sum.Resumed != 3<<20 {
 		t.Errorf("%d bytes were fetched", sum.Verified-sum.Resumed)
 	}
-	if got, want := fingerprint(t, filepath.Join(to, "tree")), fingerprint(t, src); got != want {
+	if got, want := rig.Fingerprint(t, filepath.Join(to, "tree")), rig.Fingerprint(t, src); got != want {
 		t.Errorf("fetched\n%swant\n%s", got, want)
 	}
 	if r = command(t, "fetch", s.ticket, "-o", to, "--like", filepath.Join(dir, "nowhere")); r.code != exitUsage || !strings.Contains(r.stderr, "nowhere") {

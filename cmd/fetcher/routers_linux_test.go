@@ -128,7 +128,7 @@ func (w *town) relay(carries string) {
 func TestHomesBehindRoutersReachEachOther(t *testing.T) {
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "big.bin")
-	writeRandom(t, src, 3<<20, 7)
+	rig.WriteRandom(t, src, 3<<20, 7)
 	const keeps, another = "masquerade", "masquerade random,fully-random"
 	for _, c := range []struct {
 		name, source, fetcher, carries, transport, way string
@@ -173,7 +173,7 @@ func TestHomesBehindRoutersReachEachOther(t *testing.T) {
 			if r.code != 0 {
 				t.Fatalf("exit %d: %s", r.code, r.stderr)
 			}
-			if fingerprint(t, filepath.Join(dir, "big.bin")) != fingerprint(t, src) {
+			if rig.Fingerprint(t, filepath.Join(dir, "big.bin")) != rig.Fingerprint(t, src) {
 				t.Error("other bytes")
 			}
 			if !ways[c.way] || ways["direct"] {

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/piecelease/fetcher"
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/share"
 )
 
@@ -76,7 +77,7 @@ func TestShareServesOnWhenAnotherFileChanges(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
 	for i, name := range []string{"a.bin", "b.bin", "c.bin"} {
-		writeRandom(t, at(name), 100_000, uint64(i))
+		rig.WriteRandom(t, at(name), 100_000, uint64(i))
 	}
 	r := runShare(t, nil, at("a.bin"), at("b.bin"), at("c.bin"))
 	a, b, c := r.next(t, "share"), r.next(t, "share"), r.next(t, "share")
@@ -86,7 +87,7 @@ func TestShareServesOnWhenAnotherFileChanges(t *testing.T) {
 	fetch := func(ticket string) int {
 		return command(t, "fetch", ticket, "-o", t.TempDir(), "--listen", "none", "--stall", "1s").code
 	}
-	writeRandom(t, at("a.bin"), 100_001, 7)
+	rig.WriteRandom(t, at("a.bin"), 100_001, 7)
 	if fetch(a.Ticket) == 0 {
 		t.Error("a file that was changed was fetched all the same")
 	}
@@ -99,7 +100,7 @@ func TestShareServesOnWhenAnotherFileChanges(t *testing.T) {
 	must(t, os.Remove(at("c.bin")))
 	fetch(c.Ticket)
 	r.next(t, "gone")
-	writeRandom(t, at("b.bin"), 100_001, 8)
+	rig.WriteRandom(t, at("b.bin"), 100_001, 8)
 	fetch(b.Ticket)
 	r.next(t, "error")
 	if code := r.end(); code != 1 {
@@ -120,7 +121,7 @@ func TestShareMakesOneFolderOfSeveralPaths(t *testing.T) {
 	t.Parallel()
 	dir, want := t.TempDir(), filepath.Join(t.TempDir(), "trip")
 	for i, name := range []string{"photos/1.jpg", "photos/2.jpg", "notes.txt"} {
-		writeRandom(t, filepath.Join(dir, name), 2<<20+i, uint64(i))
+		rig.WriteRandom(t, filepath.Join(dir, name), 2<<20+i, uint64(i))
 	}
 	must(t, os.CopyFS(want, os.DirFS(dir)))
 	s := startShare(t, filepath.Join(dir, "photos"), filepath.Join(dir, "notes.txt"), "--name", "trip")
@@ -128,7 +129,7 @@ func TestShareMakesOneFolderOfSeveralPaths(t *testing.T) {
 	if r := command(t, "fetch", s.ticket, "-o", to, "--listen", "none"); r.code != 0 {
 		t.Fatalf("exit %d: %s", r.code, r.stderr)
 	}
-	if got, want := fingerprint(t, filepath.Join(to, "trip")), fingerprint(t, want); got != want {
+	if got, want := rig.Fingerprint(t, filepath.Join(to, "trip")), rig.Fingerprint(t, want); got != want {
 		t.Errorf("fetched\n%swant\n%s", got, want)
 	}
 	one := startShare(t, filepath.Join(dir, "notes.txt"), "--name", "read.me")
@@ -152,7 +153,7 @@ func TestShareMakesOneFolderOfSeveralPaths(t *testing.T) {
 func TestShareServesStdin(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
-	writeRandom(t, file, 3<<20, 7)
+	rig.WriteRandom(t, file, 3<<20, 7)
 	in, err := os.Open(file)
 	must(t, err)
 	defer in.Close()
@@ -205,7 +206,7 @@ func TestShareOfAnOpenStdinCanBeInterrupted(t *testing.T) {
 func TestShareSeesWhoFetches(t *testing.T) {
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "big.bin")
-	writeRandom(t, src, 4<<20, 7)
+	rig.WriteRandom(t, src, 4<<20, 7)
 	r := runShare(t, nil, src, "--limit-up", "4M")
 	s := r.next(t, "share")
 	cmd := fetchCommand(t, s.Ticket, t.TempDir())

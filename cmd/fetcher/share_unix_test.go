@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/piecelease/fetcher/internal/rig"
 )
 
 // What cannot be shared is named, with the flags that leave it out; with them the
@@ -16,7 +18,7 @@ func TestShareSaysHowToLeaveOutWhatCannotBeShared(t *testing.T) {
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "src")
 	for _, name := range []string{"a", "run/b", "it's [mine]/c", "key", "deep/down/x.key"} {
-		writeRandom(t, filepath.Join(src, name), 10, 1)
+		rig.WriteRandom(t, filepath.Join(src, name), 10, 1)
 	}
 	for _, name := range []string{"run/p*pe", "it's [mine]/pipe"} {
 		if err := syscall.Mkfifo(filepath.Join(src, name), 0o600); err != nil {

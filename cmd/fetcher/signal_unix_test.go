@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/piecelease/fetcher/internal/rig"
 )
 
 // A closed terminal ends a server in good order, and under nohup not at all; and a signal
@@ -16,7 +18,7 @@ import (
 func TestASignalEndsNothingWithoutAWord(t *testing.T) {
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "big.bin")
-	writeRandom(t, src, 16<<20, 7)
+	rig.WriteRandom(t, src, 16<<20, 7)
 	r := runShare(t, nil, src)
 	r.next(t, "share")
 	must(t, r.cmd.Process.Signal(syscall.SIGHUP))

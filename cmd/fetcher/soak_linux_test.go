@@ -100,8 +100,8 @@ func TestSoak(t *testing.T) {
 	defer pace.Stop()
 	for ; time.Since(began) < long; <-pace.C {
 		at := filepath.Join(src, fmt.Sprint("share", rounds))
-		writeRandom(t, filepath.Join(at, "f"), 3_000_000, uint64(rounds))
-		writeRandom(t, filepath.Join(at, "a", "g"), 1000, uint64(rounds))
+		rig.WriteRandom(t, filepath.Join(at, "f"), 3_000_000, uint64(rounds))
+		rig.WriteRandom(t, filepath.Join(at, "a", "g"), 1000, uint64(rounds))
 		worked(t, nodes[rounds%2], nodes[1-rounds%2], at)
 		must(t, os.RemoveAll(at))
 		rounds++

@@ -7,6 +7,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/piecelease/fetcher/internal/rig"
 )
 
 // A slow source, and one that freezes with its connection up, cost no duplicate bytes
@@ -15,7 +17,7 @@ func TestSlowAndFrozenSourcesCostFewBytesTwice(t *testing.T) {
 	t.Parallel()
 	const size = 32 << 20
 	src := filepath.Join(t.TempDir(), "big.bin")
-	writeRandom(t, src, size, 7)
+	rig.WriteRandom(t, src, size, 7)
 	quick, frozen, slow := startShare(t, src, "--limit-up", "10M"), startShare(t, src, "--limit-up", "5M"), startShare(t, src, "--limit-up", "200K")
 	stopped := false
 	dir := t.TempDir()
@@ -30,7 +32,7 @@ func TestSlowAndFrozenSourcesCostFewBytesTwice(t *testing.T) {
 	if r.code != 0 || !stopped {
 		t.Fatalf("exit %d, stopped: %v: %s", r.code, stopped, r.stderr)
 	}
-	if fingerprint(t, filepath.Join(dir, "big.bin")) != fingerprint(t, src) {
+	if rig.Fingerprint(t, filepath.Join(dir, "big.bin")) != rig.Fingerprint(t, src) {
 		t.Error("other bytes")
 	}
 	if dup := r.summary().Dup; dup > size/100 {

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/piecelease/fetcher/internal/rig"
 )
 
 // TestTakeovers is run by hand: TAKEOVERS=20 go test -run Takeovers -v -timeout 1h ./cmd/fetcher. It kills
@@ -22,7 +24,7 @@ func TestTakeovers(t *testing.T) {
 		t.Skip("TAKEOVERS=20: minutes")
 	}
 	src := filepath.Join(t.TempDir(), "big.bin")
-	writeRandom(t, src, n<<24, 7)
+	rig.WriteRandom(t, src, n<<24, 7)
 	origin := startShare(t, src, "--limit-up", "1M")
 	m := newMachines(t, 4)
 	m.with = []string{"--log-level", "info"} // the usual heartbeat

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/store"
 )
@@ -76,7 +77,7 @@ const lacking = `fetching: (pieces N: wanted; 1 source is connected and none has
 func TestWhyWhenAllSourcesAreGone(t *testing.T) {
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "big.bin")
-	writeRandom(t, src, 12<<20, 7)
+	rig.WriteRandom(t, src, 12<<20, 7)
 	s := startShare(t, src, "--limit-up", "4M")
 	why, r := whyOf(t, func() { s.cmd.Process.Kill(); s.cmd.Wait() }, s.ticket)
 	if r.code != 4 && r.code != 6 {
@@ -92,7 +93,7 @@ func TestWhyWhenNobodyHasAPiece(t *testing.T) {
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "photos")
 	for i := range 9 {
-		writeRandom(t, filepath.Join(src, fmt.Sprint(i)), 512<<10, uint64(i))
+		rig.WriteRandom(t, filepath.Join(src, fmt.Sprint(i)), 512<<10, uint64(i))
 	}
 	origin := startShare(t, src)
 	partial := holder(t, origin, "--skip", "7")
@@ -112,7 +113,7 @@ func TestWhyWhenTheOnlySourceIsBanned(t *testing.T) {
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "photos")
 	for i := range 9 {
-		writeRandom(t, filepath.Join(src, fmt.Sprint(i)), 512<<10, uint64(i))
+		rig.WriteRandom(t, filepath.Join(src, fmt.Sprint(i)), 512<<10, uint64(i))
 	}
 	origin := startShare(t, src)
 	partial := holder(t, origin, "--skip", "7")

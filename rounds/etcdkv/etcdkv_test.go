@@ -9,7 +9,6 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
-	"flag"
 	"fmt"
 	"math/big"
 	"net"
@@ -31,8 +30,7 @@ import (
 
 // TestMain lets more tests run at once than there are CPUs, since they mostly wait.
 func TestMain(m *testing.M) {
-	flag.Parse()
-	flag.Set("test.parallel", "16")
+	rig.Together(16)
 	os.Exit(m.Run())
 }
 

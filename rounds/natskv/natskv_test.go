@@ -3,7 +3,6 @@ package natskv_test
 import (
 	"context"
 	"errors"
-	"flag"
 	"os"
 	"strconv"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/rounds"
 	"github.com/piecelease/fetcher/rounds/kvtest"
 	"github.com/piecelease/fetcher/rounds/natskv"
@@ -22,8 +22,7 @@ import (
 
 // TestMain lets more tests run at once than there are CPUs, since they mostly wait.
 func TestMain(m *testing.M) {
-	flag.Parse()
-	flag.Set("test.parallel", "16")
+	rig.Together(16)
 	os.Exit(m.Run())
 }
 
