@@ -22,15 +22,17 @@ const beaconBox = 1 << 16
 // BeaconStatus is what a beacon remembers.
 type BeaconStatus = beacon.Stats
 
-// beaconActor remembers for others which peers have which share. Package beacon decides what to remember.
+// beaconActor remembers for others which peers have which share, and passes on what two peers with a code say to
+// each other. Package beacon decides what to remember.
 type beaconActor struct {
-	s     *system.System
-	net   Network
-	table *beacon.Table
+	s        *system.System
+	net      Network
+	table    *beacon.Table
+	channels *beacon.Channels[*actor.PID] // with those that wait for an answer
 }
 
 func newBeacon(s *system.System, net Network) *beaconActor {
-	return &beaconActor{s: s, net: net, table: beacon.New(s.Seed("beacon"))}
+	return &beaconActor{s: s, net: net, table: beacon.New(s.Seed("beacon")), channels: beacon.NewChannels[*actor.PID](s.Seed("channels"))}
 }
 
 func (b *beaconActor) Receive(ctx actor.Context) {
@@ -39,6 +41,8 @@ func (b *beaconActor) Receive(ctx actor.Context) {
 		b.announce(ctx, m)
 	case wire.Seek:
 		b.seek(ctx, m)
+	case wire.Say:
+		b.say(ctx, m)
 	case BeaconQuery:
 		ctx.Respond(b.table.Stats(b.s.Now()))
 	case *actor.DeadLetterResponse, system.Unreadable:
@@ -95,6 +99,27 @@ func (b *beaconActor) seek(ctx actor.Context, m wire.Seek) {
 	id, at, _ := b.where(ctx, nil)
 	found, retry := b.table.Sample(id, at, m.Key, wire.MaxIntroduced, 2*(seekSize+m.Padding)-foundSize, b.s.Now())
 	ctx.Respond(wire.Found{Key: m.Key, Peers: found, Retry: retry})
+}
+
+// say opens a channel, or passes on what is said in one.
+func (b *beaconActor) say(ctx actor.Context, m wire.Say) {
+	if ctx.Sender() == nil {
+		return
+	}
+	id, at, _ := b.where(ctx, nil)
+	now := b.s.Now()
+	if m.Channel == 0 {
+		n, refused, retry := b.channels.Open(id, at.Net, now)
+		ctx.Respond(wire.Heard{Channel: n, Refused: uint8(refused), Retry: retry, Life: beacon.ChannelLife})
+		return
+	}
+	to, heard, refused, retry := b.channels.Say(id, at.Net, m.Channel, m.Last, ctx.Sender(), now)
+	if heard {
+		ctx.Send(to, wire.Heard{Channel: m.Channel, Body: m.Body, From: id})
+	}
+	if m.Last || refused != 0 {
+		ctx.Respond(wire.Heard{Channel: m.Channel, Refused: uint8(refused), Retry: retry})
+	}
 }
 
 // ---- the Node's side ----

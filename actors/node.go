@@ -82,6 +82,8 @@ func (n *node) Receive(ctx actor.Context) {
 		n.toDepot(ctx)
 	case KeepHold, DropHold, VisitDepot, HoldsQuery:
 		n.toHolds(ctx)
+	case Speak, stopSpeaking:
+		n.speak(ctx)
 	case BeaconQuery, MeetingsChanged:
 		n.toBeacon(ctx)
 	case system.ChildFailed:

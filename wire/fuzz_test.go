@@ -96,6 +96,8 @@ func FuzzParseSigned(f *testing.F)          { fuzz(f, "signed") }
 func FuzzParsePay(f *testing.F)             { fuzz(f, "pay") }
 func FuzzParsePaid(f *testing.F)            { fuzz(f, "paid") }
 func FuzzParseAnnounce(f *testing.F)        { fuzz(f, "announce") }
+func FuzzParseSay(f *testing.F)             { fuzz(f, "say") }
+func FuzzParseHeard(f *testing.F)           { fuzz(f, "heard") }
 func FuzzParseAnnounced(f *testing.F)       { fuzz(f, "announced") }
 func FuzzParseSeek(f *testing.F)            { fuzz(f, "seek") }
 func FuzzParseFound(f *testing.F)           { fuzz(f, "found") }

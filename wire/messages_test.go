@@ -351,6 +351,11 @@ var codecs = []codec{
 		Found{someHashes[1], []peers.Addr{{ID: somePeer, Addrs: []string{someAddr}}}, time.Second},
 		Found{someHashes[1], repeat(MaxIntroduced, peers.Addr{ID: longPeer, Addrs: longAddrs}), MaxDuration},
 		&pb.Found{Key: someHashes[1][:], Peers: []*pb.PeerAddr{{Id: somePeer, Addrs: []string{someAddr}}}, RetryMs: 1_000}),
+	of("say", Append[Say], Parse[Say], drawSay,
+		Say{7, repeat(3, byte(6)), true}, Say{MaxChannel, repeat(MaxSaid, byte(0xff)), true}, &pb.Say{Channel: 7, Body: repeat(3, byte(6)), Last: true}),
+	of("heard", Append[Heard], Parse[Heard], drawHeard,
+		Heard{7, repeat(3, byte(6)), somePeer, 5, time.Second, 2 * time.Minute}, Heard{MaxChannel, repeat(MaxSaid, byte(0xff)), longPeer, 255, MaxDuration, MaxDuration},
+		&pb.Heard{Channel: 7, Body: repeat(3, byte(6)), From: somePeer, Refused: 5, RetryMs: 1_000, LifeMs: 120_000}),
 }
 
 // someHashes are two, and someFlat is one behind the other.
@@ -372,6 +377,14 @@ func drawAnnounced(t *rapid.T) Announced {
 
 func drawSeek(t *rapid.T) Seek {
 	return Seek{drawHash(t), rapid.IntRange(0, MaxPadding).Draw(t, "padding")}
+}
+
+func drawSay(t *rapid.T) Say {
+	return Say{rapid.IntRange(0, MaxChannel).Draw(t, "channel"), drawBytes(t, "body", 1, MaxSaid), drawBool(t)}
+}
+
+func drawHeard(t *rapid.T) Heard {
+	return Heard{rapid.IntRange(0, MaxChannel).Draw(t, "channel"), drawBytes(t, "body", 1, MaxSaid), drawPeer(t).ID, rapid.Uint8().Draw(t, "refused"), drawMS(t), drawMS(t)}
 }
 
 func drawFound(t *rapid.T) Found {

@@ -51,6 +51,8 @@ const (
 	TypeAnnounced
 	TypeSeek
 	TypeFound
+	TypeSay
+	TypeHeard
 )
 
 var payloads = [...]payload{
@@ -93,6 +95,8 @@ var payloads = [...]payload{
 	TypeAnnounced:       payloadOf[Announced](),
 	TypeSeek:            payloadOf[Seek](),
 	TypeFound:           payloadOf[Found](),
+	TypeSay:             payloadOf[Say](),
+	TypeHeard:           payloadOf[Heard](),
 }
 
 // A payload is how one type of message is written and read.

@@ -7,7 +7,7 @@ import (
 )
 
 // lastType is the type of the last payload.
-const lastType = TypeFound
+const lastType = TypeHeard
 
 func TestEveryPayloadHasItsType(t *testing.T) {
 	seen := map[uint32]bool{}

@@ -38,6 +38,7 @@ type fetchFlags struct {
 	identity  bool
 	lan       bool
 	dht       []string
+	beaconAt  []string
 	proxy     string
 	limitUp   string
 	limitDown string
@@ -50,10 +51,13 @@ const seedForever = "forever"
 func (a *app) fetchCommand() *cobra.Command {
 	var fl fetchFlags
 	c := &cobra.Command{
-		Use:   "fetch TICKET|ID",
+		Use:   "fetch TICKET|ID|CODE",
 		Short: "Fetch a share, verified; run it again to resume",
 		Long: `Fetch a share into DIR/NAME and verify every block of it. What an earlier run
 fetched is kept, and not hashed again. A ticket of "-" is read from stdin.
+
+A CODE such as 7-marble-fossil is what share --code says: it is good for one
+try within two minutes, through a beacon that both sides name with --beacon-at.
 
 With --only or --skip, files are chosen by their path in the share, with NAME/
 before it, as ls prints it, or without: * ? [a-z] match within a part of it, **
@@ -75,9 +79,13 @@ on doing so when it is done.`,
 					return usageError{fmt.Errorf("--seed takes its time after an =, as in --seed=%s", args[1])}
 				}
 			}
-			return exactly("TICKET or ID")(cmd, args)
+			if len(args) == 3 && asCode(args) != "" {
+				return nil // its words, apart
+			}
+			return exactly("TICKET, ID or CODE")(cmd, args)
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return a.fetch(cmd, args[0], fl) },
+		ValidArgsFunction: completeCode,
+		RunE:              func(cmd *cobra.Command, args []string) error { return a.fetch(cmd, args, fl) },
 	}
 	f := c.Flags()
 	f.StringVarP(&fl.out, "out", "o", ".", "put the share into this folder, `DIR`")
@@ -86,6 +94,7 @@ on doing so when it is done.`,
 	f.BoolVar(&fl.repair, "repair", false, "fetch what is missing or wrong in DIR/NAME, and replace it")
 	f.StringArrayVar(&fl.like, "like", nil, "take pieces that are the same from this folder or file, `DIR`; may be repeated")
 	fl.sources(f)
+	f.StringArrayVar(&fl.beaconAt, "beacon-at", nil, "ask for a CODE at the beacon at this `ADDR`, a multiaddr that ends in /p2p/ID; and for sources, where the ticket names beacons; may be given twice")
 	fl.fleet.add(f)
 	f.StringVar(&fl.seed, "seed", "", "go on serving when done: for a `TIME` such as 30m, or until Ctrl-C")
 	f.Lookup("seed").NoOptDefVal = seedForever
@@ -133,6 +142,9 @@ func (fl fetchFlags) check() (seed time.Duration, limit rates, err error) {
 	if err == nil {
 		err = cmp.Or(checkProxy(fl.proxy), checkDHT(fl.dht))
 	}
+	if err == nil {
+		err = checkBeacons(fl.beacons())
+	}
 	return seed, limit, err
 }
 
@@ -149,13 +161,22 @@ func (fl fetchFlags) finding(ticket string, log *slog.Logger) fetcher.Discovery 
 
 const maxTicketInput = 64 << 10 // bytes read from stdin
 
-func (a *app) fetch(cmd *cobra.Command, ticket string, fl fetchFlags) error {
+// beacons is what the flags ask for about beacons.
+func (fl fetchFlags) beacons() fetcher.Beacons { return fetcher.Beacons{Use: true, At: fl.beaconAt} }
+
+func (a *app) fetch(cmd *cobra.Command, args []string, fl fetchFlags) error {
 	ctx := cmd.Context()
 	seed, limit, err := fl.check()
 	if err != nil {
 		return err
 	}
-	if ticket, err = a.ticket(ticket); err != nil {
+	ticket := args[0]
+	if code := asCode(args); code != "" {
+		ticket, err = a.ticketFor(ctx, code, fl)
+	} else {
+		ticket, err = a.ticket(ticket)
+	}
+	if err != nil {
 		return err
 	}
 	if id, _, err := fetcher.ParseSource(ticket, fl.peers); err != nil {
@@ -174,7 +195,7 @@ func (a *app) fetch(cmd *cobra.Command, ticket string, fl fetchFlags) error {
 	defer done()
 	began := time.Now()
 	children := newAudience(a)
-	node, err := open(ctx, fetcher.Config{Dir: a.flags.dir, FreshIdentity: !fl.identity && !fl.fleet.used(), Listen: fl.listen, Reach: toReach(ticket, fl.peers, fl.proxy), Beacons: fetcher.Beacons{Use: true}, Discovery: fl.finding(ticket, log), Logger: log, UploadRate: limit.up, DownloadRate: limit.down, Fleet: fleet, OnChild: children.heard})
+	node, err := open(ctx, fetcher.Config{Dir: a.flags.dir, FreshIdentity: !fl.identity && !fl.fleet.used(), Listen: fl.listen, Reach: toReach(ticket, fl.peers, fl.proxy), Beacons: fl.beacons(), Discovery: fl.finding(ticket, log), Logger: log, UploadRate: limit.up, DownloadRate: limit.down, Fleet: fleet, OnChild: children.heard})
 	if err != nil {
 		return err
 	}

@@ -58,11 +58,11 @@ func (r *reader) serve(line, until string) (peer string, addrs []string) {
 	sc := bufio.NewScanner(out)
 	for sc.Scan() {
 		var l struct {
-			Type, Ticket, Peer string
-			Addrs              []string
+			Type, Ticket, Peer, Code string
+			Addrs                    []string
 		}
 		if json.Unmarshal(sc.Bytes(), &l) == nil && l.Type == until {
-			r.ticket = l.Ticket
+			r.ticket, r.words["7-marble-fossil"] = l.Ticket, l.Code
 			return l.Peer, l.Addrs
 		}
 	}
@@ -92,6 +92,8 @@ func (r *reader) run(line string) {
 // do does what a line says, at the machine of that name.
 func (r *reader) do(name, line string) {
 	switch {
+	case strings.HasPrefix(line, "fetcher share ") && strings.Contains(line, "--code"):
+		r.serve(line, "code")
 	case strings.HasPrefix(line, "fetcher share "):
 		r.serve(line, "share")
 	case strings.HasPrefix(line, "fetcher node run"):
@@ -124,7 +126,7 @@ func TestTheGuideWorks(t *testing.T) {
 	must(t, err)
 	r, words := &reader{t: t, home: t.TempDir(), port: fmt.Sprint(rig.FreePort(t)), ctrlC: func() {}}, map[string]string{}
 	machines := map[string]*reader{"": r}
-	for _, name := range []string{"depot", "other"} {
+	for _, name := range []string{"depot", "other", "beacon", "desk", "laptop"} {
 		machines[name] = &reader{t: t, home: t.TempDir(), ctrlC: func() {}}
 	}
 	for _, m := range machines {
@@ -133,6 +135,7 @@ func TestTheGuideWorks(t *testing.T) {
 	rig.WriteRandom(t, filepath.Join(r.home, "photos", "summer", "1.jpg"), 300_000, 1)
 	rig.WriteRandom(t, filepath.Join(r.home, "photos", "winter", "2.jpg"), 300_000, 2)
 	must(t, os.WriteFile(filepath.Join(r.home, "photos", "notes.txt"), []byte("some notes\n"), 0o600))
+	must(t, os.WriteFile(filepath.Join(machines["desk"].home, "notes.txt"), []byte("some notes\n"), 0o600))
 	blocks := regexp.MustCompile("(?s)```console\n(.*?)```").FindAllSubmatch(text, -1)
 	n := 0
 	for _, b := range blocks {
@@ -154,6 +157,9 @@ func TestTheGuideWorks(t *testing.T) {
 	}
 	if got, want := rig.Fingerprint(t, filepath.Join(r.home, "received", "photos")), rig.Fingerprint(t, filepath.Join(r.home, "photos")); got != want {
 		t.Errorf("received\n%s, not\n%s", got, want)
+	}
+	if got, want := rig.Fingerprint(t, filepath.Join(machines["laptop"].home, "notes.txt")), rig.Fingerprint(t, filepath.Join(r.home, "photos", "notes.txt")); got != want {
+		t.Errorf("by a code came\n%s, not\n%s", got, want)
 	}
 	if got, want := rig.Fingerprint(t, filepath.Join(r.home, "rescued", "photos")), rig.Fingerprint(t, filepath.Join(r.home, "photos")); got != want {
 		t.Errorf("rescued\n%s, not\n%s", got, want)

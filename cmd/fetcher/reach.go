@@ -41,8 +41,8 @@ const proxyHelp = "dial peers over TCP through the SOCKS5 proxy at this `URL`, s
 
 // check says which of the flags cannot be read.
 func (fl reachFlags) check() error {
-	if err := fl.beacons().Validate(); err != nil {
-		return usageError{fmt.Errorf("--beacon-at: %w", err)}
+	if err := checkBeacons(fl.beacons()); err != nil {
+		return err
 	}
 	if err := checkDHT(fl.dht); err != nil {
 		return err
@@ -57,6 +57,14 @@ const dhtHelp = "use the distributed hash table `WHICH`, in which public shares 
 func checkDHT(said []string) error {
 	if _, err := dht.Parse(said); err != nil {
 		return usageError{fmt.Errorf("--dht: %w", err)}
+	}
+	return nil
+}
+
+// checkBeacons checks --beacon-at.
+func checkBeacons(b fetcher.Beacons) error {
+	if err := b.Validate(); err != nil {
+		return usageError{fmt.Errorf("--beacon-at: %w", err)}
 	}
 	return nil
 }

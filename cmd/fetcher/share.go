@@ -24,7 +24,7 @@ type shareFlags struct {
 	listen, announce, exclude, allow []string
 	name, links, limitUp             string
 	visible                          fetcher.Visibility
-	qr, secret                       bool
+	qr, secret, code                 bool
 	reach                            reachFlags
 }
 
@@ -65,6 +65,7 @@ a slash matches at any depth, and one that begins with a slash only at the top.`
 	f.BoolVar(&fl.secret, "secret", false, "give it only to those who have its ticket, which then holds a secret, and to those of --allow")
 	f.StringVar(&fl.links, "links", "keep", "what to do with symbolic links: `MODE` keep those that stay inside, skip all, or refuse them")
 	f.StringVar(&fl.limitUp, "limit-up", "", "send at most this `RATE` of bytes per second, such as 500K or 10M")
+	f.BoolVar(&fl.code, "code", false, "give the ticket to whoever types a code that you tell them, too; it needs --beacon-at")
 	f.BoolVar(&fl.qr, "qr", false, "show the ticket as a QR code too")
 	return c
 }
@@ -81,6 +82,10 @@ func (fl shareFlags) check(paths []string) (opt fetcher.ShareOptions, limitUp in
 		return opt, 0, usageError{errors.New("what is read from stdin needs a --name")}
 	case stdin && len(fl.exclude) > 0:
 		return opt, 0, usageError{errors.New("--exclude cannot be given with - (stdin)")}
+	case fl.code && len(paths) > 1 && fl.name == "":
+		return opt, 0, usageError{errors.New("--code is for one share: give one PATH, or a --name to put all into one")}
+	case fl.code && len(fl.reach.beaconAt) == 0:
+		return opt, 0, errNoBeaconAt
 	}
 	if err := checkName(fl.name); err != nil {
 		return opt, 0, err
@@ -152,7 +157,10 @@ func (a *app) share(ctx context.Context, paths []string, fl shareFlags) error {
 		defer kept.remove()
 		paths, opt.Passing = []string{filepath.Join(kept.dir, stdinName)}, true
 	}
-	s := &sharer{app: a, node: node, children: children, qr: fl.qr}
+	s := &sharer{app: a, node: node, children: children, qr: fl.qr, code: fl.code}
+	if fl.code {
+		s.beaconAt = fl.reach.beaconAt[0]
+	}
 	if err := s.importAll(ctx, paths, opt); err != nil {
 		if ctx.Err() != nil {
 			return cause(ctx)
@@ -173,6 +181,8 @@ type sharer struct {
 	shares   []served
 	children *audience
 	qr       bool // show the tickets as QR codes
+	code     bool // give the ticket for a code
+	beaconAt string
 	places   []fetcher.Place
 }
 
@@ -324,10 +334,17 @@ func (s *sharer) serve(ctx context.Context) error {
 	look := time.NewTicker(time.Second)
 	defer look.Stop()
 	defer s.stderr.clear()
+	serving, stop := context.WithCancel(ctx)
+	defer stop()
+	code := s.giveCode(serving, &waiting)
 	for {
 		select {
 		case <-ctx.Done():
 			return s.node.Close()
+		case c := <-code.said:
+			s.tellCode(c)
+		case err := <-code.end:
+			s.codeEnded(err)
 		case c := <-s.children.events:
 			s.children.tell(c)
 		case <-look.C:

@@ -3001,6 +3001,151 @@ func (x *Found) GetRetryMs() uint32 {
 	return 0
 }
 
+// Node -> beacon: open a channel, or pass this to whoever waits in it. Answered with Heard.
+type Say struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Channel       uint32                 `protobuf:"varint,1,opt,name=channel,proto3" json:"channel,omitempty"` // 0: open one
+	Body          []byte                 `protobuf:"bytes,2,opt,name=body,proto3" json:"body,omitempty"`        // of the protocol of the two peers
+	Last          bool                   `protobuf:"varint,3,opt,name=last,proto3" json:"last,omitempty"`       // the channel ends, and no answer is waited for
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Say) Reset() {
+	*x = Say{}
+	mi := &file_actor_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Say) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Say) ProtoMessage() {}
+
+func (x *Say) ProtoReflect() protoreflect.Message {
+	mi := &file_actor_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Say.ProtoReflect.Descriptor instead.
+func (*Say) Descriptor() ([]byte, []int) {
+	return file_actor_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *Say) GetChannel() uint32 {
+	if x != nil {
+		return x.Channel
+	}
+	return 0
+}
+
+func (x *Say) GetBody() []byte {
+	if x != nil {
+		return x.Body
+	}
+	return nil
+}
+
+func (x *Say) GetLast() bool {
+	if x != nil {
+		return x.Last
+	}
+	return false
+}
+
+type Heard struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Channel       uint32                 `protobuf:"varint,1,opt,name=channel,proto3" json:"channel,omitempty"`
+	Body          []byte                 `protobuf:"bytes,2,opt,name=body,proto3" json:"body,omitempty"`                       // what the other peer said
+	From          string                 `protobuf:"bytes,3,opt,name=from,proto3" json:"from,omitempty"`                       // its ID
+	Refused       uint32                 `protobuf:"varint,4,opt,name=refused,proto3" json:"refused,omitempty"`                // 0: it was not
+	RetryMs       uint32                 `protobuf:"varint,5,opt,name=retry_ms,json=retryMs,proto3" json:"retry_ms,omitempty"` // refused: again after
+	LifeMs        uint32                 `protobuf:"varint,6,opt,name=life_ms,json=lifeMs,proto3" json:"life_ms,omitempty"`    // of a channel that was opened
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Heard) Reset() {
+	*x = Heard{}
+	mi := &file_actor_proto_msgTypes[43]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Heard) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Heard) ProtoMessage() {}
+
+func (x *Heard) ProtoReflect() protoreflect.Message {
+	mi := &file_actor_proto_msgTypes[43]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Heard.ProtoReflect.Descriptor instead.
+func (*Heard) Descriptor() ([]byte, []int) {
+	return file_actor_proto_rawDescGZIP(), []int{43}
+}
+
+func (x *Heard) GetChannel() uint32 {
+	if x != nil {
+		return x.Channel
+	}
+	return 0
+}
+
+func (x *Heard) GetBody() []byte {
+	if x != nil {
+		return x.Body
+	}
+	return nil
+}
+
+func (x *Heard) GetFrom() string {
+	if x != nil {
+		return x.From
+	}
+	return ""
+}
+
+func (x *Heard) GetRefused() uint32 {
+	if x != nil {
+		return x.Refused
+	}
+	return 0
+}
+
+func (x *Heard) GetRetryMs() uint32 {
+	if x != nil {
+		return x.RetryMs
+	}
+	return 0
+}
+
+func (x *Heard) GetLifeMs() uint32 {
+	if x != nil {
+		return x.LifeMs
+	}
+	return 0
+}
+
 type LeaseProgress_Item struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Piece         uint32                 `protobuf:"varint,1,opt,name=piece,proto3" json:"piece,omitempty"`
@@ -3012,7 +3157,7 @@ type LeaseProgress_Item struct {
 
 func (x *LeaseProgress_Item) Reset() {
 	*x = LeaseProgress_Item{}
-	mi := &file_actor_proto_msgTypes[42]
+	mi := &file_actor_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3024,7 +3169,7 @@ func (x *LeaseProgress_Item) String() string {
 func (*LeaseProgress_Item) ProtoMessage() {}
 
 func (x *LeaseProgress_Item) ProtoReflect() protoreflect.Message {
-	mi := &file_actor_proto_msgTypes[42]
+	mi := &file_actor_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3073,7 +3218,7 @@ type LeaseReturned_Item struct {
 
 func (x *LeaseReturned_Item) Reset() {
 	*x = LeaseReturned_Item{}
-	mi := &file_actor_proto_msgTypes[43]
+	mi := &file_actor_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3085,7 +3230,7 @@ func (x *LeaseReturned_Item) String() string {
 func (*LeaseReturned_Item) ProtoMessage() {}
 
 func (x *LeaseReturned_Item) ProtoReflect() protoreflect.Message {
-	mi := &file_actor_proto_msgTypes[43]
+	mi := &file_actor_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3139,7 +3284,7 @@ type LeaseRevoked_Item struct {
 
 func (x *LeaseRevoked_Item) Reset() {
 	*x = LeaseRevoked_Item{}
-	mi := &file_actor_proto_msgTypes[44]
+	mi := &file_actor_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3151,7 +3296,7 @@ func (x *LeaseRevoked_Item) String() string {
 func (*LeaseRevoked_Item) ProtoMessage() {}
 
 func (x *LeaseRevoked_Item) ProtoReflect() protoreflect.Message {
-	mi := &file_actor_proto_msgTypes[44]
+	mi := &file_actor_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3195,7 +3340,7 @@ type HoldingsPage_Item struct {
 
 func (x *HoldingsPage_Item) Reset() {
 	*x = HoldingsPage_Item{}
-	mi := &file_actor_proto_msgTypes[45]
+	mi := &file_actor_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3207,7 +3352,7 @@ func (x *HoldingsPage_Item) String() string {
 func (*HoldingsPage_Item) ProtoMessage() {}
 
 func (x *HoldingsPage_Item) ProtoReflect() protoreflect.Message {
-	mi := &file_actor_proto_msgTypes[45]
+	mi := &file_actor_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3503,7 +3648,18 @@ const file_actor_proto_rawDesc = "" +
 	"\x05Found\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\fR\x03key\x12,\n" +
 	"\x05peers\x18\x02 \x03(\v2\x16.fetcher.wire.PeerAddrR\x05peers\x12\x19\n" +
-	"\bretry_ms\x18\x03 \x01(\rR\aretryMs*\xe2\x06\n" +
+	"\bretry_ms\x18\x03 \x01(\rR\aretryMs\"G\n" +
+	"\x03Say\x12\x18\n" +
+	"\achannel\x18\x01 \x01(\rR\achannel\x12\x12\n" +
+	"\x04body\x18\x02 \x01(\fR\x04body\x12\x12\n" +
+	"\x04last\x18\x03 \x01(\bR\x04last\"\x97\x01\n" +
+	"\x05Heard\x12\x18\n" +
+	"\achannel\x18\x01 \x01(\rR\achannel\x12\x12\n" +
+	"\x04body\x18\x02 \x01(\fR\x04body\x12\x12\n" +
+	"\x04from\x18\x03 \x01(\tR\x04from\x12\x18\n" +
+	"\arefused\x18\x04 \x01(\rR\arefused\x12\x19\n" +
+	"\bretry_ms\x18\x05 \x01(\rR\aretryMs\x12\x17\n" +
+	"\alife_ms\x18\x06 \x01(\rR\x06lifeMs*\xe2\x06\n" +
 	"\vMessageType\x12\x1c\n" +
 	"\x18MESSAGE_TYPE_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16MESSAGE_TYPE_SUBSCRIBE\x10\x01\x12!\n" +
@@ -3549,7 +3705,7 @@ func file_actor_proto_rawDescGZIP() []byte {
 }
 
 var file_actor_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_actor_proto_msgTypes = make([]protoimpl.MessageInfo, 46)
+var file_actor_proto_msgTypes = make([]protoimpl.MessageInfo, 48)
 var file_actor_proto_goTypes = []any{
 	(MessageType)(0),           // 0: fetcher.wire.MessageType
 	(Envelope_Kind)(0),         // 1: fetcher.wire.Envelope.Kind
@@ -3595,21 +3751,23 @@ var file_actor_proto_goTypes = []any{
 	(*Announced)(nil),          // 41: fetcher.wire.Announced
 	(*Seek)(nil),               // 42: fetcher.wire.Seek
 	(*Found)(nil),              // 43: fetcher.wire.Found
-	(*LeaseProgress_Item)(nil), // 44: fetcher.wire.LeaseProgress.Item
-	(*LeaseReturned_Item)(nil), // 45: fetcher.wire.LeaseReturned.Item
-	(*LeaseRevoked_Item)(nil),  // 46: fetcher.wire.LeaseRevoked.Item
-	(*HoldingsPage_Item)(nil),  // 47: fetcher.wire.HoldingsPage.Item
+	(*Say)(nil),                // 44: fetcher.wire.Say
+	(*Heard)(nil),              // 45: fetcher.wire.Heard
+	(*LeaseProgress_Item)(nil), // 46: fetcher.wire.LeaseProgress.Item
+	(*LeaseReturned_Item)(nil), // 47: fetcher.wire.LeaseReturned.Item
+	(*LeaseRevoked_Item)(nil),  // 48: fetcher.wire.LeaseRevoked.Item
+	(*HoldingsPage_Item)(nil),  // 49: fetcher.wire.HoldingsPage.Item
 }
 var file_actor_proto_depIdxs = []int32{
 	1,  // 0: fetcher.wire.Envelope.kind:type_name -> fetcher.wire.Envelope.Kind
 	5,  // 1: fetcher.wire.SubscribeResult.children:type_name -> fetcher.wire.PeerAddr
 	13, // 2: fetcher.wire.LeaseResponse.leases:type_name -> fetcher.wire.Lease
-	44, // 3: fetcher.wire.LeaseProgress.items:type_name -> fetcher.wire.LeaseProgress.Item
-	45, // 4: fetcher.wire.LeaseReturned.items:type_name -> fetcher.wire.LeaseReturned.Item
-	46, // 5: fetcher.wire.LeaseRevoked.items:type_name -> fetcher.wire.LeaseRevoked.Item
+	46, // 3: fetcher.wire.LeaseProgress.items:type_name -> fetcher.wire.LeaseProgress.Item
+	47, // 4: fetcher.wire.LeaseReturned.items:type_name -> fetcher.wire.LeaseReturned.Item
+	48, // 5: fetcher.wire.LeaseRevoked.items:type_name -> fetcher.wire.LeaseRevoked.Item
 	5,  // 6: fetcher.wire.FleetMembers.members:type_name -> fetcher.wire.PeerAddr
 	5,  // 7: fetcher.wire.Hold.sources:type_name -> fetcher.wire.PeerAddr
-	47, // 8: fetcher.wire.HoldingsPage.items:type_name -> fetcher.wire.HoldingsPage.Item
+	49, // 8: fetcher.wire.HoldingsPage.items:type_name -> fetcher.wire.HoldingsPage.Item
 	5,  // 9: fetcher.wire.Found.peers:type_name -> fetcher.wire.PeerAddr
 	10, // [10:10] is the sub-list for method output_type
 	10, // [10:10] is the sub-list for method input_type
@@ -3629,7 +3787,7 @@ func file_actor_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_actor_proto_rawDesc), len(file_actor_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   46,
+			NumMessages:   48,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,0 +1,173 @@
+package actors
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/piecelease/fetcher/actors/system"
+	"github.com/piecelease/fetcher/beacon"
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/spoken"
+	"github.com/piecelease/fetcher/wire"
+)
+
+// spokenAt is a code that somebody gives at a beacon, and what becomes of it.
+type spokenAt struct {
+	code spoken.Code
+	end  *Spoken
+}
+
+const someTicket = "sharethatnobodyreads"
+
+func chance(b byte) (c [ChanceSize]byte) {
+	for i := range c {
+		c[i] = b + byte(i)
+	}
+	return c
+}
+
+// gives has a node give a ticket at a beacon.
+func (n *simNode) gives(b peers.ID) *spokenAt {
+	x := &spokenAt{}
+	n.program.Hear(Speak{Beacon: peers.Addr{ID: b}, Ticket: someTicket, Chance: chance(1), Opened: func(c spoken.Code, life time.Duration) {
+		if life != beacon.ChannelLife {
+			n.sw.t.Errorf("it lives for %v", life)
+		}
+		x.code = c
+	}, serial: 1}, func(a any) { r := a.(Spoken); x.end = &r })
+	n.sw.w.Run(time.Second)
+	return x
+}
+
+// takesBy has a node ask for the ticket of a code.
+func (n *simNode) takesBy(b peers.ID, c spoken.Code) *spokenAt {
+	x := &spokenAt{code: c}
+	n.program.Hear(Speak{Beacon: peers.Addr{ID: b}, Code: c, Chance: chance(101), serial: 2}, func(a any) { r := a.(Spoken); x.end = &r })
+	return x
+}
+
+// ended checks how it ended.
+func (x *spokenAt) ended(t *testing.T, what string, ticket string, want error) {
+	t.Helper()
+	switch {
+	case x.end == nil:
+		t.Errorf("%s: it has not ended", what)
+	case x.end.Ticket != ticket || !errors.Is(x.end.Err, want):
+		t.Errorf("%s: it ended with %+v, want %q, %v", what, *x.end, ticket, want)
+	}
+}
+
+func speakers(t *testing.T, seed uint64) (sw *swarm, s, f *simNode) {
+	sw = newSwarm(t, seed)
+	sw.add("beacon", 1e6, isBeacon)
+	return sw, sw.add("sharer", 1e6), sw.add("fetcher", 1e6)
+}
+
+func TestATicketTravelsByACode(t *testing.T) {
+	sw, s, f := speakers(t, 1)
+	said := 0
+	sw.w.Observe = func(d system.Delivery) {
+		if m, ok := d.Message.(wire.Say); ok {
+			said++
+			if bytes.Contains(m.Body, []byte(someTicket)) {
+				t.Error("the beacon reads the ticket")
+			}
+		}
+	}
+	given := s.gives("beacon")
+	if given.code == (spoken.Code{}) || given.end != nil {
+		t.Fatalf("%+v", given)
+	}
+	sw.w.Run(time.Minute)
+	got := f.takesBy("beacon", given.code)
+	sw.w.Run(2 * time.Second)
+	got.ended(t, "fetcher", someTicket, nil)
+	given.ended(t, "sharer", "", nil)
+	if said != 7 {
+		t.Errorf("%d messages", said)
+	}
+	again := f.takesBy("beacon", given.code)
+	sw.w.Run(2 * time.Second)
+	again.ended(t, "again", "", ErrCodeUsed)
+}
+
+// One guess is all, whoever makes it.
+func TestACodeEndsWithTheFirstGuess(t *testing.T) {
+	sw, s, f := speakers(t, 2)
+	given := s.gives("beacon")
+	wrong := f.takesBy("beacon", spoken.New(given.code.Channel, 77))
+	sw.w.Run(2 * time.Second)
+	wrong.ended(t, "wrong", "", spoken.ErrWords)
+	given.ended(t, "sharer", "", spoken.ErrWords)
+	right := sw.add("other", 1e6).takesBy("beacon", given.code)
+	sw.w.Run(2 * time.Second)
+	right.ended(t, "too late", "", ErrCodeUsed)
+	none := f.takesBy("beacon", spoken.New(given.code.Channel%99+1, 77))
+	sw.w.Run(2 * time.Second)
+	none.ended(t, "another channel", "", ErrCodeUnknown)
+}
+
+func TestACodeExpires(t *testing.T) {
+	sw, s, f := speakers(t, 3)
+	given := s.gives("beacon")
+	sw.w.Run(beacon.ChannelLife - 2*time.Second)
+	if given.end != nil {
+		t.Fatalf("it ended early: %+v", *given.end)
+	}
+	sw.w.Run(4 * time.Second)
+	given.ended(t, "sharer", "", ErrCodeExpired)
+	late := f.takesBy("beacon", given.code)
+	sw.w.Run(2 * time.Second)
+	late.ended(t, "late", "", ErrCodeUsed)
+}
+
+// A code ends with whoever gave it: whoever knows it is told at once.
+func TestACodeIsWithdrawn(t *testing.T) {
+	sw, s, f := speakers(t, 4)
+	given := s.gives("beacon")
+	s.program.Tell(stopSpeaking{1})
+	sw.w.Run(time.Second)
+	late := f.takesBy("beacon", given.code)
+	sw.w.Run(2 * time.Second)
+	late.ended(t, "late", "", ErrCodeUsed)
+}
+
+// Each side ends within a bounded time, whatever is lost, and says what.
+func TestNobodyWaitsForEver(t *testing.T) {
+	sw, s, f := speakers(t, 5)
+	sw.add("no beacon", 1e6)
+	x := f.takesBy("no beacon", spoken.New(7, 1))
+	sw.w.Run(2 * time.Second)
+	x.ended(t, "no beacon", "", errNoChannels)
+
+	given := s.gives("beacon")
+	s.program.Freeze()
+	x = f.takesBy("beacon", given.code)
+	sw.w.Run(speakTime + lastWordTime + time.Second)
+	x.ended(t, "a sharer that says nothing", "", ErrCodeAway)
+	s.program.Thaw()
+
+	given = sw.add("second", 1e6).gives("beacon")
+	sw.nodes["beacon"].program.Crash()
+	sw.w.Run(2 * beacon.ChannelLife)
+	given.ended(t, "a beacon that has gone", "", ErrBeaconAway)
+}
+
+// A beacon that changes what is said, or lies about who said it, brings nobody a ticket.
+func TestABeaconThatMeddlesIsNoticed(t *testing.T) {
+	sw, s, f := speakers(t, 6)
+	m := sw.add("meddler", 1e6, isBeacon)
+	given := s.gives("meddler")
+	m.bends = func(frame []byte) []byte {
+		if bytes.Contains(frame, []byte("fetcher")) { // it names who spoke
+			return bytes.ReplaceAll(frame, []byte("fetcher"), []byte("another"))
+		}
+		return frame
+	}
+	got := f.takesBy("meddler", given.code)
+	sw.w.Run(time.Minute)
+	got.ended(t, "fetcher", "", spoken.ErrWords)
+	given.ended(t, "sharer", "", spoken.ErrWords)
+}

@@ -1,0 +1,163 @@
+package beacon
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/piecelease/fetcher/peers"
+)
+
+// ChannelLife is how long a channel waits for its second peer. An exchange that has begun then may
+// take exchangeLife longer. Its number is used again after numberLife.
+const (
+	ChannelLife  = 2 * time.Minute
+	exchangeLife = 30 * time.Second
+	numberLife   = 10 * time.Minute
+)
+
+// What is bounded about channels; a channel takes some 300 bytes.
+const (
+	maxChannels     = 4_096
+	channelsOfBlock = 64
+)
+
+// How often channels may be opened and joined, and how much may be said on them.
+const (
+	openCost, joinCost           = 10, 5
+	peerRooms, peerRoomsAtOnce   = 1, 40 // a second, of these costs
+	blockRooms, blockRoomsAtOnce = 5, 200
+	peerSays, peerSaysAtOnce     = 2, 32
+	blockSays, blockSaysAtOnce   = 32, 256
+)
+
+// The refusals of channels.
+const (
+	NoChannel Refusal = 4 + iota // there is none of this number
+	Used                         // two peers have met there, and the sender is not one of them; or it was ended
+	Expired                      // nobody came in time
+	Deaf                         // the other peer is not waiting for a message
+)
+
+// Channels are where pairs of peers pass messages to each other, each in its turn. An E
+// is what a beacon needs to answer a peer that waits.
+type Channels[E any] struct {
+	rng    *rand.Rand
+	of     map[int]*channel[E]
+	blocks map[string]int // channels that are remembered, by the block that opened them
+
+	roomsOf, roomsFrom *peers.Allowance // what is opened and joined
+	saysOf, saysFrom   *peers.Allowance
+}
+
+type channel[E any] struct {
+	net          string
+	owner, guest peers.ID
+	opened       time.Time
+	over         bool
+	waits        peers.ID // whoever has spoken last; "": nobody
+	ear          E        // of it
+}
+
+// NewChannels returns channels, whose numbers come from seed.
+func NewChannels[E any](seed uint64) *Channels[E] {
+	return &Channels[E]{rng: rand.New(rand.NewPCG(seed, 0x6368616e)), of: map[int]*channel[E]{}, blocks: map[string]int{},
+		roomsOf: peers.NewAllowance(peerRooms, peerRoomsAtOnce), roomsFrom: peers.NewAllowance(blockRooms, blockRoomsAtOnce),
+		saysOf: peers.NewAllowance(peerSays, peerSaysAtOnce), saysFrom: peers.NewAllowance(blockSays, blockSaysAtOnce)}
+}
+
+// Open opens a channel for a peer that comes from a block of addresses, and returns its number, which
+// is short if few are open.
+func (c *Channels[E]) Open(id peers.ID, net string, now time.Time) (n int, refused Refusal, retry time.Duration) {
+	c.forget(now)
+	if wait := often(c.roomsFrom, c.roomsOf, net, id, openCost, now); wait > 0 {
+		return 0, TooOften, wait
+	}
+	if len(c.of) >= maxChannels || c.blocks[net] >= channelsOfBlock {
+		return 0, Full, ChannelLife
+	}
+	n = c.free()
+	c.of[n] = &channel[E]{net: net, owner: id, opened: now}
+	c.blocks[net]++
+	return n, 0, 0
+}
+
+// free draws a number that is not in use, of one digit more than those of which half are.
+func (c *Channels[E]) free() int {
+	limit := 99
+	for limit < 2*len(c.of) {
+		limit = limit*10 + 9
+	}
+	for {
+		if n := 1 + c.rng.IntN(limit); c.of[n] == nil {
+			return n
+		}
+	}
+}
+
+// Say passes a message on: to is the ear of the peer that waits for it, if heard. The speaker's own ear
+// waits for the next one, unless this is the last, which ends the channel. The owner speaks first, to nobody;
+// the first other peer that speaks is the guest. Each then waits for the other.
+func (c *Channels[E]) Say(id peers.ID, net string, n int, last bool, ear E, now time.Time) (to E, heard bool, refused Refusal, retry time.Duration) {
+	if wait := often(c.saysFrom, c.saysOf, net, id, 1, now); wait > 0 {
+		return to, false, TooOften, wait
+	}
+	ch := c.of[n]
+	if refused, retry := c.enter(ch, id, net, now); refused != 0 {
+		return to, false, refused, retry
+	}
+	waits := ch.waits != "" && ch.waits != id
+	if !last && ch.waits == id {
+		return to, false, Deaf, 0 // it has the answer to wait for
+	}
+	if waits {
+		to = ch.ear
+	}
+	ch.waits, ch.ear, ch.over = id, ear, last
+	if last {
+		var none E
+		ch.waits, ch.ear = "", none
+	}
+	return to, waits, 0, 0
+}
+
+// enter lets a peer speak in a channel, if it may.
+func (c *Channels[E]) enter(ch *channel[E], id peers.ID, net string, now time.Time) (Refusal, time.Duration) {
+	member := ch != nil && (id == ch.owner || id == ch.guest)
+	if !member { // which numbers are in use is not to be learnt by asking for all
+		if wait := often(c.roomsFrom, c.roomsOf, net, id, joinCost, now); wait > 0 {
+			return TooOften, wait
+		}
+	}
+	switch {
+	case ch == nil || !now.Before(ch.opened.Add(numberLife)):
+		return NoChannel, 0
+	case ch.over, !member && ch.guest != "":
+		return Used, 0
+	case !member && !now.Before(ch.opened.Add(ChannelLife)), !now.Before(ch.opened.Add(ChannelLife + exchangeLife)):
+		return Expired, 0
+	case !member && ch.waits != ch.owner:
+		return Deaf, 0
+	case !member:
+		ch.guest = id
+	}
+	return 0, 0
+}
+
+// forget makes the numbers of old channels free.
+func (c *Channels[E]) forget(now time.Time) {
+	for n, ch := range c.of {
+		if now.Before(ch.opened.Add(numberLife)) {
+			continue
+		}
+		delete(c.of, n)
+		if c.blocks[ch.net]--; c.blocks[ch.net] == 0 {
+			delete(c.blocks, ch.net)
+		}
+	}
+}
+
+// Len returns how many channels are remembered.
+func (c *Channels[E]) Len(now time.Time) int {
+	c.forget(now)
+	return len(c.of)
+}

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/piecelease/fetcher"
+	"github.com/piecelease/fetcher/share"
+)
+
+// errBeacon marks an error in talking through the beacon that codes go through.
+var errBeacon = errors.New("beacon")
+
+// errNoBeaconAt says how to name one.
+var errNoBeaconAt = usageError{errors.New("a code travels through a beacon: name one with --beacon-at ADDR or FETCHER_BEACON_AT in the environment, the same on both machines; fetcher node run --beacon makes one")}
+
+// coding is the code of a share, from another goroutine.
+type coding struct {
+	said chan saidCode // holds one
+	end  chan error    // holds one; nil: somebody has the ticket
+}
+
+// saidCode is a code that waits for somebody.
+type saidCode struct {
+	code string
+	life time.Duration
+}
+
+// giveCode begins to give the share's ticket to whoever knows a code, until ctx ends.
+func (s *sharer) giveCode(ctx context.Context, running *sync.WaitGroup) (c coding) {
+	if !s.code {
+		return c
+	}
+	c = coding{make(chan saidCode, 1), make(chan error, 1)}
+	ticket := s.shares[0].Ticket()
+	running.Go(func() {
+		c.end <- s.node.GiveTicket(ctx, ticket, func(code string, life time.Duration) { c.said <- saidCode{code, life} })
+	})
+	return c
+}
+
+// tellCode says what is to be typed on the other machine.
+func (s *sharer) tellCode(c saidCode) {
+	s.stderr.clear()
+	s.out.write("code", map[string]any{"share": s.shares[0].ID().String(), "code": c.code, "seconds": c.life.Seconds()})
+	fmt.Fprintf(s.stderr, "\ncode     %s, for one try within %s\n\nsay it to whoever is to have the share; they type\n\n%sfetcher fetch %s --beacon-at %s\n\n", c.code, strings.TrimSuffix(c.life.Round(time.Second).String(), "m0s")+" minutes", verbatim, c.code, s.beaconAt)
+}
+
+// codeEnded says what became of the code.
+func (s *sharer) codeEnded(err error) {
+	s.stderr.clear()
+	why := ""
+	if err != nil {
+		why = codeFailed(err)
+		fmt.Fprintf(s.stderr, "%s\nRun the command again for a new code; the ticket works as before.\n", printable(why))
+	} else {
+		fmt.Fprintln(s.stderr, "the code was used: whoever typed it has the ticket")
+	}
+	s.out.write("code_end", map[string]any{"share": s.shares[0].ID().String(), "used": err == nil, "why": why})
+}
+
+// codeFailed says why nobody got the ticket by the code.
+func codeFailed(err error) string {
+	switch {
+	case errors.Is(err, fetcher.ErrWrongCode):
+		return "Somebody tried the code with other words, so it is used up; they learnt nothing."
+	case errors.Is(err, fetcher.ErrCodeGone):
+		return "Nobody used the code in time: it has expired."
+	}
+	return "The code is not good any more: " + err.Error() + "."
+}
+
+// asCode returns the code that the arguments of fetch are; "": they are none.
+func asCode(args []string) string {
+	if args[0] == "" || args[0][0] < '0' || args[0][0] > '9' { // the forms of tickets and IDs begin with a letter
+		return ""
+	}
+	return strings.Join(args, " ")
+}
+
+// ticketFor returns the ticket that another person gives for a code.
+func (a *app) ticketFor(ctx context.Context, code string, fl fetchFlags) (string, error) {
+	code, err := fetcher.ParseCode(code)
+	switch {
+	case err != nil:
+		return "", usageError{err}
+	case len(fl.beaconAt) == 0:
+		return "", errNoBeaconAt
+	}
+	log, err := a.logger()
+	if err != nil {
+		return "", err
+	}
+	node, err := open(ctx, fetcher.Config{Dir: a.flags.dir, FreshIdentity: true, Listen: []string{"none"}, Reach: fetcher.Reach{Proxy: fl.proxy}, Beacons: fl.beacons(), Logger: log})
+	if err != nil {
+		return "", err
+	}
+	defer node.Close()
+	fmt.Fprintf(a.stderr, "asking the beacon for the ticket of %s\n", code)
+	ticket, err := node.TakeTicket(ctx, code)
+	switch {
+	case ctx.Err() != nil:
+		return "", cause(ctx)
+	case errors.Is(err, share.ErrNetwork):
+		return "", marked{fmt.Errorf("%s: %w", fl.beaconAt[0], err), errBeacon}
+	}
+	return ticket, err
+}
+
+// completeCode offers the words of a code.
+func completeCode(_ *cobra.Command, args []string, text string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return fetcher.CompleteCode(text), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+}
