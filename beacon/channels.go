@@ -43,6 +43,7 @@ const (
 type Channels[E any] struct {
 	rng    *rand.Rand
 	of     map[int]*channel[E]
+	byAge  []int          // their numbers, the oldest first
 	blocks map[string]int // channels that are remembered, by the block that opened them
 
 	roomsOf, roomsFrom *peers.Allowance // what is opened and joined
@@ -77,6 +78,7 @@ func (c *Channels[E]) Open(id peers.ID, net string, now time.Time) (n int, refus
 	}
 	n = c.free()
 	c.of[n] = &channel[E]{net: net, owner: id, opened: now}
+	c.byAge = append(c.byAge, n)
 	c.blocks[net]++
 	return n, 0, 0
 }
@@ -145,11 +147,13 @@ func (c *Channels[E]) enter(ch *channel[E], id peers.ID, net string, now time.Ti
 
 // forget makes the numbers of old channels free.
 func (c *Channels[E]) forget(now time.Time) {
-	for n, ch := range c.of {
+	for len(c.byAge) > 0 {
+		ch := c.of[c.byAge[0]]
 		if now.Before(ch.opened.Add(numberLife)) {
-			continue
+			return
 		}
-		delete(c.of, n)
+		delete(c.of, c.byAge[0])
+		c.byAge = c.byAge[1:]
 		if c.blocks[ch.net]--; c.blocks[ch.net] == 0 {
 			delete(c.blocks, ch.net)
 		}

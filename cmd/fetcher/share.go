@@ -158,7 +158,7 @@ func (a *app) share(ctx context.Context, paths []string, fl shareFlags) error {
 		paths, opt.Passing = []string{filepath.Join(kept.dir, stdinName)}, true
 	}
 	s := &sharer{app: a, node: node, children: children, qr: fl.qr, code: fl.code}
-	if fl.code {
+	if len(fl.reach.beaconAt) > 0 {
 		s.beaconAt = fl.reach.beaconAt[0]
 	}
 	if err := s.importAll(ctx, paths, opt); err != nil {
@@ -180,9 +180,9 @@ type sharer struct {
 	node     *fetcher.Node
 	shares   []served
 	children *audience
-	qr       bool // show the tickets as QR codes
-	code     bool // give the ticket for a code
-	beaconAt string
+	qr       bool   // show the tickets as QR codes
+	code     bool   // give the ticket for a code
+	beaconAt string // the first beacon of the ticket; "": there is none
 	places   []fetcher.Place
 }
 
@@ -260,6 +260,9 @@ func (s *sharer) describe() error {
 	}
 	for _, w := range reachWarnings(addrs, s.places) {
 		fmt.Fprintf(e, "warning: %s\n", w)
+	}
+	if s.beaconAt != "" {
+		fmt.Fprintln(e, "beacon   the ticket also leads to whoever else has the share, and here when this node has moved: those whom the beacon can reach")
 	}
 	if len(s.shares) == 1 {
 		fmt.Fprintf(e, "\nfetch it elsewhere with\n\n%sfetcher fetch %s\n\nserving until Ctrl-C\n", verbatim, s.shares[0].Ticket())
