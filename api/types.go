@@ -156,6 +156,7 @@ type Add struct {
 	LimitUp   int64    `json:"limit_up,omitempty" minimum:"0" doc:"bytes a second that others are sent of it; 0: as the node's"`
 	LimitDown int64    `json:"limit_down,omitempty" minimum:"0" doc:"fetch: bytes a second that are asked for; 0: as the node's"`
 	Visible   string   `json:"visible,omitempty" enum:"private,lan,public" doc:"where it is announced that the node has it; default private: nowhere"`
+	Secret    bool     `json:"secret,omitempty" doc:"serve: give it only to those who have its ticket, which then holds a secret"`
 	Paused    bool     `json:"paused,omitempty"`
 }
 

@@ -72,6 +72,7 @@ type Wish struct {
 	Name    string   `json:"name,omitempty"`    // Serve: the name of the share; empty: that of the path
 	Source  string   `json:"source,omitempty"`  // Fetch: a ticket or a share ID
 	Dir     string   `json:"dir,omitempty"`     // Fetch: the folder it is put into, absolute
+	Secret  bool     `json:"secret,omitempty"`  // Serve: give it only to peers that know the secret of its ticket
 	Fleet   bool     `json:"fleet,omitempty"`   // Fetch: it is here because the node's fleet has it
 
 	Visible   string        `json:"visible,omitempty"`    // where the share is announced: "lan" or "public"; empty: nowhere
@@ -212,7 +213,7 @@ func (w *Wish) checkFetch() error {
 	switch {
 	case !filepath.IsAbs(w.Dir):
 		return fmt.Errorf("the folder to put a share into must be absolute, not %q", w.Dir)
-	case w.Name != "" || w.Links != "" || len(w.Exclude) > 0:
+	case w.Name != "" || w.Links != "" || w.Secret || len(w.Exclude) > 0:
 		return errors.New("an entry is either paths to serve or a share to fetch, not both")
 	}
 	return nil

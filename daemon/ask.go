@@ -129,7 +129,7 @@ const addTime = 20 * time.Second
 // Add makes an entry, durably, and gives it a moment to begin. If the catalog already has it,
 // the error wraps api.ErrHave.
 func (d *Daemon) Add(ctx context.Context, a api.Add) (api.Entry, error) {
-	w := catalog.Wish{Paths: a.Paths, Name: a.Name, Exclude: a.Exclude, Links: a.Links, Source: a.Ticket, Dir: a.Dir, Peers: a.Peers, Only: a.Only,
+	w := catalog.Wish{Paths: a.Paths, Name: a.Name, Secret: a.Secret, Exclude: a.Exclude, Links: a.Links, Source: a.Ticket, Dir: a.Dir, Peers: a.Peers, Only: a.Only,
 		Skip: a.Skip, First: a.First, Repair: a.Repair, SeedRatio: a.SeedRatio, Up: a.LimitUp, Down: a.LimitDown, Paused: a.Paused}
 	var err, err2 error
 	w.Priority, err = parsePriority(a.Priority)

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"errors"
+	"os"
 	"testing"
 
 	"github.com/piecelease/fetcher"
@@ -43,6 +44,41 @@ func TestWhatCameByATicketIsServedByThatTicket(t *testing.T) {
 			t.Errorf("without the secret: %v", err)
 		}
 		must(t, d.Close())
+		d = begun(t, dir)
+	}
+}
+
+// What is served with a secret is given to those alone that have its ticket: at once, when its files have
+// changed, and after a restart.
+func TestPathsAreServedWithASecret(t *testing.T) {
+	dir, path := t.TempDir(), file(t, large(5), t.TempDir(), "f")
+	d := begun(t, dir)
+	if _, err := d.Add(t.Context(), api.Add{Ticket: "sharex", Secret: true}); err == nil {
+		t.Error("a fetch has a secret of its own")
+	}
+	id := added(t, d, api.Add{Paths: []string{path}, Secret: true}).ID
+	var secret *share.Secret
+	for round := range 3 {
+		e := until(t, d, id, "served", func(e api.Entry) bool { return e.State == api.Served && len(d.node.Shares()) == 1 && e.Ticket != "" })
+		got, err := share.ParseTicket(e.Ticket)
+		must(t, err)
+		if got.Secret == nil || round == 1 && *got.Secret != *secret {
+			t.Fatalf("round %d: its ticket has the secret %v, before %v", round, got.Secret, secret)
+		}
+		secret = got.Secret
+		n, err := fetcher.Open(t.Context(), fetcher.Config{Dir: t.TempDir(), Listen: []string{"none"}})
+		must(t, err)
+		t.Cleanup(func() { n.Close() })
+		got.Secret = nil
+		transfer, err := n.Fetch(t.Context(), got.String(), fetcher.FetchOptions{Dir: t.TempDir()})
+		must(t, err)
+		if err := transfer.Wait(t.Context()); !errors.Is(err, share.ErrNotAllowed) {
+			t.Errorf("round %d, without the secret: %v", round, err)
+		}
+		must(t, d.Close())
+		if round == 1 {
+			must(t, os.WriteFile(path, []byte(large(6)), 0o600))
+		}
 		d = begun(t, dir)
 	}
 }

@@ -24,17 +24,21 @@ const stopTime = 5 * time.Second
 
 // serve imports the paths of an entry and serves them, until something else is wanted.
 func (k *keeper) serve(e catalog.Entry) {
-	opt := fetcher.ShareOptions{Name: e.Name, Also: e.Paths[1:], Exclude: e.Exclude, Links: linkMode(e.Links), Visible: visible(e.Wish)}
 	// Before they are read, so that later changes are noticed.
 	k.d.watch.add(k.id, e.Paths)
 	defer k.d.watch.remove(k.id)
-	s, err := k.load(e.Paths[0], opt)
+	s, err := k.load(e.Paths[0], optionsOf(e))
 	if err != nil {
 		k.missing(e.Paths, err)
 		return
 	}
 	k.serving(e, s)
 	k.guard(s)
+}
+
+// optionsOf is how an entry is to be shared.
+func optionsOf(e catalog.Entry) fetcher.ShareOptions {
+	return fetcher.ShareOptions{Name: e.Name, Also: e.Paths[1:], Exclude: e.Exclude, Links: linkMode(e.Links), Visible: visible(e.Wish), Secret: e.Secret}
 }
 
 func linkMode(s string) store.LinkMode {
@@ -250,7 +254,7 @@ func (k *keeper) pause(d time.Duration) {
 // renew checks the files again, and serves what they are now; it returns nil if it cannot.
 func (k *keeper) renew(old *fetcher.Share) *fetcher.Share {
 	e := k.entry()
-	s, err := k.load(e.Paths[0], fetcher.ShareOptions{Name: e.Name, Also: e.Paths[1:], Exclude: e.Exclude, Links: linkMode(e.Links), Visible: visible(e.Wish)})
+	s, err := k.load(e.Paths[0], optionsOf(e))
 	if err != nil {
 		k.withdraw(old)
 		k.missing(e.Paths, err)

@@ -114,9 +114,9 @@ func (a *app) ticketFor(ctx context.Context, code string, fl fetchFlags) (string
 }
 
 // completeCode offers the words of a code.
-func completeCode(_ *cobra.Command, args []string, text string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
+func completeCode(_ *cobra.Command, args []string, text string) (out []string, _ cobra.ShellCompDirective) {
+	if len(args) == 0 {
+		out = fetcher.CompleteCode(text)
 	}
-	return fetcher.CompleteCode(text), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+	return out, cobra.ShellCompDirectiveNoFileComp
 }

@@ -24,6 +24,8 @@ func TestCompletionOffersWhatFits(t *testing.T) {
 		"sim run --report ":  "html\n:8", // such files
 		"share ":             ":0",       // files
 		"add ":               ":0",
+		"fetch 7-marb":       "7-marble\n:4",
+		"fetch 7-marble-fos": "7-marble-fossil\n:4",
 		"add --priority ":    "low\nnormal\nhigh\n:4",
 		"node run --into ":   ":16",
 		"node run --socket ": ":0",

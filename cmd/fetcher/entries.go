@@ -29,7 +29,8 @@ type addFlags struct {
 	seedUntil                  []string
 	limitUp, limitDown         string
 	visible                    fetcher.Visibility
-	repair, paused, wait       bool
+	repair, secret             bool
+	paused, wait               bool
 }
 
 func (a asker) addCommand() *cobra.Command {
@@ -68,6 +69,7 @@ or until its size has been sent a number of times (2).`,
 	f.StringVar(&fl.limitUp, "limit-up", "", "send others at most this `RATE` of bytes per second of it, within the node's limit")
 	f.StringVar(&fl.limitDown, "limit-down", "", "ask for at most this `RATE` of bytes per second of it, within the node's limit")
 	f.TextVar(&fl.visible, "visible", fetcher.Private, visibleHelp)
+	f.BoolVar(&fl.secret, "secret", false, "give what is served only to those who have its ticket, which then holds a secret")
 	f.BoolVar(&fl.paused, "paused", false, "add it paused; fetcher set --resume starts it")
 	f.StringArrayVar(&fl.seedUntil, "seed-until", nil, seedHelp)
 	f.BoolVar(&fl.wait, "wait", false, "wait until it is complete, or has failed")
@@ -151,9 +153,13 @@ func (a asker) wishes(args []string, fl addFlags) (out []api.Add, err error) {
 		return nil, err
 	}
 	serve.Exclude, serve.Name, serve.Links = fl.exclude, fl.name, fl.links
+	serve.Secret = fl.secret
 	for _, arg := range args {
 		_, missing := os.Lstat(arg)
 		if _, err := share.Parse(arg); arg == "-" || missing != nil && err == nil {
+			if fl.secret {
+				return nil, usageError{errors.New("--secret is for paths: what is fetched is given on by the secret of its ticket, if it has one")}
+			}
 			one := fetch
 			if one.Ticket, err = a.ticket(arg); err != nil {
 				return nil, err
