@@ -156,8 +156,8 @@ func TestMistakesInFlagsAreExplained(t *testing.T) {
 		`--json takes true or false, not "x"`:                                                      "ls x --json=x",
 		"--only needs a value; see fetcher fetch --help":                                           "fetch T --only",
 		"unknown flag: --frob; see fetcher cat --help":                                             "cat T --frob",
-		"fetch needs a TICKET, ID or CODE;":                                                              "fetch",
-		"fetch takes one TICKET, ID or CODE, not 2;":                                                     "fetch a b",
+		"fetch needs a TICKET, ID or CODE;":                                                        "fetch",
+		"fetch takes one TICKET, ID or CODE, not 2;":                                               "fetch a b",
 		`peer "x" is no multiaddr such as /ip4/192.0.2.1/tcp/4001/p2p/12D3... (must begin with /)`: "fetch bafyr4ia7sfg2elagmztpbrylvubxq73ujgvbk4s4fhbifood3yr6mrrxsy --peer x",
 		"nowhere: no such file or directory":                                                       "share nowhere --listen none",
 	} {
