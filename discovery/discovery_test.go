@@ -148,3 +148,19 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// A node is one neighbour, however many announcements it takes, until they are too old.
+func TestNeighboursAreWhoIsHeard(t *testing.T) {
+	tab, now := newTable(), time.Unix(1e9, 0)
+	for i, r := range records("b", []string{"/ip4/192.0.2.1/tcp/1"}, ids(keysInRecord+1)) {
+		tab.hear(fmt.Sprint("b", i), r, now)
+	}
+	tab.hear("a", records("a", nil, nil)[0], now.Add(time.Second))
+	want := []Neighbour{{ID: "a"}, {ID: "b", Addrs: []string{"/ip4/192.0.2.1/tcp/1"}, Shares: keysInRecord + 1}}
+	if got := tab.neighbours(now.Add(lasts - 1)); !reflect.DeepEqual(got, want) {
+		t.Errorf("%v", got)
+	}
+	if got := tab.neighbours(now.Add(lasts)); !reflect.DeepEqual(got, want[:1]) {
+		t.Errorf("after a while: %v", got)
+	}
+}

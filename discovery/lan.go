@@ -91,6 +91,20 @@ func (l *LAN) Find(id share.ID, known []peers.ID, found func(peers.Via, peers.Ad
 	}
 }
 
+// Neighbour is a node that announces itself on a local network.
+type Neighbour struct {
+	ID     peers.ID
+	Addrs  []string // multiaddrs without /p2p; of its last announcement
+	Shares int      // that it announces, the private ones left out
+}
+
+// Neighbours returns the nodes that have been heard since Start, ordered by ID.
+func (l *LAN) Neighbours() []Neighbour {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.table.neighbours(time.Now())
+}
+
 // Close says goodbye on the network, and waits until nothing runs any more.
 func (l *LAN) Close() error {
 	l.stop()

@@ -1,6 +1,7 @@
 package discovery
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -68,6 +69,20 @@ func (t *table) begin(f *find, now time.Time) {
 			f.tell(h.record)
 		}
 	}
+}
+
+// neighbours are the nodes that were heard, by their IDs.
+func (t *table) neighbours(now time.Time) (out []Neighbour) {
+	of := map[peers.ID]Neighbour{}
+	for _, h := range t.heard {
+		if n := of[h.peer]; now.Before(h.until) {
+			of[h.peer] = Neighbour{h.peer, slices.Clone(h.addrs), n.Shares + len(h.keys)}
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(of)) {
+		out = append(out, of[id])
+	}
+	return out
 }
 
 func (t *table) end(f *find) { delete(t.finds, f) }

@@ -48,7 +48,7 @@ func (s *sharer) giveCode(ctx context.Context, running *sync.WaitGroup) (c codin
 // tellCode says what is to be typed on the other machine.
 func (s *sharer) tellCode(c saidCode) {
 	s.stderr.clear()
-	s.out.write("code", map[string]any{"share": s.shares[0].ID().String(), "code": c.code, "seconds": c.life.Seconds()})
+	s.out.write("code", map[string]any{"share": s.shares[0].ID().String(), "words": c.code, "seconds": c.life.Seconds()})
 	fmt.Fprintf(s.stderr, "\ncode     %s, for one try within %s\n\nsay it to whoever is to have the share; they type\n\n%sfetcher fetch %s --beacon-at %s\n\n", c.code, strings.TrimSuffix(c.life.Round(time.Second).String(), "m0s")+" minutes", verbatim, c.code, s.beaconAt)
 }
 

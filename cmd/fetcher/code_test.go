@@ -34,12 +34,12 @@ func TestAShareGoesByACode(t *testing.T) {
 		go func() { // ends with the process
 			for sc := bufio.NewScanner(out); sc.Scan(); {
 				var l struct {
-					Type, Code, Why string
-					Used            bool
+					Type, Words, Why string
+					Used             bool
 				}
 				switch json.Unmarshal(sc.Bytes(), &l); l.Type {
 				case "code":
-					codes <- l.Code
+					codes <- l.Words
 				case "code_end":
 					ends <- either(l.Used, "used", l.Why)
 				}

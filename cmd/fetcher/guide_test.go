@@ -58,11 +58,11 @@ func (r *reader) serve(line, until string) (peer string, addrs []string) {
 	sc := bufio.NewScanner(out)
 	for sc.Scan() {
 		var l struct {
-			Type, Ticket, Peer, Code string
-			Addrs                    []string
+			Type, Ticket, Peer, Words string
+			Addrs                     []string
 		}
 		if json.Unmarshal(sc.Bytes(), &l) == nil && l.Type == until {
-			r.ticket, r.words["7-marble-fossil"] = l.Ticket, l.Code
+			r.ticket, r.words["7-marble-fossil"] = l.Ticket, l.Words
 			return l.Peer, l.Addrs
 		}
 	}

@@ -50,6 +50,19 @@ func TestTwoOnOneNetworkFindEachOther(t *testing.T) {
 		s := here.share(t, src, "4003", "--lan")
 		found(t, s.id, "--peer", strings.Replace(s.addrs[0], "/4003/", "/4999/", 1))
 	})
+	t.Run("nearby", func(t *testing.T) {
+		s := here.share(t, src, "4005", "--lan", "--visible", "lan")
+		began, heard := time.Now(), ""
+		r := finish(t, there.command(t, "ls", "--nearby"), func(l line) {
+			if l.Type == "neighbour" && strings.HasSuffix(s.addrs[0], l.Peer) {
+				heard = fmt.Sprintf("%s after %v", l.Addrs, time.Since(began))
+			}
+		})
+		if r.code != 0 || !strings.Contains(heard, here.r.Addr(0)) {
+			t.Errorf("exit %d, heard %q: %s", r.code, heard, r.stderr)
+		}
+		t.Log(heard)
+	})
 	t.Run("private", func(t *testing.T) {
 		s := here.share(t, src, "4004", "--lan")
 		got := finish(t, there.command(t, "fetch", s.id, "-o", t.TempDir(), "--lan", "--stall", "4s"), nil)

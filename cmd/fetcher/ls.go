@@ -18,14 +18,27 @@ import (
 func (a *app) lsCommand() *cobra.Command {
 	var fl fetchFlags
 	var links string
+	var nearby bool
 	c := &cobra.Command{
 		Use:   "ls TICKET|ID|PATH",
 		Short: "List the files of a share: size, BLAKE3, path",
 		Long: `List the files of a share, with the sizes and the BLAKE3 hashes that b3sum
 prints; on a terminal, which has no room for these, without the hashes. No
-content is downloaded; a PATH is read and hashed here.`,
-		Args: exactly("TICKET, ID or PATH"),
+content is downloaded; a PATH is read and hashed here.
+
+With --nearby, list the nodes that announce themselves on the local network,
+for 2 s: the address of each, and how many shares it announces there. Which they
+are can be seen only by those who know their IDs.`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if nearby {
+				return noArgs(cmd, args)
+			}
+			return exactly("TICKET, ID or PATH")(cmd, args)
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if nearby {
+				return a.nearby(cmd.Context())
+			}
 			mode, err := linkMode(links)
 			if err != nil {
 				return err
@@ -43,6 +56,7 @@ content is downloaded; a PATH is read and hashed here.`,
 	c.Flags().StringArrayVar(&fl.dht, "dht", nil, dhtHelp)
 	c.Flags().StringArrayVar(&fl.listen, "listen", []string{"none"}, listenHelp)
 	c.Flags().BoolVar(&fl.identity, "identity", false, identityHelp)
+	c.Flags().BoolVar(&nearby, "nearby", false, "list the nodes of the local network")
 	c.Flags().StringVar(&links, "links", "keep", "for a PATH, what to do with symbolic links: `MODE` keep, skip or refuse")
 	return c
 }
