@@ -61,7 +61,7 @@ var layers = map[string]string{
 	"rounds/natskv":     "rounds",
 	"rounds/etcdkv":     "rounds",
 	"rounds/kvurl":      "rounds rounds/sqlitekv rounds/natskv rounds/etcdkv",
-	".":                 "share peers depot depot/disk depot/keep leasemgr fetchpool verifier fleet transfer rounds renewal wire store p2p actors actors/system store/vfs internal/bounds internal/words",
+	".":                 "share peers depot depot/disk depot/keep leasemgr fetchpool verifier fleet transfer rounds renewal spoken wire store p2p actors actors/system store/vfs internal/bounds internal/words",
 	"api":               ". share",
 	"daemon":            ". share peers renewal discovery discovery/dht rounds rounds/kvurl leasedb depot/disk depot passes passes/issuer passes/purse catalog api store store/vfs internal/bounds internal/words",
 	"web":               "",

@@ -90,7 +90,7 @@ func (n *Node) speak(ctx context.Context, m actors.Speak) (string, error) {
 	first, _ := groupPeers(at[:1])
 	m.Beacon = first[0]
 	rand.Read(m.Chance[:])
-	ticket, err := n.program.Speak(ctx, m)
+	ticket, err := m.Through(ctx, n.program)
 	if err == nil || ctx.Err() != nil {
 		return ticket, err
 	}

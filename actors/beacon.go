@@ -135,17 +135,23 @@ func (p *Program) Beacon(ctx context.Context) (BeaconStatus, error) {
 	return system.Ask[BeaconStatus](ctx, p.s, p.node, BeaconQuery{})
 }
 
-// toBeacon forwards a message to the beacon, or to the actor that talks to other beacons.
+// toBeacon forwards a message to the beacon, or to the actors that talk to other beacons.
 func (n *node) toBeacon(ctx actor.Context) {
-	_, changed := ctx.Message().(MeetingsChanged)
-	switch {
-	case changed && n.beacons != nil:
-		ctx.Forward(n.beacons)
-	case changed:
-	case n.beacon != nil:
-		ctx.Forward(n.beacon)
+	switch m := ctx.Message().(type) {
+	case Speak:
+		n.speak(ctx, m)
+	case stopSpeaking:
+		n.stopSpeaking(ctx, m)
+	case MeetingsChanged:
+		if n.beacons != nil {
+			ctx.Forward(n.beacons)
+		}
 	default:
-		ctx.Respond(ErrNotABeacon)
+		if n.beacon == nil {
+			ctx.Respond(ErrNotABeacon)
+			return
+		}
+		ctx.Forward(n.beacon)
 	}
 }
 

@@ -82,9 +82,7 @@ func (n *node) Receive(ctx actor.Context) {
 		n.toDepot(ctx)
 	case KeepHold, DropHold, VisitDepot, HoldsQuery:
 		n.toHolds(ctx)
-	case Speak, stopSpeaking:
-		n.speak(ctx)
-	case BeaconQuery, MeetingsChanged:
+	case BeaconQuery, MeetingsChanged, Speak, stopSpeaking:
 		n.toBeacon(ctx)
 	case system.ChildFailed:
 		n.childFailed(m)

@@ -61,9 +61,9 @@ type Spoken struct {
 // stopSpeaking, API -> Node: whoever sent the Speak of this serial no longer waits.
 type stopSpeaking struct{ serial uint64 }
 
-// Speak gives or gets a ticket, and returns the one that it has got. A code that is given ends with
+// Through gives or gets a ticket, and returns the one that it has got. A code that is given ends with
 // ctx.
-func (p *Program) Speak(ctx context.Context, m Speak) (ticket string, err error) {
+func (m Speak) Through(ctx context.Context, p *Program) (ticket string, err error) {
 	m.serial = p.handles.Add(1)
 	a, err := system.Ask[Spoken](ctx, p.s, p.node, m)
 	if err != nil {
@@ -75,19 +75,19 @@ func (p *Program) Speak(ctx context.Context, m Speak) (ticket string, err error)
 
 func speakerName(serial uint64) string { return fmt.Sprint("speaker-", serial) }
 
-// speak starts a speaker, or stops one.
-func (n *node) speak(ctx actor.Context) {
-	switch m := ctx.Message().(type) {
-	case Speak:
-		asker := ctx.Sender()
-		n.s.Spawn(ctx, speakerName(m.serial), controlBox, func() actor.Actor {
-			return &speaker{s: n.s, net: n.deps.Network, m: m, asker: asker, beacon: n.s.Remote(m.Beacon.ID, BeaconName)}
-		}, system.OnPanicStop)
-	case stopSpeaking:
-		for _, pid := range ctx.Children() {
-			if strings.HasSuffix(pid.Id, "/"+speakerName(m.serial)) {
-				ctx.Stop(pid)
-			}
+// speak starts a speaker.
+func (n *node) speak(ctx actor.Context, m Speak) {
+	asker := ctx.Sender()
+	n.s.Spawn(ctx, speakerName(m.serial), controlBox, func() actor.Actor {
+		return &speaker{s: n.s, net: n.deps.Network, m: m, asker: asker, beacon: n.s.Remote(m.Beacon.ID, BeaconName)}
+	}, system.OnPanicStop)
+}
+
+// stopSpeaking stops a speaker, if it still runs.
+func (n *node) stopSpeaking(ctx actor.Context, m stopSpeaking) {
+	for _, pid := range ctx.Children() {
+		if strings.HasSuffix(pid.Id, "/"+speakerName(m.serial)) {
+			ctx.Stop(pid)
 		}
 	}
 }

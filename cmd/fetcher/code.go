@@ -84,6 +84,24 @@ func asCode(args []string) string {
 	return strings.Join(args, " ")
 }
 
+// ticketFrom returns the ticket or ID that the arguments of fetch are or lead to, which can be fetched.
+func (a *app) ticketFrom(ctx context.Context, args []string, fl fetchFlags) (ticket string, err error) {
+	if code := asCode(args); code != "" {
+		ticket, err = a.ticketFor(ctx, code, fl)
+	} else {
+		ticket, err = a.ticket(args[0])
+	}
+	if err != nil {
+		return "", err
+	}
+	id, _, err := fetcher.ParseSource(ticket, fl.peers)
+	if err != nil {
+		return "", usageError{err}
+	}
+	a.out.sum(map[string]any{"share": id.String()})
+	return ticket, nil
+}
+
 // ticketFor returns the ticket that another person gives for a code.
 func (a *app) ticketFor(ctx context.Context, code string, fl fetchFlags) (string, error) {
 	code, err := fetcher.ParseCode(code)

@@ -132,7 +132,7 @@ func (a asker) wishes(args []string, fl addFlags) (out []api.Add, err error) {
 	if err := isPriority(fl.priority); err != nil {
 		return nil, err
 	}
-	common := api.Add{Priority: fl.priority, Visible: fl.visible.String(), Paused: fl.paused}
+	common := api.Add{Priority: fl.priority, Visible: fl.visible.String(), Secret: fl.secret, Paused: fl.paused}
 	if common.LimitUp, err = parseRate("--limit-up", fl.limitUp); err != nil {
 		return nil, err
 	}
@@ -153,13 +153,9 @@ func (a asker) wishes(args []string, fl addFlags) (out []api.Add, err error) {
 		return nil, err
 	}
 	serve.Exclude, serve.Name, serve.Links = fl.exclude, fl.name, fl.links
-	serve.Secret = fl.secret
 	for _, arg := range args {
 		_, missing := os.Lstat(arg)
 		if _, err := share.Parse(arg); arg == "-" || missing != nil && err == nil {
-			if fl.secret {
-				return nil, usageError{errors.New("--secret is for paths: what is fetched is given on by the secret of its ticket, if it has one")}
-			}
 			one := fetch
 			if one.Ticket, err = a.ticket(arg); err != nil {
 				return nil, err

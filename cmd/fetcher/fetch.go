@@ -170,19 +170,9 @@ func (a *app) fetch(cmd *cobra.Command, args []string, fl fetchFlags) error {
 	if err != nil {
 		return err
 	}
-	ticket := args[0]
-	if code := asCode(args); code != "" {
-		ticket, err = a.ticketFor(ctx, code, fl)
-	} else {
-		ticket, err = a.ticket(ticket)
-	}
+	ticket, err := a.ticketFrom(ctx, args, fl)
 	if err != nil {
 		return err
-	}
-	if id, _, err := fetcher.ParseSource(ticket, fl.peers); err != nil {
-		return usageError{err}
-	} else {
-		a.out.sum(map[string]any{"share": id.String()})
 	}
 	log, err := a.logger()
 	if err != nil {
