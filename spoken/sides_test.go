@@ -175,7 +175,7 @@ func TestATicketTooLongIsRefused(t *testing.T) {
 // A guess is right as often as chance has it, and no try tells anything about another word: with
 // 16 codes, 1 try of 16. A beacon that stands between the two sides has one guess at each.
 func TestAGuessIsRightAsOftenAsChanceHasIt(t *testing.T) {
-	const codes, tries = 16, 480
+	const codes, tries = 16, 240
 	r, draw := from(7), rand.New(rand.NewPCG(1, 2))
 	guess := func() Code { return New(7, uint32(draw.IntN(codes))) }
 	atSharer, atFetcher := 0, 0
