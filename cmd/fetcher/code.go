@@ -87,7 +87,7 @@ func asCode(args []string) string {
 // ticketFrom returns the ticket or ID that the arguments of fetch are or lead to, which can be fetched.
 func (a *app) ticketFrom(ctx context.Context, args []string, fl fetchFlags) (ticket string, err error) {
 	if code := asCode(args); code != "" {
-		ticket, err = a.ticketFor(ctx, code, fl)
+		ticket, err = ticketFor(ctx, a, code, fl)
 	} else {
 		ticket, err = a.ticket(args[0])
 	}
@@ -103,7 +103,7 @@ func (a *app) ticketFrom(ctx context.Context, args []string, fl fetchFlags) (tic
 }
 
 // ticketFor returns the ticket that another person gives for a code.
-func (a *app) ticketFor(ctx context.Context, code string, fl fetchFlags) (string, error) {
+func ticketFor(ctx context.Context, a *app, code string, fl fetchFlags) (string, error) {
 	code, err := fetcher.ParseCode(code)
 	switch {
 	case err != nil:

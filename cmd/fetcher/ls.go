@@ -18,7 +18,7 @@ import (
 func (a *app) lsCommand() *cobra.Command {
 	var fl fetchFlags
 	var links string
-	var nearby bool
+	var near bool
 	c := &cobra.Command{
 		Use:   "ls TICKET|ID|PATH",
 		Short: "List the files of a share: size, BLAKE3, path",
@@ -30,14 +30,14 @@ With --nearby, list the nodes that announce themselves on the local network,
 for 2 s: the address of each, and how many shares it announces there. Which they
 are can be seen only by those who know their IDs.`,
 		Args: func(cmd *cobra.Command, args []string) error {
-			if nearby {
+			if near {
 				return noArgs(cmd, args)
 			}
 			return exactly("TICKET, ID or PATH")(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if nearby {
-				return a.nearby(cmd.Context())
+			if near {
+				return nearby(cmd.Context(), a)
 			}
 			mode, err := linkMode(links)
 			if err != nil {
@@ -56,7 +56,7 @@ are can be seen only by those who know their IDs.`,
 	c.Flags().StringArrayVar(&fl.dht, "dht", nil, dhtHelp)
 	c.Flags().StringArrayVar(&fl.listen, "listen", []string{"none"}, listenHelp)
 	c.Flags().BoolVar(&fl.identity, "identity", false, identityHelp)
-	c.Flags().BoolVar(&nearby, "nearby", false, "list the nodes of the local network")
+	c.Flags().BoolVar(&near, "nearby", false, "list the nodes of the local network")
 	c.Flags().StringVar(&links, "links", "keep", "for a PATH, what to do with symbolic links: `MODE` keep, skip or refuse")
 	return c
 }

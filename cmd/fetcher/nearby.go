@@ -14,7 +14,7 @@ import (
 const nearbyWait = 2 * time.Second
 
 // nearby lists the nodes that announce themselves on the local network, as they are heard.
-func (a *app) nearby(ctx context.Context) error {
+func nearby(ctx context.Context, a *app) error {
 	log, err := a.logger()
 	if err != nil {
 		return err
