@@ -31,8 +31,8 @@ found, and what to do if something is wrong; then the exit code is 1. What
 limits this machine and is in order is a note.
 
 Whether others can reach this machine from elsewhere cannot be told from here
-alone: what is said of that goes by its addresses, unless a node runs whose relay
-has tried.`,
+alone: what is said of that goes by its addresses, unless a node runs whose
+relay has tried.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.doctor(cmd.Context()) },
 	}
