@@ -48,6 +48,7 @@ var layers = map[string]string{
 	"passes/purse":      "passes share peers depot wire internal/turns",
 	"leasedb":           "share peers depot renewal internal/sqlitedb",
 	"depot/disk":        "share peers depot store store/vfs",
+	"depot/archive":     "share",
 	"catalog":           "share passes renewal internal/sqlitedb",
 	"discovery":         ". share peers",
 	"discovery/dht":     ". share peers",
@@ -63,7 +64,7 @@ var layers = map[string]string{
 	"rounds/kvurl":      "rounds rounds/sqlitekv rounds/natskv rounds/etcdkv",
 	".":                 "share peers depot depot/disk depot/keep leasemgr fetchpool verifier fleet transfer rounds renewal spoken wire store p2p actors actors/system store/vfs internal/bounds internal/words",
 	"api":               ". share",
-	"daemon":            ". share peers renewal discovery discovery/dht rounds rounds/kvurl leasedb depot/disk depot passes passes/issuer passes/purse catalog api store store/vfs internal/bounds internal/words",
+	"daemon":            ". share peers renewal discovery discovery/dht rounds rounds/kvurl leasedb depot/disk depot/archive depot passes passes/issuer passes/purse catalog api store store/vfs internal/bounds internal/words",
 	"web":               "",
 	// simnet models links, in the types that actors declares them with, and runs
 	// the real store over a modelled disk.

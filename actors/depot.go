@@ -159,7 +159,7 @@ func (d *depotActor) Receive(ctx actor.Context) {
 		d.tellAll(ctx, m)
 	case depotDone:
 		d.done(ctx, m)
-	case DepotQuery, ClockOK, CollectNow, CrawlNow, ScrubNow, LookAt, crawled:
+	case DepotQuery, ClockOK, CollectNow, CrawlNow, ScrubNow, LookAt, Imported, crawled:
 		d.commanded(ctx)
 	case system.WakeDue:
 	case *actor.Terminated:

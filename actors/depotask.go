@@ -96,13 +96,10 @@ func (d *depotActor) account(ctx context.Context, now time.Time, peer peers.ID, 
 	}
 	room := int64(0)
 	if holds {
-		room = maxStrangers
+		room = depot.MaxStrangers
 	}
 	return d.cfg.Ledger.Admit(ctx, now, peer, *d.cfg.Open, room)
 }
-
-// maxStrangers bounds the accounts that are opened for strangers: a peer ID costs nothing.
-const maxStrangers = 10_000
 
 // refuseHeld makes refusals of Hold, Renew and Release.
 func (d *depotActor) refuseHeld(id share.ID) func(depot.Refusal) any {

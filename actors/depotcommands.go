@@ -37,6 +37,9 @@ type (
 // LookAt, API -> Node -> depot: read this share soon; somebody found it damaged.
 type LookAt struct{ Share share.ID }
 
+// Imported, API -> Node -> depot: a share was imported, and is STABLE. Answered with DepotStatus.
+type Imported struct{ Share share.ID }
+
 // Depot sends the depot of this node a command and returns its state afterwards; DepotQuery
 // changes nothing.
 func (p *Program) Depot(ctx context.Context, what any) (DepotStatus, error) {
@@ -60,6 +63,8 @@ func (d *depotActor) commanded(ctx actor.Context) {
 		if d.loaded {
 			d.collect(ctx)
 		}
+	case Imported:
+		d.changed(ctx, m.Share, depot.Stable, "imported")
 	case CrawlNow:
 		hurry(&d.crawler.crawl, wall)
 	case ScrubNow:

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/url"
 	"time"
 
@@ -19,6 +20,9 @@ type DepotNode interface {
 	RemoveAccount(ctx context.Context, name string) (Account, error)
 	Leases(ctx context.Context, account, after string, limit int) ([]Lease, error)
 	Rehearse(ctx context.Context) (Crawl, error)
+	// Export returns what writes shares above an ID, with their leases.
+	Export(ctx context.Context, after string) (func(io.Writer) error, error)
+	Import(ctx context.Context, from io.Reader) (Imported, error)
 	Hold(ctx context.Context, h Hold) ([]Held, error)
 	StandingHolds(ctx context.Context) ([]StandingHold, error)
 	Release(ctx context.Context, h Release) ([]Held, error)
@@ -126,6 +130,20 @@ type Lease struct {
 	Granted time.Time `json:"granted"`
 	Renewed time.Time `json:"renewed"`
 	Expires time.Time `json:"expires"`
+}
+
+// Imported is what an import has entered. What was here before stays as it was, and no lease ends
+// earlier than it did.
+type Imported struct {
+	Shares   int      `json:"shares" doc:"whose data was not here"`
+	Bytes    int64    `json:"bytes" doc:"of their files"`
+	Known    int      `json:"known" doc:"shares that the depot knew: leases alone were entered"`
+	Accounts int      `json:"accounts" doc:"accounts that were made"`
+	Refused  []string `json:"refused" doc:"sentences: accounts whose leases were not entered"`
+	Damaged  []string `json:"damaged" doc:"shares that were not entered, as their data is not what it should be; the first 1000"`
+	Leaving  int      `json:"leaving" doc:"shares that are being removed here: import them again later"`
+	Expired  int      `json:"expired" doc:"shares that nobody holds any more"`
+	LeftOut  int      `json:"left_out" doc:"shares with leases that the other depot did not have whole, and left out"`
 }
 
 // Hold has depots elsewhere keep what an entry serves, until it is released. A depot that

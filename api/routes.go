@@ -80,6 +80,7 @@ func (s *Server) routes(mux *http.ServeMux) {
 		return n.SetLimits(ctx, in.Body)
 	})
 	s.depot(a)
+	s.moves(a)
 	s.passes(a)
 	s.fleet(a)
 	s.streams(a, mux)

@@ -163,7 +163,9 @@ func (s *Server) guarded(a Access) http.Handler {
 		case a.Token != "" && a.only(r) && r.Method != http.MethodGet && r.Method != http.MethodHead:
 			refuse(w, http.StatusForbidden, "this token may look, and change nothing")
 		default:
-			r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+			if r.URL.Path != importPath {
+				r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+			}
 			s.handler.ServeHTTP(w, withAccess(r, a))
 		}
 	})

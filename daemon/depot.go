@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/piecelease/fetcher"
@@ -33,6 +34,8 @@ type lender struct {
 	root   *disk.Root
 	db     *leasedb.DB
 	issuer *issuer.Issuer
+
+	importing sync.Mutex // held by the one import
 }
 
 // defaultLease is the longest lease of an account, and the length of a requested lease, unless

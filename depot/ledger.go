@@ -15,6 +15,12 @@ type Account int64
 // keys: nobody can ask on its behalf.
 const StarterAccount Account = 1
 
+// MaxStrangers bounds the accounts that are opened for strangers: a peer ID costs nothing.
+const MaxStrangers = 10_000
+
+// LongestLease is the longest that an owner may allow.
+const LongestLease = 10 * 366 * 24 * time.Hour
+
 // Terms are what an account may have.
 type Terms struct {
 	Quota    int64         // bytes, at most MaxBytes
@@ -27,7 +33,7 @@ func (s Terms) Check() error {
 	if s.Quota < 0 || s.Quota > MaxBytes {
 		return fmt.Errorf("a quota of %d bytes: it must be from 0 to %d", s.Quota, int64(MaxBytes))
 	}
-	if s.MaxLease < time.Second || s.MaxLease > 10*366*24*time.Hour {
+	if s.MaxLease < time.Second || s.MaxLease > LongestLease {
 		return fmt.Errorf("a longest lease of %v: it must be from 1 s to 10 years", s.MaxLease)
 	}
 	return nil

@@ -40,7 +40,7 @@ whoever minds should encrypt it first.`,
 		},
 	}
 	c.AddCommand(a.depotStatusCommand(), a.accountCommand(), a.leasesCommand(), a.usageCommand(), a.crawlCommand(), a.gcCommand(),
-		a.doCommand("scrub", "scrub", "Read all shares now and compare them with their hashes"), a.clockCommand(), a.restoreCommand(), a.voucherCommand())
+		a.doCommand("scrub", "scrub", "Read all shares now and compare them with their hashes"), a.clockCommand(), a.restoreCommand(), a.exportCommand(), a.importCommand(), a.voucherCommand())
 	return c
 }
 

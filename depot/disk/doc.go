@@ -11,6 +11,7 @@
 //	    data/NAME         its file or folder, once it is complete
 //	    data/NAME.partial until then, as in any transfer
 //	going/ID/           a share that is being removed
+//	bringing/ID/        a share that is being imported, until it is whole
 //
 // So a share, its state and its leases can be read from the disk alone. Nothing is
 // written, removed or believed while the identity is missing or another depot's: then

@@ -41,6 +41,8 @@ type Root struct {
 	open func() (vfs.FS, error)
 	name func() string // makes a new random name
 
+	bring sync.Mutex // held while a share is brought
+
 	mu   sync.Mutex // guards the fields below
 	dir  vfs.FS     // nil: Ready has not succeeded yet
 	lock io.Closer

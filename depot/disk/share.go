@@ -33,6 +33,14 @@ func (r *Root) Write(id share.ID, leases []depot.Promise) error {
 	if err != nil {
 		return err
 	}
+	b, err := encodeLeases(id, leases)
+	if err != nil {
+		return err
+	}
+	return vfs.WriteFile(dir, at+"/leases", at+"/leases.new", b, true)
+}
+
+func encodeLeases(id share.ID, leases []depot.Promise) ([]byte, error) {
 	b := id.Bytes()
 	for _, p := range leases {
 		b = binary.LittleEndian.AppendUint64(b, uint64(p.Expires.Unix()))
@@ -40,9 +48,9 @@ func (r *Root) Write(id share.ID, leases []depot.Promise) error {
 		b = append(b, p.Account...)
 	}
 	if len(b) > maxLeases {
-		return errMany
+		return nil, errMany
 	}
-	return vfs.WriteFile(dir, at+"/leases", at+"/leases.new", vfs.EncodeRecord(vfs.LeasesRecord, b), true)
+	return vfs.EncodeRecord(vfs.LeasesRecord, b), nil
 }
 
 var errMany = errors.New("a share has more leases than lie beside its data")
@@ -358,13 +366,13 @@ func clear(dir vfs.FS, name string) error {
 	return dir.Remove(name)
 }
 
-// Sweep removes what is left of shares that were being removed.
+// Sweep removes what is left of shares that were being removed, or brought.
 func (r *Root) Sweep() error {
 	dir, err := r.there()
 	if err != nil {
 		return err
 	}
-	if err := syncNames(dir, "going"); err != nil {
+	if err := errors.Join(syncNames(dir, "going"), r.sweepBrought(dir)); err != nil {
 		return err
 	}
 	return clear(dir, "going")

@@ -1,0 +1,142 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/depot/archive"
+	"github.com/piecelease/fetcher/internal/words"
+	"github.com/piecelease/fetcher/share"
+)
+
+func (a depots) exportCommand() *cobra.Command {
+	var after string
+	c := &cobra.Command{Use: "export FILE", Short: "Write the shares here, with their leases, for another depot", Args: exactly("FILE"),
+		Long: `Write all shares that are whole, with their accounts, leases and data, to a new
+FILE, a tar; - is the standard output. The depot goes on meanwhile. What was
+paid and is not used up, and the names that accounts gave their shares, are not
+in it. fetcher depot import enters it at another depot, or here after a loss.
+Who holds leases knows of no other depot: hold --on asks it from then on.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.asking(cmd.Context(), func(c *api.Client) error {
+				from, err := c.Export(cmd.Context(), after)
+				if err != nil {
+					return err
+				}
+				defer from.Close()
+				return a.export(from, args[0])
+			})
+		}}
+	c.Flags().StringVar(&after, "after", "", "go on after this `SHARE`, where an export was cut")
+	return c
+}
+
+// export writes a stream to a file, and says what it has.
+func (a depots) export(from io.Reader, name string) error {
+	to := a.stdout
+	if name != "-" {
+		f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		if errors.Is(err, fs.ErrExist) {
+			return usageError{fmt.Errorf("%s exists: name another file", printable(name))}
+		}
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		to = f
+	} else if a.flags.json {
+		return usageError{errors.New("with --json, name a file")}
+	}
+	var n, left int
+	var last, whole share.ID
+	in, err := archive.NewReader(io.TeeReader(from, to))
+	for err == nil {
+		var s archive.Share
+		if s, err = in.Next(); err == nil {
+			n, last, whole = n+1, s.Manifest.ID(), last
+		}
+	}
+	if errors.Is(err, io.EOF) {
+		left = in.LeftOut
+		_, err = io.Copy(to, from) // the padding of the tar
+	}
+	if f, ok := to.(*os.File); ok && err == nil && name != "-" {
+		err = f.Sync()
+	}
+	if err != nil {
+		if !whole.IsZero() {
+			err = fmt.Errorf("%w; export the rest to another file with --after %s", err, whole)
+		}
+		return err
+	}
+	a.out.sum(map[string]any{"shares": n, "left_out": left})
+	fmt.Fprintf(a.stderr, "%s written%s\n", words.Count(n, "share"), leftOut(left))
+	return nil
+}
+
+func leftOut(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; %s with leases left out, as not all of it is there", words.Count(n, "share"))
+}
+
+func (a depots) importCommand() *cobra.Command {
+	return &cobra.Command{Use: "import FILE", Short: "Enter what another depot exported", Args: exactly("FILE"),
+		Long: `Enter the accounts, shares and leases of an export; - is the standard input.
+All data is compared with its hashes, and what is entered is durable. No lease
+ends earlier than it did, no account that is here changes, and leases are
+entered also where they exceed a quota. An account is the one here that has one
+of its keys. An import that was cut can be repeated: shares that are here are
+not written again.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.asking(cmd.Context(), func(c *api.Client) error {
+				from := io.Reader(a.stdin)
+				if args[0] != "-" {
+					f, err := os.Open(args[0])
+					if err != nil {
+						return err
+					}
+					defer f.Close()
+					from = f
+				}
+				x, err := c.Import(cmd.Context(), from)
+				if err != nil {
+					return err
+				}
+				return a.imported(x)
+			})
+		}}
+}
+
+// imported says what was entered. It is an error if something was not that should have been.
+func (a depots) imported(x api.Imported) error {
+	a.out.sum(map[string]any{"shares": x.Shares, "bytes": x.Bytes, "known": x.Known, "accounts": x.Accounts, "leaving": x.Leaving, "expired": x.Expired, "left_out": x.LeftOut,
+		"refused": x.Refused, "damaged": x.Damaged})
+	fmt.Fprintf(a.stderr, "%s entered, %s; %d were here already; %s made\n", words.Count(x.Shares, "share"), share.Size(x.Bytes), x.Known, words.Count(x.Accounts, "account"))
+	if x.Expired > 0 {
+		fmt.Fprintf(a.stderr, "%s not entered: nobody holds them any more\n", words.Count(x.Expired, "share"))
+	}
+	if x.LeftOut > 0 {
+		fmt.Fprintf(a.stderr, "the depot that exported them left out %s that it had not whole\n", words.Count(x.LeftOut, "share"))
+	}
+	for _, s := range x.Refused {
+		fmt.Fprintf(a.stderr, "not entered: account %s\n", printable(s))
+	}
+	for _, s := range x.Damaged {
+		fmt.Fprintf(a.stderr, "not entered: share %s is damaged\n", shortly(s))
+	}
+	if x.Leaving > 0 {
+		fmt.Fprintf(a.stderr, "%s are being removed here; import again later\n", words.Count(x.Leaving, "share"))
+	}
+	if len(x.Refused)+len(x.Damaged)+x.Leaving > 0 {
+		return errors.New("not all was entered")
+	}
+	return nil
+}

@@ -1,0 +1,63 @@
+//go:build unix
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/piecelease/fetcher/internal/rig"
+)
+
+// One depot exports to another, and goes away; whoever had it keep a folder fetches it from the other, and
+// holds it there.
+func TestADepotMovesToAnother(t *testing.T) {
+	t.Parallel()
+	if !rig.Long {
+		t.Skip("it starts three processes: LONG")
+	}
+	src := filepath.Join(t.TempDir(), "photos")
+	for i := range 3 {
+		writeRandom(t, filepath.Join(src, fmt.Sprint(i)), 700_000, uint64(i))
+	}
+	first := startNode(t, t.TempDir(), "--depot", t.TempDir())
+	second := startNode(t, t.TempDir(), "--depot", t.TempDir())
+	owner := startNode(t, t.TempDir())
+	first.sure("depot", "account", "add", owner.status().Peer, "--quota", "100M", "--name", "owner")
+	owner.sure("hold", src, "--on", first.status().Addrs[0], "--wait")
+	entry, err := owner.client.Entry(t.Context(), 1)
+	must(t, err)
+	file := filepath.Join(t.TempDir(), "depot.tar")
+	if r := first.sure("depot", "export", file); !strings.Contains(r.stderr, "1 share written") {
+		t.Error(r.stderr)
+	}
+	if r := first.on("depot", "export", file); r.code != exitUsage {
+		t.Errorf("over a file that exists: exit %d, %s", r.code, r.stderr)
+	}
+	first.end(os.Kill)
+	owner.end(os.Kill)
+	b, err := os.ReadFile(file)
+	must(t, err)
+	half := filepath.Join(t.TempDir(), "half.tar")
+	must(t, os.WriteFile(half, b[:len(b)/2], 0o600))
+	if r := second.on("depot", "import", half); r.code == 0 || !strings.Contains(r.stderr, "ends before its end") {
+		t.Errorf("half an export: exit %d, %s", r.code, r.stderr)
+	}
+	for _, want := range []string{"1 share entered", "1 were here already"} {
+		if r := second.sure("depot", "import", file); !strings.Contains(r.stderr, want) {
+			t.Error(r.stderr)
+		}
+	}
+	to := t.TempDir()
+	got := finish(t, fetchCommand(t, entry.Share, to, "--peer", second.status().Addrs[0]), nil)
+	if got.code != 0 || fingerprint(t, filepath.Join(to, "photos")) != fingerprint(t, src) {
+		t.Fatalf("fetched from the other: exit %d, %s", got.code, got.stderr)
+	}
+	leases, err := second.client.Leases(t.Context(), "owner")
+	if err != nil || len(leases) != 1 || leases[0].State != "stable" {
+		t.Errorf("%+v, %v", leases, err)
+	}
+}

@@ -1,0 +1,405 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"time"
+
+	"github.com/piecelease/fetcher"
+	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/depot"
+	"github.com/piecelease/fetcher/depot/archive"
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/store"
+)
+
+// ---- export ----
+
+// exporter writes what a depot keeps.
+type exporter struct {
+	*depots
+	l       *lender
+	names   map[depot.Account]string
+	leftOut int // shares with leases that are not whole
+}
+
+// Export returns what writes the whole shares above an ID, with their accounts and live leases. It
+// may run while the depot does.
+func (d *depots) Export(ctx context.Context, after string) (func(io.Writer) error, error) {
+	l, now, err := d.depotNow(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var from share.ID
+	if after != "" {
+		if from, err = share.ParseID(after); err != nil {
+			return nil, api.Refuse(api.ErrRequest, "%q is no share ID to go on after", after)
+		}
+	}
+	if err := l.root.Ready(ctx, l.db); err != nil {
+		return nil, err
+	}
+	m, err := l.db.Meta(ctx)
+	if err != nil {
+		return nil, err
+	}
+	x := &exporter{depots: d, l: l, names: map[depot.Account]string{}}
+	accounts, err := x.accounts(ctx, now)
+	return func(w io.Writer) error {
+		out, err := archive.NewWriter(w, m.Depot, now, accounts)
+		if err != nil {
+			return err
+		}
+		if err := x.shares(ctx, from, out); err != nil {
+			d.log.Warn("an export was not written to its end", "error", err)
+			return err
+		}
+		return out.Close(x.leftOut)
+	}, err
+}
+
+// accounts returns all but the starter.
+func (x *exporter) accounts(ctx context.Context, now time.Time) (out []archive.Account, err error) {
+	all, err := x.l.db.Accounts(ctx, now)
+	for _, a := range all {
+		x.names[a.ID] = a.Name
+		if a.ID == depot.StarterAccount {
+			continue
+		}
+		v, err := x.l.view(ctx, a)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, archive.Account{Name: v.Name, Keys: v.Keys, Quota: v.Quota, MaxLease: v.MaxLease, Paid: a.Paid, Stranger: a.Stranger})
+	}
+	return out, err
+}
+
+func (x *exporter) shares(ctx context.Context, after share.ID, out *archive.Writer) error {
+	for {
+		page, err := x.l.db.Shares(ctx, after, 1000)
+		if err != nil || len(page) == 0 {
+			return err
+		}
+		for _, k := range page {
+			after = k.Share
+			if err := x.share(ctx, k, out); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// share writes a share that somebody holds. Its leases are those of this moment, and of accounts that were
+// there when the export began.
+func (x *exporter) share(ctx context.Context, k depot.Kept, out *archive.Writer) error {
+	_, now, err := x.depotNow(ctx)
+	if err != nil {
+		return err
+	}
+	all, err := x.l.db.Leases(ctx, now, k.Share)
+	if err != nil {
+		return err
+	}
+	var leases []archive.Lease
+	for _, l := range all {
+		if name := x.names[l.Account]; name != "" {
+			leases = append(leases, archive.Lease{Account: name, Expires: l.Expires.UTC()})
+		}
+	}
+	if len(leases) == 0 {
+		return nil
+	}
+	if k.State != depot.Stable {
+		x.leftOut++
+		return nil
+	}
+	t, err := x.l.root.Tree(k.Share)
+	if err != nil {
+		x.leftOut++
+		return nil
+	}
+	defer t.Close()
+	whole := true
+	err = out.Share(t.Manifest(), leases, func(p share.Piece, buf []byte) {
+		if !readPiece(t, p, buf) {
+			whole = false
+			clear(buf)
+		}
+	})
+	if !whole { // the reader finds it too, and does not enter it
+		x.leftOut++
+	}
+	return errors.Join(err, ctx.Err())
+}
+
+func readPiece(t *store.Tree, p share.Piece, buf []byte) bool {
+	n, err := t.ReadRun(p, 0, t.Manifest().Layout().Blocks(p), buf)
+	return err == nil && n == len(buf)
+}
+
+// ---- import ----
+
+// importer enters what another depot has exported, or this one before.
+type importer struct {
+	*depots
+	l     *lender
+	in    *archive.Reader
+	names map[string]string // of accounts there: what they are called here; empty: refused
+	space int64             // bytes of the disk that are booked for what is coming, or stay free
+	out   api.Imported
+}
+
+// Import enters accounts, shares and leases that are not here. It never changes the terms of an account,
+// and no lease ends earlier than it did. What it has entered is durable when it returns, also if it fails:
+// the same stream may be imported again.
+func (d *depots) Import(ctx context.Context, from io.Reader) (api.Imported, error) {
+	l, now, err := d.depotNow(ctx)
+	if err != nil {
+		return api.Imported{}, err
+	}
+	if !l.importing.TryLock() {
+		return api.Imported{}, api.Refuse(api.ErrHave, "another import is under way at this depot; wait for its end")
+	}
+	defer l.importing.Unlock()
+	if err := l.root.Ready(ctx, l.db); err != nil {
+		return api.Imported{}, err
+	}
+	states, err := l.db.States(ctx, now)
+	if err != nil {
+		return api.Imported{}, err
+	}
+	x := &importer{depots: d, l: l, names: map[string]string{"starter": "starter"}, space: d.setting().Reserve + states[depot.Coming].Bytes, out: api.Imported{Refused: []string{}, Damaged: []string{}}}
+	if err := x.all(ctx, now, from); err != nil {
+		return x.out, x.failed(err)
+	}
+	x.out.LeftOut = x.in.LeftOut
+	d.log.Info("an export was imported", "shares", x.out.Shares, "known", x.out.Known, "accounts", x.out.Accounts)
+	return x.out, nil
+}
+
+// failed says how far an import came.
+func (x *importer) failed(err error) error {
+	here := ""
+	if n := x.out.Shares + x.out.Known; n > 0 {
+		here = fmt.Sprintf("; %d shares before that are here, and the same can be imported again", n)
+	}
+	switch {
+	case errors.Is(err, archive.ErrFormat), errors.Is(err, archive.ErrCut):
+		return api.Refuse(api.ErrRequest, "%v%s", err, here)
+	case errors.Is(err, share.ErrDiskFull):
+		return api.Refuse(share.ErrDiskFull, "%v%s", err, here)
+	}
+	return err
+}
+
+func (x *importer) all(ctx context.Context, now time.Time, from io.Reader) (err error) {
+	if x.in, err = archive.NewReader(from); err != nil {
+		return err
+	}
+	for _, a := range x.in.Accounts {
+		if err := x.account(ctx, now, a); err != nil {
+			return err
+		}
+	}
+	for {
+		s, err := x.in.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err == nil {
+			err = x.share(ctx, s)
+		}
+		if errors.Is(err, archive.ErrDamaged) {
+			if len(x.out.Damaged) < api.MaxRemovable {
+				x.out.Damaged = append(x.out.Damaged, s.Manifest.ID().String())
+			}
+			continue
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// account finds the account here that an account there is: the one that has one of its keys, or else
+// its name, provided that nobody has a key to that. If there is none, it is made.
+func (x *importer) account(ctx context.Context, now time.Time, a archive.Account) error {
+	if _, twice := x.names[a.Name]; twice {
+		return fmt.Errorf("%w: the account %q is in it twice, or is not an account", archive.ErrFormat, a.Name)
+	}
+	t := depot.Terms{Quota: a.Quota, MaxLease: time.Duration(min(max(a.MaxLease, 0), 1<<32)) * time.Second, Paid: a.Paid}
+	if err := t.Check(); err != nil {
+		return fmt.Errorf("%w: account %q: %w", archive.ErrFormat, a.Name, err)
+	}
+	owners := map[depot.Account]bool{}
+	for _, k := range a.Keys {
+		if err := checkKey(k); err != nil {
+			return fmt.Errorf("%w: account %q: %w", archive.ErrFormat, a.Name, err)
+		}
+		id, err := x.l.db.AccountOf(ctx, peers.ID(k))
+		if err == nil {
+			owners[id] = true
+		} else if !errors.Is(err, depot.ErrNoKey) {
+			return err
+		}
+	}
+	if len(owners) == 0 {
+		return x.byName(ctx, now, a, t)
+	}
+	if len(owners) > 1 {
+		x.refuse(a, "its keys belong to several accounts here")
+		return nil
+	}
+	for id := range owners {
+		info, err := x.l.db.Info(ctx, now, id)
+		if err != nil {
+			return err
+		}
+		x.names[a.Name] = info.Name
+	}
+	return nil
+}
+
+func (x *importer) refuse(a archive.Account, why string) {
+	x.names[a.Name] = ""
+	x.out.Refused = append(x.out.Refused, fmt.Sprintf("%s: %s", a.Name, why))
+}
+
+// byName finds or makes the account of that name.
+func (x *importer) byName(ctx context.Context, now time.Time, a archive.Account, t depot.Terms) error {
+	db := x.l.db
+	id, err := db.Named(ctx, a.Name)
+	switch {
+	case errors.Is(err, depot.ErrNoAccount):
+		if a.Stranger && len(a.Keys) == 1 && a.Keys[0] == a.Name {
+			_, err = db.Admit(ctx, now, peers.ID(a.Name), t, depot.MaxStrangers)
+			var r *depot.Refusal
+			if errors.As(err, &r) {
+				x.refuse(a, "this depot has as many accounts of strangers as it may have")
+				return nil
+			}
+			x.names[a.Name] = a.Name
+			x.out.Accounts++
+			return err
+		}
+		id, err = db.AddAccount(ctx, now, a.Name, t)
+		x.out.Accounts++
+	case err == nil:
+		var keys []peers.ID
+		if keys, err = db.Keys(ctx, id); err == nil && len(keys) > 0 {
+			if len(a.Keys) > 0 {
+				x.refuse(a, fmt.Sprintf("the account of that name here has other keys; if it is the same: fetcher depot account set %q --add-key %s", a.Name, a.Keys[0]))
+				return nil
+			}
+		} else if err == nil && len(a.Keys) > 0 { // it was made of leases that were found on the disk
+			err = db.SetAccount(ctx, id, t)
+		}
+	}
+	for _, k := range a.Keys {
+		if err == nil {
+			err = db.AddKey(ctx, id, peers.ID(k))
+		}
+	}
+	x.names[a.Name] = a.Name
+	return err
+}
+
+// share enters a share with its leases.
+func (x *importer) share(ctx context.Context, s archive.Share) error {
+	_, now, err := x.depotNow(ctx)
+	if err != nil {
+		return err
+	}
+	leases, err := x.promises(s, now)
+	if err != nil {
+		return err
+	}
+	if len(leases) == 0 {
+		x.out.Expired++
+		return nil
+	}
+	id, bytes := s.Manifest.ID(), depot.Bytes(s.Manifest)
+	k, err := x.l.db.Share(ctx, id)
+	if err != nil {
+		return err
+	}
+	absent, err := x.l.root.Absent(id)
+	switch {
+	case err != nil:
+		return err
+	case k.State == depot.Going:
+		x.out.Leaving++
+		return nil
+	case k.State == depot.None && absent:
+		return x.bring(ctx, s, bytes, leases)
+	case k.State == depot.None:
+		return x.found(ctx, now, id, bytes, leases)
+	}
+	x.out.Known++
+	_, err = x.l.db.Found(ctx, now, id, k.Bytes, false, leases)
+	return err
+}
+
+// found enters a share that is on the disk, and that the crawler has not seen yet.
+func (x *importer) found(ctx context.Context, now time.Time, id share.ID, bytes int64, leases []depot.Promise) error {
+	seen, err := x.l.root.Look(id)
+	if err != nil {
+		return err
+	}
+	x.out.Known++
+	_, err = x.l.db.Found(ctx, now, id, bytes, seen.Manifest != nil && seen.Whole && seen.Bad.Count() == 0, append(seen.Leases, leases...))
+	return err
+}
+
+// promises are the live leases of accounts that are not refused. No lease may be longer than one here can be.
+func (x *importer) promises(s archive.Share, now time.Time) (out []depot.Promise, err error) {
+	for _, l := range s.Leases {
+		name, known := x.names[l.Account]
+		if !known || l.Expires.Sub(now) > depot.LongestLease {
+			return nil, fmt.Errorf("%w: the lease of %q on %v until %v", archive.ErrFormat, l.Account, s.Manifest.ID(), l.Expires)
+		}
+		if name != "" && depot.Live(now, l.Expires) {
+			out = append(out, depot.Promise{Account: name, Expires: l.Expires.Truncate(time.Second)})
+		}
+	}
+	return out, nil
+}
+
+// bring enters a share that is not here at all. Its data is on the disk, with its leases, before the ledger
+// knows it: should this be cut short, the crawler enters both. It needs no starter lease, as it has others.
+func (x *importer) bring(ctx context.Context, s archive.Share, bytes int64, leases []depot.Promise) error {
+	free, err := x.l.root.Free()
+	if err != nil {
+		return err
+	}
+	if free >= 0 && free-x.space < bytes {
+		return fmt.Errorf("%w: %v takes %s, and %s are free", share.ErrDiskFull, s.Manifest.ID(), share.Size(bytes), share.Size(max(free-x.space, 0)))
+	}
+	_, now, err := x.depotNow(ctx)
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(leases, func(p depot.Promise) bool { return p.Account == "starter" }) {
+		leases = append(leases, depot.Promise{Account: "starter", Expires: now.Truncate(time.Second)})
+	}
+	err = x.l.root.Bring(ctx, s.Manifest, leases, func(p share.Piece, buf []byte) ([]share.Hash, error) { return x.in.Piece(s.Manifest, p, buf) })
+	if errors.Is(err, fs.ErrExist) { // somebody holds it since a moment
+		err = nil
+	}
+	if err != nil {
+		return err
+	}
+	x.out.Shares, x.out.Bytes = x.out.Shares+1, x.out.Bytes+s.Manifest.Layout().Bytes()
+	id := s.Manifest.ID()
+	state, err := x.l.db.Found(ctx, now, id, bytes, true, leases)
+	if err == nil && state == depot.Stable {
+		_, err = x.node.DepotDo(ctx, fetcher.DepotImported{Share: id})
+	}
+	return err
+}

@@ -1,0 +1,134 @@
+package disk
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"testing"
+	"time"
+
+	"github.com/piecelease/fetcher/depot"
+	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/store/storetest"
+	"github.com/piecelease/fetcher/store/vfs"
+)
+
+// small is a share of one file.
+func small(t *testing.T) (*share.Manifest, []byte) {
+	t.Helper()
+	content := bytes.Repeat([]byte("film"), 1000)
+	_, v := share.HashPiece(nil, content, 0, true)
+	m, err := share.NewManifest("film", []share.Entry{{Path: "film", Size: int64(len(content)), Root: share.FileRoot([]share.Hash{v}), PieceExp: share.PieceExp(int64(len(content)))}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m, content
+}
+
+// from reads the pieces of small.
+func from(content []byte) func(share.Piece, []byte) ([]share.Hash, error) {
+	return func(_ share.Piece, buf []byte) ([]share.Hash, error) {
+		copy(buf, content)
+		values, _ := share.HashPiece(nil, buf, 0, true)
+		return values, nil
+	}
+}
+
+var errCut = errors.New("cut")
+
+// A share is brought whole, with its leases, or not at all: whatever fails, and also after a power cut
+// right afterwards.
+func TestAShareIsBroughtWholeOrNotAtAll(t *testing.T) {
+	for whole, at := false, 0; !whole; at++ {
+		for seed := range uint64(4) {
+			whole = brought(t, at, seed)
+		}
+	}
+}
+
+// brought brings a share while everything from change number at on fails, and cuts the power. whole says that
+// nothing failed.
+func brought(t *testing.T, at int, seed uint64) (whole bool) {
+	m, content := small(t)
+	promise := []depot.Promise{{Account: "a", Expires: time.Unix(1e9, 0)}}
+	disk, b, names := storetest.New(1<<20), &book{}, 0
+	begin := func() *Root {
+		r := New(func() (vfs.FS, error) { return disk.FS(), nil }, func() string { names++; return fmt.Sprint("d", names) })
+		r.Workers = 1
+		if err := r.Ready(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	r, n := begin(), 0
+	disk.Fault = func(op storetest.Op) error {
+		if op.Changes() {
+			if n++; n > at {
+				return errors.New("broken")
+			}
+		}
+		return nil
+	}
+	err := r.Bring(t.Context(), m, promise, from(content))
+	disk.Fault = nil
+	disk.CutPower()
+	r.Close()
+	disk.Restart(seed)
+	r = begin()
+	defer r.Close()
+	is := func() bool {
+		t.Helper()
+		absent, err2 := r.Absent(m.ID())
+		seen, err3 := r.Look(m.ID())
+		if good := seen.Whole && seen.Bad.Count() == 0 && len(seen.Leases) == 1; err2 != nil || err3 != nil || good == absent {
+			t.Fatalf("fault %d, seed %d: absent %v, %+v, %v, %v", at, seed, absent, seen, err2, err3)
+		}
+		return !absent
+	}
+	if here := is(); err == nil && !here {
+		t.Fatalf("fault %d, seed %d: what was brought is lost", at, seed)
+	} else if !here {
+		if err := r.Bring(t.Context(), m, promise, from(content)); err != nil || !is() {
+			t.Fatalf("fault %d, seed %d, again: %v", at, seed, err)
+		}
+	}
+	if err := r.Sweep(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := disk.FS().Lstat("bringing"); !errors.Is(err, fs.ErrNotExist) {
+		t.Fatalf("fault %d, seed %d: something is left: %v", at, seed, err)
+	}
+	return err == nil
+}
+
+func TestABroughtShareTakesNoPlace(t *testing.T) {
+	r, dir := ready(t)
+	m, content := small(t)
+	cut := func(share.Piece, []byte) ([]share.Hash, error) { return nil, errCut }
+	if err := r.Bring(t.Context(), m, nil, cut); !errors.Is(err, errCut) {
+		t.Error(err)
+	}
+	if absent, err := r.Absent(m.ID()); err != nil || !absent {
+		t.Error("a part of it is here:", err)
+	}
+	promise := []depot.Promise{{Account: "holder", Expires: time.Unix(1e9, 0)}}
+	if err := r.Write(m.ID(), promise); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Bring(t.Context(), m, nil, from(content)); !errors.Is(err, fs.ErrExist) {
+		t.Error("it took the place of a share that is held:", err)
+	}
+	if got, err := r.Promises(m.ID()); err != nil || len(got) != 1 {
+		t.Error(got, err)
+	}
+	if err := vfs.EnsureDir(r.dir, "bringing"); err != nil {
+		t.Fatal(err)
+	}
+	r.bring.Lock() // one is under way
+	err := r.Sweep()
+	r.bring.Unlock()
+	if _, err2 := r.dir.Lstat("bringing"); err != nil || err2 != nil {
+		t.Error("what is being brought was swept away:", err, err2, dir)
+	}
+}
