@@ -4,6 +4,7 @@
 //
 //	types.go    what travels: entries, files, sources, limits, events
 //	depot.go    ... of a depot, and what others keep for the node
+//	move.go     the export and the import of a depot, as streams
 //	fleet.go    ... of the fleet that a node belongs to
 //	problem.go  errors as they travel, and back into the errors that callers branch on
 //	feed.go     events, numbered, for readers that come back
