@@ -78,7 +78,7 @@ func (n *node) Receive(ctx actor.Context) {
 		n.stay(ctx, m)
 	case CoordinateShare, StopCoordinating, AllowMembers, FleetQuery, joinOffice, officeEnded:
 		n.coordinates(ctx)
-	case AskDepot, DepotQuery, ClockOK, CollectNow, CrawlNow, ScrubNow, LookAt:
+	case AskDepot, DepotQuery, ClockOK, CollectNow, CrawlNow, ScrubNow, LookAt, Imported:
 		n.toDepot(ctx)
 	case KeepHold, DropHold, VisitDepot, HoldsQuery:
 		n.toHolds(ctx)

@@ -294,7 +294,7 @@ func (x *importer) byName(ctx context.Context, now time.Time, a archive.Account,
 		var keys []peers.ID
 		if keys, err = db.Keys(ctx, id); err == nil && len(keys) > 0 {
 			if len(a.Keys) > 0 {
-				x.refuse(a, fmt.Sprintf("the account of that name here has other keys; if it is the same: fetcher depot account set %q --add-key %s", a.Name, a.Keys[0]))
+				x.refuse(a, "the account of that name here has other keys; if it is the same, add a key of the other to it with fetcher depot account set")
 				return nil
 			}
 		} else if err == nil && len(a.Keys) > 0 { // it was made of leases that were found on the disk
