@@ -121,7 +121,7 @@ func (a depots) imported(x api.Imported) error {
 		"refused": x.Refused, "damaged": x.Damaged})
 	fmt.Fprintf(a.stderr, "%s entered, %s; %d were here already; %s made\n", words.Count(x.Shares, "share"), share.Size(x.Bytes), x.Known, words.Count(x.Accounts, "account"))
 	if x.Expired > 0 {
-		fmt.Fprintf(a.stderr, "%s not entered: nobody holds them any more\n", words.Count(x.Expired, "share"))
+		fmt.Fprintf(a.stderr, "%s not entered: all leases have ended, or are of accounts that were not entered\n", words.Count(x.Expired, "share"))
 	}
 	if x.LeftOut > 0 {
 		fmt.Fprintf(a.stderr, "the depot that exported them left out %s that it had not whole\n", words.Count(x.LeftOut, "share"))
