@@ -21,7 +21,7 @@ func TestADepotMovesToAnother(t *testing.T) {
 	}
 	src := filepath.Join(t.TempDir(), "photos")
 	for i := range 3 {
-		writeRandom(t, filepath.Join(src, fmt.Sprint(i)), 700_000, uint64(i))
+		rig.WriteRandom(t, filepath.Join(src, fmt.Sprint(i)), 700_000, uint64(i))
 	}
 	first := startNode(t, t.TempDir(), "--depot", t.TempDir())
 	second := startNode(t, t.TempDir(), "--depot", t.TempDir())
@@ -53,7 +53,7 @@ func TestADepotMovesToAnother(t *testing.T) {
 	}
 	to := t.TempDir()
 	got := finish(t, fetchCommand(t, entry.Share, to, "--peer", second.status().Addrs[0]), nil)
-	if got.code != 0 || fingerprint(t, filepath.Join(to, "photos")) != fingerprint(t, src) {
+	if got.code != 0 || rig.Fingerprint(t, filepath.Join(to, "photos")) != rig.Fingerprint(t, src) {
 		t.Fatalf("fetched from the other: exit %d, %s", got.code, got.stderr)
 	}
 	leases, err := second.client.Leases(t.Context(), "owner")
