@@ -153,6 +153,34 @@ func TestTheListOfAFleetHoldsWhatMembersWrote(t *testing.T) {
 	}
 }
 
+// With the wrong secret a fleet does not look empty, and what another fleet wrote is not replaced.
+func TestAStoreOfAnotherFleetIsRefused(t *testing.T) {
+	t.Parallel()
+	src := filepath.Join(t.TempDir(), "f")
+	writeRandom(t, src, 1000, 1)
+	ticket := shareOf(t, src).Ticket()
+	s := FleetStore{memkv.New(), fleetSecret}
+	if r, err := s.Rollout(t.Context()); err != nil || len(r.Shares) != 0 {
+		t.Errorf("a store without entries: %+v, %v", r, err)
+	}
+	id, err := s.Add(t.Context(), ticket)
+	must(t, err)
+	wrong := FleetStore{s.KV, "the secret of another fleet"}
+	if _, err := wrong.Rollout(t.Context()); !errors.Is(err, ErrOtherFleet) {
+		t.Errorf("read with another secret: %v", err)
+	}
+	if _, err := wrong.Add(t.Context(), ticket); !errors.Is(err, ErrOtherFleet) {
+		t.Errorf("added with another secret: %v", err)
+	}
+	if r, err := s.Rollout(t.Context()); err != nil || len(r.Shares) != 1 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	must(t, s.Remove(t.Context(), id))
+	if _, err := wrong.Rollout(t.Context()); err != nil {
+		t.Errorf("a store with tombstones alone: %v", err)
+	}
+}
+
 func TestAFleetNeedsASecretAndOneWayToFindItsCoordinator(t *testing.T) {
 	kv := memkv.New()
 	for name, f := range map[string]Fleet{

@@ -3,6 +3,7 @@ package fetcher
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -36,6 +37,10 @@ const storeWithin = 30 * time.Second
 
 // ErrNotListed says that a share is not on the list of a fleet.
 var ErrNotListed = errors.New("not on the list of the fleet")
+
+// ErrOtherFleet says that a store has entries of a fleet, and none is written with the secret of
+// this one.
+var ErrOtherFleet = errors.New("the store belongs to a fleet with another secret: join that one with its token, or name another store")
 
 // ListedShare is a share that every member of a fleet is to have.
 type ListedShare struct {
@@ -113,6 +118,9 @@ func (s FleetStore) add(ctx context.Context, l ListedShare) (share.ID, error) {
 		return id, err
 	case len(sources) == 0:
 		return id, ErrNoSource
+	}
+	if _, _, err := s.read(ctx); err != nil {
+		return id, err
 	}
 	l.Added = time.Now().UTC()
 	return id, s.put(ctx, listKey+id.String(), l)
@@ -197,15 +205,34 @@ func (s FleetStore) report(e rounds.Entry) (r MemberReport, ok bool) {
 	return r, true
 }
 
+// read reads the list, and what members say. A store in which nothing is ours is another
+// fleet's.
+func (s FleetStore) read(ctx context.Context) (list, said []rounds.Entry, err error) {
+	if list, err = s.entries(ctx, listKey); err != nil {
+		return nil, nil, err
+	}
+	if said, err = s.entries(ctx, statusKey); err != nil {
+		return nil, nil, err
+	}
+	foreign := false
+	for _, e := range slices.Concat(list, said) {
+		var is json.RawMessage
+		if len(e.Value) > 0 && s.secret().Open(e.Key, e.Value, &is) == nil {
+			return list, said, nil
+		}
+		foreign = foreign || len(e.Value) > 0
+	}
+	if foreign {
+		return nil, nil, ErrOtherFleet
+	}
+	return list, said, nil
+}
+
 // Rollout reads how far the fleet is. What others than members have written into the store
 // is ignored.
 func (s FleetStore) Rollout(ctx context.Context) (Rollout, error) {
 	var out Rollout
-	list, err := s.entries(ctx, listKey)
-	if err != nil {
-		return out, err
-	}
-	said, err := s.entries(ctx, statusKey)
+	list, said, err := s.read(ctx)
 	if err != nil {
 		return out, err
 	}

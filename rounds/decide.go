@@ -78,12 +78,12 @@ func (s *seen) left(rec Record, c *Config, now Now) (left, ask time.Duration) {
 
 // judge decides whether a round is free for the reader that c describes, and if not,
 // when to ask again. now is when the read that returned rec was sent; rec.TTL is
-// within MaxTTL.
-func (s *seen) judge(rec Record, c *Config, now Now) (finding, time.Duration) {
+// within MaxTTL, and earlier reports whether its run was this process or one before it.
+func (s *seen) judge(rec Record, c *Config, earlier bool, now Now) (finding, time.Duration) {
 	switch left, ask := s.left(rec, c, now); {
 	case rec.State == Abandoned:
 		return abandoned, 0
-	case c.Office && rec.Holder == c.Holder:
+	case c.Office && earlier:
 		return ownOffice, 0
 	case left == 0:
 		return expired, 0

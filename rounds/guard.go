@@ -174,6 +174,10 @@ func (g *Guard) lost(is Record) error {
 	r := g.round
 	g.over()
 	r.high = max(r.high, is.Term)
-	r.c.Notice(Notice{Kind: Overtaken, Round: r.c.Name, Record: is, Clock: r.c.Clock().Wall, Term: g.rec.Term})
+	kind := Overtaken
+	if r.c.Office && is.Holder == r.c.Holder && is.Run != r.c.Run {
+		kind = Twin
+	}
+	r.c.Notice(Notice{Kind: kind, Round: r.c.Name, Record: is, Clock: r.c.Clock().Wall, Term: g.rec.Term})
 	return &LostError{Round: r.c.Name, Term: g.rec.Term, Record: is}
 }

@@ -35,6 +35,10 @@ const (
 	// Implausible: a member reported a term that is too far above every term in the
 	// store. The report does not count.
 	Implausible
+
+	// Twin: another process with our Holder took our office. It leaves it to that one
+	// until the office is over.
+	Twin
 )
 
 func (n Notice) String() string {
@@ -47,6 +51,8 @@ func (n Notice) String() string {
 		return fmt.Sprintf("%v, acquired at %s; here it is %s", lost, show(r.Acquired), show(n.Clock))
 	case Unresolved:
 		return fmt.Sprintf("round %s: term %d was neither completed nor abandoned; nobody gets the round for %v", n.Round, r.Term, r.TTL)
+	case Twin:
+		return fmt.Sprintf("round %s: another process is %q, too, and took term %d; if a state directory was copied, give each machine one of its own", n.Round, r.Holder, r.Term)
 	default:
 		return fmt.Sprintf("round %s: %q reports term %d, which is far above any known; it is ignored", n.Round, n.Member, n.Term)
 	}

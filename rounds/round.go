@@ -20,7 +20,8 @@ type Config struct {
 
 	// Holder names the process that asks, for people to read, in at most
 	// [MaxHolder] bytes. In an office it names one process at a time, over all its
-	// restarts: a holder takes over an office from its own earlier run at once.
+	// restarts: a holder takes over an office from its own earlier run at once. If two
+	// processes have one name, the later keeps the office.
 	Holder string
 
 	// Run is a random text of at most [MaxHolder] bytes, different in each process
@@ -223,8 +224,15 @@ func (r *Round) read(ctx context.Context, within time.Duration) (reading, error)
 		r.told = rec.Term
 		r.c.Notice(Notice{Kind: ClockAhead, Round: r.c.Name, Record: rec, Clock: sent.Wall})
 	}
-	f, again := r.seen.judge(rec, &r.c, sent)
+	f, again := r.seen.judge(rec, &r.c, r.earlier(rec), sent)
 	return reading{e, rec, f, again}, nil
+}
+
+// earlier reports whether a record is of this process, or of an earlier run of its holder. If
+// it was written in the holder's name after a guard of this process, another process
+// runs in that name, too: the two would take an office from each other for ever.
+func (r *Round) earlier(rec Record) bool {
+	return rec.Holder == r.c.Holder && (rec.Run == r.c.Run || rec.Term <= r.mine || r.mine == 0)
 }
 
 // TryAcquire takes the round for ttl if it is free, with a term above all earlier ones;

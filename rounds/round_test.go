@@ -216,6 +216,31 @@ func TestAnOfficeOfOurOwnIsTakenAtOnce(t *testing.T) {
 	old.Close()
 }
 
+// Two processes that run in one name, as from a copied state directory, do not take an office from
+// each other in turn: the later keeps it, and the other gets it when that one is gone.
+func TestTwoProcessesOfOneNameDoNotFightForAnOffice(t *testing.T) {
+	const ttl = 3 * time.Second
+	m := memkv.New()
+	a := office(t, m, "a")
+	first := a.free(t, ttl, 1)
+	b := newParty(t, m, rounds.Config{Holder: "a", Office: true, Run: "another run"})
+	second := b.free(t, ttl, 2)
+	lost(t, first.Extend(t.Context()), "a", 2)
+	if n := a.notices[len(a.notices)-1]; n.Kind != rounds.Twin || !strings.Contains(n.String(), "state directory was copied") {
+		t.Errorf("told: %v", n)
+	}
+	for range 3 {
+		a.held(t, ttl)
+		a.Pass(ttl / 2)
+		if err := second.Extend(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a.stolen(t, m, ttl, 3)
+	lost(t, second.Extend(t.Context()), "a", 3)
+	b.held(t, ttl)
+}
+
 // stolen waits until the office is over, and takes it.
 func (p *party) stolen(t *testing.T, m *memkv.KV, ttl time.Duration, term uint64) *rounds.Guard {
 	p.held(t, ttl)
