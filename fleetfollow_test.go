@@ -179,6 +179,15 @@ func TestAStoreOfAnotherFleetIsRefused(t *testing.T) {
 	if _, err := wrong.Rollout(t.Context()); err != nil {
 		t.Errorf("a store with tombstones alone: %v", err)
 	}
+	for range 2 {
+		must(t, s.Claim(t.Context()))
+	}
+	if err := wrong.Claim(t.Context()); !errors.Is(err, ErrOtherFleet) {
+		t.Errorf("claimed with another secret: %v", err)
+	}
+	if _, err := wrong.Rollout(t.Context()); !errors.Is(err, ErrOtherFleet) {
+		t.Errorf("the list of a fleet that has nothing yet, with another secret: %v", err)
+	}
 }
 
 func TestAFleetNeedsASecretAndOneWayToFindItsCoordinator(t *testing.T) {

@@ -30,6 +30,7 @@ type FleetStore struct {
 const (
 	listKey   = "share.v1."
 	statusKey = "status.v1."
+	fleetKey  = "fleet.v1"
 )
 
 // storeWithin bounds each call of a store.
@@ -208,14 +209,20 @@ func (s FleetStore) report(e rounds.Entry) (r MemberReport, ok bool) {
 // read reads the list, and what members say. A store in which nothing is ours is another
 // fleet's.
 func (s FleetStore) read(ctx context.Context) (list, said []rounds.Entry, err error) {
+	ctx, cancel := context.WithTimeout(ctx, storeWithin)
+	defer cancel()
 	if list, err = s.entries(ctx, listKey); err != nil {
 		return nil, nil, err
 	}
 	if said, err = s.entries(ctx, statusKey); err != nil {
 		return nil, nil, err
 	}
+	mark, err := s.KV.Get(ctx, fleetKey)
+	if err != nil && !errors.Is(err, rounds.ErrNotFound) {
+		return nil, nil, err
+	}
 	foreign := false
-	for _, e := range slices.Concat(list, said) {
+	for _, e := range slices.Concat(list, said, []rounds.Entry{mark}) {
 		var is json.RawMessage
 		if len(e.Value) > 0 && s.secret().Open(e.Key, e.Value, &is) == nil {
 			return list, said, nil
@@ -226,6 +233,24 @@ func (s FleetStore) read(ctx context.Context) (list, said []rounds.Entry, err er
 		return nil, nil, ErrOtherFleet
 	}
 	return list, said, nil
+}
+
+// Claim marks the store as this fleet's, so that it is not taken for an empty one with another
+// secret. If it is another fleet's, that is [ErrOtherFleet].
+func (s FleetStore) Claim(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, storeWithin)
+	defer cancel()
+	if _, _, err := s.read(ctx); err != nil {
+		return err
+	}
+	made := struct {
+		Made time.Time `json:"made"`
+	}{time.Now().UTC()}
+	_, err := s.KV.Create(ctx, fleetKey, s.secret().Seal(fleetKey, made))
+	if errors.Is(err, rounds.ErrExists) {
+		_, _, err = s.read(ctx) // somebody else was first just now, or it was ours already
+	}
+	return err
 }
 
 // Rollout reads how far the fleet is. What others than members have written into the store

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -272,7 +273,9 @@ func (d *Daemon) Fleet(ctx context.Context) (api.Fleet, error) {
 	r, err := m.store.Rollout(ctx)
 	if err != nil {
 		out := m.last
-		out.Away = fmt.Sprintf("the store of the fleet cannot be reached: %v", err)
+		if out.Away = err.Error(); !errors.Is(err, fetcher.ErrOtherFleet) {
+			out.Away = fmt.Sprintf("the store of the fleet cannot be reached: %v", err)
+		}
 		return out, nil
 	}
 	m.last = FleetView(r, time.Now())

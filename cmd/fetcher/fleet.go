@@ -138,21 +138,17 @@ joins.`,
 }
 
 func (a fleetApp) invite(ctx context.Context, fl storeFlags) error {
-	made := fl.url != "" && fl.secret == ""
-	m, err := daemon.Membership{Secret: rand.Text() + rand.Text()}, error(nil)
-	if made {
-		m.URL, err = kvurl.Absolute(fl.url)
-	} else {
-		m, err = a.membership(fl)
-	}
+	m, made, err := a.inviting(fl)
 	if err == nil && fl.url != "" {
 		err = tryStore(ctx, m)
 	}
-	if err == nil && made {
-		err = a.join(m)
-	}
 	if err != nil {
 		return err
+	}
+	if made {
+		if err := a.join(m); err != nil {
+			return fmt.Errorf("%w; the store is this fleet's already, so keep its token: %s", err, m.Token())
+		}
 	}
 	a.out.write("invitation", map[string]any{"token": m.Token()})
 	if !a.flags.json {
@@ -162,15 +158,40 @@ func (a fleetApp) invite(ctx context.Context, fl storeFlags) error {
 	return nil
 }
 
-// tryStore reads the list in a store, so that nobody is invited to a store that does not exist.
+// inviting returns the membership to invite to. With a URL alone that is a new one, unless this
+// machine belongs to a fleet with that store.
+func (a fleetApp) inviting(fl storeFlags) (m daemon.Membership, made bool, err error) {
+	if fl.url == "" || fl.secret != "" {
+		m, err = a.membership(fl)
+		return m, false, err
+	}
+	m = daemon.Membership{Secret: rand.Text() + rand.Text()}
+	if m.URL, err = kvurl.Absolute(fl.url); err != nil {
+		return m, false, err
+	}
+	dir, err := a.stateDir()
+	if err != nil {
+		return m, false, err
+	}
+	old, ok, err := daemon.Joined(dir)
+	switch {
+	case ok && old.URL == m.URL:
+		return old, false, nil
+	case ok:
+		err = m.Save(dir) // says to which fleet the machine belongs
+	}
+	return m, true, err
+}
+
+// tryStore claims a store for the fleet, so that nobody is invited to a store that does not exist, or is
+// another fleet's.
 func tryStore(ctx context.Context, m daemon.Membership) error {
 	s, done, err := openStore(m, func(at string) (kvurl.Store, error) { return kvurl.Open(ctx, at) })
 	if err != nil {
 		return err
 	}
 	defer done()
-	_, err = s.Rollout(ctx)
-	return err
+	return s.Claim(ctx)
 }
 
 func (a fleetApp) joinCommand() *cobra.Command {

@@ -269,6 +269,18 @@ func TestAnInvitationIsToAStoreThatIsThere(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(work, "kv")); err != nil {
 		t.Error(err)
 	}
+	other := t.TempDir() // where join was meant
+	if r := inDir(t, other, "fleet", "invite", "--fleet", m.URL); r.code != exitOther || !strings.Contains(r.stderr, "another secret") {
+		t.Errorf("a second fleet in one store: exit %d: %s", r.code, r.stderr)
+	}
+	if _, ok, err := daemon.Joined(other); ok || err != nil {
+		t.Errorf("it has joined one: %v", err)
+	}
+	for _, again := range [][]string{{"fleet", "invite"}, {"fleet", "invite", "--fleet", m.URL}} {
+		if out := output(t, built(t), append(again, "--dir", dir)...); !strings.HasPrefix(out, m.Token()+"\n") {
+			t.Errorf("%q again: %s", again, out)
+		}
+	}
 }
 
 // A node is a member of the fleet that its machine has joined: what is added to the fleet
