@@ -65,7 +65,7 @@ func TestATicketWorksWhenItsSourceHasGone(t *testing.T) {
 	}
 	remembers(t, beacon, 2)
 	if other := seeder.Ticket(s.ID()); !slices.Equal(secretIn(t, other), secretIn(t, ticket)) {
-		t.Error("the ticket of the one who fetched it leads elsewhere")
+		t.Error("the ticket of the node that fetched it leads elsewhere")
 	}
 	must(t, source.Close())
 	x, err := fetchInto(t, openNode(t, uses()), ticket, t.TempDir(), FetchOptions{})

@@ -24,6 +24,6 @@ func TestANodeIsToldOfItsChildren(t *testing.T) {
 		t.Errorf("it ended with %+v", done)
 	}
 	if list, err := s.node.Children(t.Context()); err != nil || len(list) > 0 {
-		t.Errorf("those who take something are %+v, %v", list, err)
+		t.Errorf("the children that take something are %+v, %v", list, err)
 	}
 }

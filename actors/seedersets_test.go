@@ -257,14 +257,14 @@ func TestMoreNewsThanCanBeNamedAreAMap(t *testing.T) {
 			fast.told = o.end()
 		}
 		if news, ok := o.untold(slow); ok != (int(i) < deltaPieces) || ok && len(news) != int(i)+1 {
-			t.Fatalf("at %d: %d news for who heard of none, %v", i, len(news), ok)
+			t.Fatalf("at %d: %d news for a child that heard of none, %v", i, len(news), ok)
 		}
 	}
 	if len(o.news) > 2*deltaPieces {
 		t.Errorf("%d are remembered", len(o.news))
 	}
 	if _, ok := o.untold(&child{told: o.end(), whole: true}); ok {
-		t.Error("who is to get a map gets news")
+		t.Error("a child that is to get a map gets news")
 	}
 }
 

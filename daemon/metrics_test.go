@@ -144,7 +144,7 @@ func TestTheHistoryOfPeersIsBounded(t *testing.T) {
 	}
 	m := y.moments(last, now)
 	if len(m) != maxMoments+1 || m[5].OutBytes != 1 || m[5].InBytes != 7 || m[5].Rate != 50 || m[5].Score != 2.5 || m[5].BadBlocks != 2 || m[5].Failures != (fetcher.Failures{Bad: 1, Late: 2, None: 3, Lost: 4}) || now.Sub(m[0].At) >= 24*time.Hour {
-		t.Errorf("%d moments, of which one is %+v", len(m), m[5])
+		t.Errorf("%d moments, one of which is %+v", len(m), m[5])
 	}
 	if m := y.moments("another", now); m[5].Score != 1 {
 		t.Errorf("a peer that nobody rated has the score %v", m[5].Score)

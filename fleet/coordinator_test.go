@@ -206,7 +206,7 @@ func TestARunBeginsWithTheMembersOfTheLast(t *testing.T) {
 	}
 	b.say(b.has(1))
 	if !a.woken("x", 0) || a.woken("x", time.Second) {
-		t.Error("who was told to wait was not told once that it may ask")
+		t.Error("a source that was told to wait was not told once that it may ask")
 	}
 	if ls := a.granted(a.ask("x", 8)).Leases; len(ls) != 3 { // 4 for one that is not measured
 		t.Errorf("granted %+v", ls)
@@ -222,7 +222,7 @@ func TestARunBeginsWithTheMembersOfTheLast(t *testing.T) {
 		t.Errorf("kept while it waits: %v", f.known)
 	}
 	if !a.woken("x", 10*time.Second) {
-		t.Error("who was told to wait was not told that the wait is over")
+		t.Error("a source that was told to wait was not told that the wait is over")
 	}
 	a.lease("x", 2)
 	if fmt.Sprint(f.known) != "[a]" || f.status().Waiting != "" || f.status().Absent != 0 {
@@ -413,7 +413,7 @@ func TestWhoHasNotJoinedGetsNothing(t *testing.T) {
 	a.at = another
 	a.say(a.source("x"), wire.PieceDone{Share: another, Piece: 1})
 	if st := f.status(); st.Verified != 0 || st.Members[0].Sources != 0 || st.Refused != refused || f.saw("a", NotAllowed) != 0 {
-		t.Errorf("took what is said of another share: %+v", st)
+		t.Errorf("accepted what was said of another share: %+v", st)
 	}
 	here := f.talker("seat") // the node itself may join without being listed
 	here.by.Reply = Port{}

@@ -277,7 +277,7 @@ func TestARefusedMemberAsksAgain(t *testing.T) {
 		func() { d.m.LeasesAvailable("seat", wire.LeasesAvailable{Share: theShare, Source: "y"}, d.now) },
 	} {
 		if d.do(by); len(d.requests) != 3 {
-			t.Fatal("it may ask again, says who may not say so")
+			t.Fatal("it may ask again, according to a peer that may not say so")
 		}
 	}
 	d.do(func() { d.m.LeasesAvailable("seat", wire.LeasesAvailable{Share: theShare, Source: "x"}, d.now) })

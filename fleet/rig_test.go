@@ -86,7 +86,7 @@ func (f *table) next() {
 			delete(f.watched, x.To)
 		default:
 			if r, ok := x.Message.(wire.SubscribeResult); !f.watched[x.To] && (!ok || r.Accepted) {
-				f.t.Errorf("%+v is sent to somebody who is no member", x)
+				f.t.Errorf("%+v is sent to a node that is not a member", x)
 			}
 			f.sent = append(f.sent, x)
 			if k := f.talkers[x.To]; k != nil {

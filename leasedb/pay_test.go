@@ -29,7 +29,7 @@ func TestAnAccountThatIsPayingDoesNotGiveWay(t *testing.T) {
 	}
 	if err := r.Deposit(t.Context(), start, p); err == nil {
 		_, err := r.Info(t.Context(), start, p.Account)
-		t.Errorf("it is said that 64 units are entered, of an account of which is said: %v", err)
+		t.Errorf("64 units were reported as entered, for an account with: %v", err)
 	}
 	again := depot.Payment{Account: admit("payer"), Request: p.Request, Units: 64}
 	if _, m, err := r.Intend(t.Context(), start, again); err != nil || m != mark {

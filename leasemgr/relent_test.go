@@ -15,7 +15,7 @@ func TestPieceThatAllFailedWithIsAskedForAgain(t *testing.T) {
 		r.m.Fail(l.Source, l.Piece, l.Token, Missed, r.now)
 	}
 	if got := r.get("c", 1); len(got) > 0 {
-		t.Error("who failed last was asked again at once, though others may be")
+		t.Error("the peer that failed last was asked again at once, although others could be")
 	}
 	l := r.one("b")
 	r.m.Fail(l.Source, l.Piece, l.Token, Missed, r.now)

@@ -106,7 +106,7 @@ func TestTheRestOfAParkedReplyNeedsATurnOfItsOwn(t *testing.T) {
 			rests := 0
 			for i, q := range d.asks {
 				if want := l.RunSpan(q.Piece, share.Block(q.First), int(q.Count)).Len; d.bytes[i] != want {
-					t.Errorf("busy %v: %+v is said to have %d bytes, it has %d", busy, q, d.bytes[i], want)
+					t.Errorf("busy %v: %+v has %d bytes by the listing, and really %d", busy, q, d.bytes[i], want)
 				}
 				if q.First > 0 {
 					rests++

@@ -153,7 +153,7 @@ func TestPeersAreDialledThroughAProxy(t *testing.T) {
 		}
 		for _, c := range h.swarm.Conns() {
 			if want := src.Addrs()[0]; !strings.HasPrefix(want, c.RemoteMultiaddr().String()+"/") {
-				t.Errorf("%s: the peer is said to be at %s, want %s", name, c.RemoteMultiaddr(), want)
+				t.Errorf("%s: the peer is reported at %s, want %s", name, c.RemoteMultiaddr(), want)
 			}
 		}
 		l.Close()

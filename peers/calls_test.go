@@ -67,7 +67,7 @@ func TestCalls(t *testing.T) {
 	c.Ended("nobody", 0, now)
 	c.Stands("b", now) // it was not called
 	if next := due(); next == 0 {
-		t.Error("who was not called stands")
+		t.Error("a peer that was not called counts as connected")
 	}
 }
 

@@ -40,7 +40,7 @@ func TestWhatIsOnItsWayIsNotSentToAnother(t *testing.T) {
 		t.Errorf("another piece: %+v", v)
 	}
 	if v := d.crowdAsk("a", 1, part); !v.Go {
-		t.Errorf("more of the piece, for who gets it: %+v", v)
+		t.Errorf("more of the piece, for the child that gets it: %+v", v)
 	}
 	d.u.Done(first, d.now)
 	d.u.Done(d.job, d.now)
@@ -80,7 +80,7 @@ func TestALimitedSourceSendsAPieceToOneChild(t *testing.T) {
 		d := newDesk(UploadConfig{Rate: rate, Burst: 1 << 20})
 		d.crowdAsk("a", 1, few)
 		if v := d.crowdAsk("a", 1, few); !v.Go {
-			t.Errorf("at %d: more for who was given it: %+v", rate, v)
+			t.Errorf("at %d: more for the child that was given it: %+v", rate, v)
 		}
 		v := d.crowdAsk("b", 1, few)
 		if v.Elsewhere != (want > 0) || want > 0 && (v.Retry < want || v.Retry > want+time.Millisecond) {
@@ -136,7 +136,7 @@ func TestWhoCannotPassOnHoldsNothingAndWhoKnowsFewIsServed(t *testing.T) {
 	d.hold = true
 	d.crowdAsk("leech", 1, func(a *Ask) { a.Spreads = false })
 	if v := d.crowdAsk("b", 1, nil); !v.Go {
-		t.Errorf("held back for one who passes nothing on: %+v", v)
+		t.Errorf("held back for a child that passes nothing on: %+v", v)
 	}
 	if v := d.crowdAsk("alone", 1, func(a *Ask) { a.Crowd = smallCrowd - 1 }); !v.Go {
 		t.Errorf("sent away though it knows too few: %+v", v)
@@ -185,7 +185,7 @@ func TestWhoAsksAgainAndAgainHoldsNothing(t *testing.T) {
 	d.pass(time.Minute)
 	d.crowdAsk("b", 2, nil)
 	if v := d.crowdAsk("greedy", 2, nil); !v.Go {
-		t.Errorf("what was given long ago was held back anew: %+v", v)
+		t.Errorf("what was given long ago was held back again: %+v", v)
 	}
 }
 

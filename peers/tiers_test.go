@@ -120,7 +120,7 @@ func TestBorrowedPlacesGiveWayAtOnce(t *testing.T) {
 		others = append(others, ids...)
 	}
 	if n := c.count(Active, sybils); n != 3 {
-		t.Errorf("%d places are left to those who had all, want their 3", n)
+		t.Errorf("%d places are left to those that had all, want their 3", n)
 	}
 	if n := c.count(Active, others); n != 17 {
 		t.Errorf("%d others are active, want 17", n)
@@ -196,7 +196,7 @@ func TestNeitherOfTwoMayBeNew(t *testing.T) {
 	c.join("b", from(1, 1), near)
 	better("b")
 	if c.tick(5 * time.Second); c.Set("a") != Active {
-		t.Error("who has just come took the place of another")
+		t.Error("a peer that has just come took the place of another")
 	}
 	c = newClub(t, TierConfig{MaxActive: 1})
 	c.many("a", 2, from(1, 1), near)
@@ -207,7 +207,7 @@ func TestNeitherOfTwoMayBeNew(t *testing.T) {
 	c.each["b"].since = tierDay
 	better("b")
 	if c.tick(5 * time.Second); c.Set("a1") != Active {
-		t.Error("who has just got a place lost it")
+		t.Error("a peer that has just got a place lost it")
 	}
 }
 
@@ -300,7 +300,7 @@ func TestCloseFreesOnePlaceAndItIsRefilled(t *testing.T) { // invariant 61
 	c.Close("a0", c.now) // again
 	c.Close("nobody", c.now)
 	if len(c.Moves()) > 0 || len(c.each) != 6 {
-		t.Error("who is not there freed a place")
+		t.Error("a peer that is not there freed a place")
 	}
 }
 
@@ -362,7 +362,7 @@ func TestTheBetterTakesThePlaceOfTheWorse(t *testing.T) { // invariant 62
 	keep()
 	c.tick(11 * time.Second)
 	if c.Set("a2") != Passive {
-		t.Error("who is tracked did not take the place of the worse")
+		t.Error("a tracked peer did not take the place of the worse one")
 	}
 }
 
@@ -400,7 +400,7 @@ func TestWhoDoesNothingWithItsPlaceLosesIt(t *testing.T) {
 	}
 	c.now = c.now.Add(time.Hour)
 	if s := c.score("a0"); s < 0.299 || s > 0.301 {
-		t.Errorf("who waits has come to %.3f, and not to that of a newcomer", s)
+		t.Errorf("the score of a peer that waits is %.3f, and not a newcomer's", s)
 	}
 	c.now = c.now.Add(1000 * time.Hour)
 	c.Did("a0", 1, c.now)
@@ -467,7 +467,7 @@ func TestNewcomersAreTried(t *testing.T) {
 			c.Did(id, 1, c.now)
 		}
 	}
-	t.Error("of forty places that fell free none went to who was never tried")
+	t.Error("none of forty freed places went to a peer that was never tried")
 }
 
 func TestLeaveTakesAllOutOnce(t *testing.T) {

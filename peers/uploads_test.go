@@ -192,7 +192,7 @@ func TestRestOfAPieceIsNotBehindNewOnes(t *testing.T) {
 		d.ask("a", 1, 64<<10)
 	}
 	if got := d.waitFor("a", 1, 2, 1, 3); fmt.Sprint(got) != "[1 2 1 3]" {
-		t.Errorf("to who has the first blocks: %v", got)
+		t.Errorf("to the child that has the first blocks: %v", got)
 	}
 	if got := d.waitFor("b", 1, 2, 1, 4); fmt.Sprint(got) != "[4 1 1 2]" && fmt.Sprint(got) != "[4 1 2 1]" {
 		t.Errorf("to another: %v", got)
@@ -659,7 +659,7 @@ func TestChildrenThatTakeNothingKeepNoSlots(t *testing.T) {
 	}
 	for j := range honest {
 		if next := d.u.Park(j, 1<<20, d.now); len(next) > 0 {
-			t.Errorf("%v: those who take nothing got other slots", next)
+			t.Errorf("%v: children that take nothing got other slots", next)
 		}
 	}
 	if d.u.Serving() != 1 {

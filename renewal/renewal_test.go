@@ -226,7 +226,7 @@ func TestLeavingIsNotRenewedAndMissingIsOfferedAgain(t *testing.T) {
 			t.Errorf("late: %+v", h)
 		}
 		if h.Key == silent && (h.State != Missing || h.Left != 0) {
-			t.Errorf("the depot says nothing of it: %+v", h)
+			t.Errorf("the depot does not mention it: %+v", h)
 		}
 	}
 }
@@ -384,6 +384,6 @@ func TestADepotThatBecameFreeIsOwedNothing(t *testing.T) {
 		now = now.Add(26 * day)
 	}
 	if due := s.Dues(now.Add(31*day), now); len(due) > 0 {
-		t.Errorf("three renewals cost nothing, and the next is said to cost %+v", due)
+		t.Errorf("three renewals cost nothing, and the next should cost %+v", due)
 	}
 }

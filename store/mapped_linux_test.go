@@ -96,7 +96,7 @@ func TestInMemoryAnEditWithItsTimeSetBackIsNoticed(t *testing.T) {
 	check(t, errors.Join(err, f.Close(), os.Chtimes(at, info.ModTime(), info.ModTime())))
 	var lost *store.SyncError
 	if _, err := p.Finish(t.Context()); !errors.As(err, &lost) {
-		t.Error("it is said to be done:", err)
+		t.Error("it is reported done:", err)
 	}
 }
 

@@ -101,10 +101,10 @@ func TestFoldersThatAreMovedWhileAFetchRunsAreNoticed(t *testing.T) {
 			_, err = p.Finish(t.Context())
 			got, e := os.ReadFile(filepath.Join(dir, "stuff", "a", "b", "big"))
 			if err == nil && (e != nil || len(got) != 3*share.MinPiece) {
-				t.Errorf("%s, a part of it wanted: %v: it is said to be done, and has %d bytes: %v", name, only, len(got), e)
+				t.Errorf("%s, a part of it wanted: %v: it is reported done, and has %d bytes: %v", name, only, len(got), e)
 			}
 			if info, e := os.Lstat(filepath.Join(dir, "stuff", "a", "b")); err == nil && (e != nil || !info.IsDir()) {
-				t.Errorf("%s, a part of it wanted: %v: it is said to be done, with %v, %v", name, only, info, e)
+				t.Errorf("%s, a part of it wanted: %v: it is reported done, with %v, %v", name, only, info, e)
 			}
 			p.Close() // reports once more what is lost
 		}

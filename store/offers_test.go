@@ -294,7 +294,7 @@ func TestWhoeverKnowsASecretIsRememberedForAWhile(t *testing.T) {
 	}
 	o.Guard(id, &share.Secret{2})
 	if may("4999") {
-		t.Error("another secret, and who knew the first is let in")
+		t.Error("the secret was changed, and a peer that knew the first one is let in")
 	}
 	o.Guard(id, nil)
 	if o.Secret(id) != nil || may("stranger") || !may("named") {

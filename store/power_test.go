@@ -190,10 +190,10 @@ func (r rig) checkBits(d vfs.FS, durable int) error {
 		e := r.m.Entry(s.Entry)
 		got, err := part(d, stage+"/data/"+e.Path, s.Offset, int64(s.Len))
 		if err != nil {
-			return fmt.Errorf("piece %d is said to be verified: %w", p, err)
+			return fmt.Errorf("piece %d counts as verified: %w", p, err)
 		}
 		if string(got) != r.tree.file(e)[s.Offset:s.Offset+int64(s.Len)] {
-			return fmt.Errorf("piece %d of %s is said to be verified, and its bytes are wrong", p, e.Path)
+			return fmt.Errorf("piece %d of %s counts as verified, and its bytes are wrong", p, e.Path)
 		}
 	}
 	return nil

@@ -74,9 +74,9 @@ func (l *lostRig) wantBytes(p share.Piece) {
 	s := l.m.Layout().PieceSpan(p)
 	buf := make([]byte, s.Len)
 	if _, err := l.p.ReadRun(p, 0, l.m.Layout().Blocks(p), buf); err != nil {
-		l.t.Errorf("piece %d is said to be verified: %v", p, err)
+		l.t.Errorf("piece %d counts as verified: %v", p, err)
 	} else if string(buf) != l.tree[l.m.Entry(s.Entry).Path][s.Offset:s.Offset+int64(s.Len)] {
-		l.t.Errorf("piece %d is said to be verified, and its bytes are wrong", p)
+		l.t.Errorf("piece %d counts as verified, and its bytes are wrong", p)
 	}
 }
 

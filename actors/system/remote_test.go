@@ -337,7 +337,7 @@ func TestWhatNoHonestPeerSends(t *testing.T) {
 			l.w.Settle()
 			if name == "broken payload" && len(k.got) == 1 {
 				if u, ok := k.got[0].(Unreadable); !ok || !errors.Is(u.Err, peers.ErrProtocol) {
-					t.Errorf("got %v, which says nothing of it", k.got)
+					t.Errorf("got %v, which does not mention it", k.got)
 				}
 				k.got = nil
 			} else if name == "broken payload" {

@@ -153,7 +153,7 @@ func TestAFleetOfProcessesElectsAnotherCoordinator(t *testing.T) {
 		}
 	}
 	if victim < 0 {
-		t.Fatalf("%+v coordinates, who is none of %+v", first, each)
+		t.Fatalf("%+v coordinates, which is none of %+v", first, each)
 	}
 	m.kill(victim)
 	killed := time.Now()

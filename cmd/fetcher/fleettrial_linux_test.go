@@ -177,7 +177,7 @@ func (f *trial) coordinator() (i int, term uint64) {
 			return i, share.Term
 		}
 	}
-	f.t.Fatalf("%q coordinates, who is none of %+v", share.Coordinator, each)
+	f.t.Fatalf("%q coordinates, which is none of %+v", share.Coordinator, each)
 	return 0, 0
 }
 

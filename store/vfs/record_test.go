@@ -77,7 +77,7 @@ func TestOpenThingsAreBoundedAndClosedOnce(t *testing.T) {
 	again := get(7)
 	c.Put(b)
 	if closed[7] != 1 || opened[7] != 2 {
-		t.Error("dropped and not closed, or not opened anew", closed[7], opened[7])
+		t.Error("dropped and not closed, or not opened again", closed[7], opened[7])
 	}
 	c.Put(again)
 	c.Clear()
