@@ -31,9 +31,9 @@ type Local struct {
 	// Shares returns what is visible to at least so many, the newest last.
 	Shares func(Visibility) []share.ID
 	// Guest returns the node's libp2p host for a protocol of another library. Peers that it
-	// wants to reach are dialled like those that another peer, named, has named, except for
-	// the trusted ones.
-	Guest func(named peers.ID, trusted ...peers.ID) p2p.Guest
+	// wants to reach are dialled like those that another peer, named, has named; the trusted
+	// ones like those in a ticket.
+	Guest func(named peers.ID, trusted ...peers.Addr) p2p.Guest
 }
 
 // Discoveries is several ways of finding peers as one.
@@ -135,7 +135,7 @@ func (n *Node) SetVisible(id share.ID, v Visibility) error {
 // discover starts Config.Discovery.
 func (n *Node) discover() {
 	if d := n.cfg.Discovery; d != nil {
-		guest := func(named peers.ID, trusted ...peers.ID) p2p.Guest { return p2p.NewGuest(n.host, named, trusted...) }
+		guest := func(named peers.ID, trusted ...peers.Addr) p2p.Guest { return p2p.NewGuest(n.host, named, trusted...) }
 		d.Start(Local{ID: n.ID(), Addrs: n.Addrs, Shares: n.catalog.visible, Guest: guest})
 	}
 }

@@ -28,11 +28,14 @@ type entry struct {
 	until time.Time // zero: until it is removed
 }
 
+// maxLearnt is how many addresses of peers that are not connected are remembered.
+const maxLearnt = 1 << 15
+
 // maxPunches is for how many peers holes are punched at once.
 const maxPunches = 64
 
 func newBook() (*book, error) {
-	ps, err := pstoremem.NewPeerstore()
+	ps, err := pstoremem.NewPeerstore(pstoremem.WithMaxAddresses(maxLearnt))
 	if err != nil {
 		return nil, err
 	}

@@ -24,13 +24,13 @@ type guest struct {
 	host.Host
 	h       *Host
 	named   peers.ID // the namer of all peers but those trusted
-	trusted []peers.ID
+	trusted []peers.Addr
 }
 
 // NewGuest returns the host for a protocol of another library. named stands for all who name peers by
-// that protocol, whose dials are bounded together; those that are trusted are dialled at any
-// address. The guest does not close the host.
-func NewGuest(h *Host, named peers.ID, trusted ...peers.ID) Guest {
+// that protocol, whose dials are bounded together; those that are trusted are dialled at the
+// addresses that are given here, and no others. The guest does not close the host.
+func NewGuest(h *Host, named peers.ID, trusted ...peers.Addr) Guest {
 	return &guest{Host: h.host, h: h, named: named, trusted: trusted}
 }
 
@@ -50,12 +50,14 @@ func (g *guest) Addrs() (out []ma.Multiaddr) {
 // Connect implements host.Host.
 func (g *guest) Connect(ctx context.Context, to peer.AddrInfo) error {
 	a := peers.Addr{ID: peers.ID(to.ID.String()), By: g.named}
-	if slices.Contains(g.trusted, a.ID) {
-		a.By = ""
-	}
-	at := ma.Unique(append(to.Addrs, g.Peerstore().Addrs(to.ID)...))
-	for _, x := range at {
-		a.Addrs = append(a.Addrs, x.String())
+	if i := slices.IndexFunc(g.trusted, func(t peers.Addr) bool { return t.ID == a.ID }); i >= 0 {
+		a = g.trusted[i]
+	} else {
+		for _, x := range slices.Concat(to.Addrs, g.Peerstore().Addrs(to.ID)) { // the best first: few are dialled
+			if s := x.String(); !slices.Contains(a.Addrs, s) {
+				a.Addrs = append(a.Addrs, s)
+			}
+		}
 	}
 	_, err := g.h.connect(ctx, a)
 	return err

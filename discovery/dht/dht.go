@@ -148,11 +148,11 @@ func (d *DHT) Close() error {
 // run makes the table, and enters there what the node has, until Close.
 func (d *DHT) run(n fetcher.Local) {
 	_ = logging.SetLogLevelRegex("^(dht|providers|table|kbucket)", "fatal") // it would write to the standard error stream
-	var trusted []peers.ID
+	var trusted []peers.Addr
 	for _, e := range d.entry {
-		trusted = append(trusted, peers.ID(e.ID.String()))
+		trusted = append(trusted, addrOf(e.ID, e.Addrs))
 	}
-	table, err := kad.New(n.Guest(named, trusted...), d.options()...)
+	table, err := kad.New(n.Guest(named, trusted...), d.options(n.Addrs())...)
 	if err != nil {
 		d.cfg.Logger.Warn("the distributed hash table cannot be used", "error", err)
 		return
@@ -188,14 +188,36 @@ func (d *DHT) comeIn() bool {
 	return d.ctx.Err() == nil
 }
 
-func (d *DHT) options() []kad.Option {
+func (d *DHT) options(addrs []string) []kad.Option {
 	out := []kad.Option{kad.BootstrapPeersFunc(func() []peer.AddrInfo { return d.entry }), kad.AddressFilter(d.believed)}
 	if d.cfg.Public {
 		return append(out, kad.Mode(kad.ModeClient), kad.QueryFilter(kad.PublicQueryFilter))
 	}
-	return append(out, kad.Mode(kad.ModeServer), kad.ProtocolPrefix(prefix), kad.DisableValues(),
+	mode := kad.ModeClient
+	if d.serves(addrs) {
+		mode = kad.ModeServer
+	}
+	return append(out, kad.Mode(mode), kad.ProtocolPrefix(prefix), kad.DisableValues(),
 		kad.ProviderDatastore(d.shelf),
 		kad.ProviderManagerOpts(records.ProvideValidity(lasts), records.ProviderAddrTTL(lasts), records.CleanupInterval(forgetsEvery)))
+}
+
+// serves says whether others ask this node, which has these addresses: one that does not stay,
+// or that they cannot reach, would keep them waiting.
+func (d *DHT) serves(addrs []string) bool {
+	return !d.cfg.Quiet && slices.ContainsFunc(addrs, func(s string) bool {
+		a, err := ma.NewMultiaddr(s)
+		return err == nil && (len(d.entry) == 0 || share.Reach(a) <= d.near)
+	})
+}
+
+// addrOf is a peer as the rest of fetcher names it.
+func addrOf(id peer.ID, addrs []ma.Multiaddr) peers.Addr {
+	a := peers.Addr{ID: peers.ID(id.String())}
+	for _, x := range addrs {
+		a.Addrs = append(a.Addrs, x.String())
+	}
+	return a
 }
 
 // believed are the addresses that may be dialled because somebody in the table names them: none

@@ -82,10 +82,7 @@ func (s *search) ask(ctx context.Context) {
 }
 
 func (s *search) tell(at peer.AddrInfo) {
-	a := peers.Addr{ID: peers.ID(at.ID.String())}
-	for _, x := range s.d.believed(at.Addrs) {
-		a.Addrs = append(a.Addrs, x.String())
-	}
+	a := addrOf(at.ID, s.d.believed(at.Addrs))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.found != nil && len(a.Addrs) > 0 {
