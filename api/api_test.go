@@ -450,17 +450,56 @@ func (l *oneConn) Accept() (net.Conn, error) {
 func (l *oneConn) Close() error   { l.once.Do(func() { close(l.closed) }); return nil }
 func (l *oneConn) Addr() net.Addr { return &net.UnixAddr{Name: "x", Net: "unix"} }
 
+// piped returns a connection with a server of f, which must be called in a bubble, and what ends the server.
+func piped(t *testing.T, f *fake) (here net.Conn, end func()) {
+	l := &oneConn{conn: make(chan net.Conn, 1), closed: make(chan struct{})}
+	here, there := net.Pipe()
+	l.conn <- there
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- NewServer(f, slog.New(slog.DiscardHandler), nil, nil).Serve(ctx, l, Access{})
+	}()
+	return here, func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// Whoever begins a request and does not go on with it is cut off, so that it keeps no place from others.
+func TestARequestThatDoesNotGoOnIsCutOff(t *testing.T) {
+	for what, x := range map[string]struct {
+		sent string
+		in   time.Duration
+	}{
+		"nothing": {"", headerTime}, "half a line": {"GET / HT", headerTime}, "half a header": {"GET / HTTP/1.1\r\nHost: no", headerTime},
+		"half a body": {"POST /v1/entries HTTP/1.1\r\nHost: node\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{", requestTime + idleTime},
+		"half a body that nobody reads": {"POST /v1/nothing HTTP/1.1\r\nHost: node\r\nContent-Length: 100\r\n\r\n{", requestTime},
+		"and no more": {"GET /v1/nothing HTTP/1.1\r\nHost: node\r\n\r\n", idleTime},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			here, end := piped(t, &fake{feed: NewFeed("run")})
+			began := time.Now()
+			io.WriteString(here, x.sent)
+			here.SetReadDeadline(time.Now().Add(time.Hour))
+			if _, err := io.Copy(io.Discard, here); err != nil {
+				t.Errorf("%s: %v", what, err)
+			}
+			if took := time.Since(began); took > x.in+time.Second {
+				t.Errorf("%s: it was cut off after %v", what, took)
+			}
+			end()
+		})
+	}
+}
+
 // A reader of events that reads nothing is cut off when its time is up.
 func TestAReaderThatNeverReadsIsCutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{feed: NewFeed("run")}
-		s := NewServer(f, slog.New(slog.DiscardHandler), nil, nil)
-		l := &oneConn{conn: make(chan net.Conn, 1), closed: make(chan struct{})}
-		here, there := net.Pipe()
-		l.conn <- there
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- s.Serve(ctx, l, Access{}) }()
+		here, end := piped(t, f)
 		fmt.Fprint(here, "GET /v1/events HTTP/1.1\r\nHost: node\r\n\r\n")
 		if line, err := bufio.NewReaderSize(here, 16).ReadString('\n'); err != nil || !strings.Contains(line, "200") {
 			t.Fatalf("%q, %v", line, err)
@@ -475,10 +514,7 @@ func TestAReaderThatNeverReadsIsCutOff(t *testing.T) {
 		if took := time.Since(began); took > 2*(streamTime+beatEvery) {
 			t.Errorf("it was cut off after %v", took)
 		}
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		end()
 	})
 }
 

@@ -144,7 +144,7 @@ function files(id, items, choose) {
   });
   const media = /\.(mp4|webm|mkv|mov|mp3|flac|ogg|oga|opus|wav|m4a)$/i;
   const pick = choose && items.length > 1 ? picker(id, items) : null;
-  const rows = items.slice(0, 1000).map((f, i) => h('tr', {}, pick ? h('td', { class: 'pick' }, pick.boxes[i]) : null, pick ? h('td', { class: 'pick' }, pick.firsts[i]) : null, h('td', {}, f.path), h('td', { class: 'n' }, f.kind === 'file' ? size(f.size) : f.kind),
+  const rows = items.slice(0, 1000).map((f, i) => h('tr', {}, pick ? h('td', { class: 'pick' }, pick.boxes[i]) : null, pick ? h('td', { class: 'pick' }, pick.firsts[i]) : null, h('td', { class: 'path' }, f.path), h('td', { class: 'n' }, f.kind === 'file' ? size(f.size) : f.kind),
     h('td', {}, f.priority === 'skip' ? 'not fetched' : f.kind !== 'file' ? '' : h('div', { class: 'tools' }, media.test(f.path) ? h('button', { onclick: open(f, true), 'aria-label': 'Play ' + f.path }, 'Play') : null,
       h('button', { onclick: open(f, false), 'aria-label': 'Save ' + f.path }, 'Save')))));
   return h('section', {}, player, h('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'Files' }, h('table', {}, h('caption', {}, `Files (${items.length})`),
