@@ -475,9 +475,9 @@ func TestARequestThatDoesNotGoOnIsCutOff(t *testing.T) {
 		in   time.Duration
 	}{
 		"nothing": {"", headerTime}, "half a line": {"GET / HT", headerTime}, "half a header": {"GET / HTTP/1.1\r\nHost: no", headerTime},
-		"half a body": {"POST /v1/entries HTTP/1.1\r\nHost: node\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{", requestTime + idleTime},
+		"half a body":                   {"POST /v1/entries HTTP/1.1\r\nHost: node\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{", requestTime + idleTime},
 		"half a body that nobody reads": {"POST /v1/nothing HTTP/1.1\r\nHost: node\r\nContent-Length: 100\r\n\r\n{", requestTime},
-		"and no more": {"GET /v1/nothing HTTP/1.1\r\nHost: node\r\n\r\n", idleTime},
+		"and no more":                   {"GET /v1/nothing HTTP/1.1\r\nHost: node\r\n\r\n", idleTime},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			here, end := piped(t, &fake{feed: NewFeed("run")})
