@@ -178,6 +178,9 @@ test('files are chosen, each source has its rate, and a peer what it failed to g
   await text(theirs, 'Who fetches it from here, by round trip');
   await text(theirs, 'below 5 ms');
   await look(theirs, 'entry-children');
+  await theirs.goto(there.split('#')[0] + '#/peers');
+  await text(theirs, 'Who gives to this node, and takes from it');
+  await look(theirs, 'peers-taking');
   await theirs.close();
 
   const box = (label) => `input[aria-label="${label}"]`;
