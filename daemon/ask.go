@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,7 +16,6 @@ import (
 	"github.com/piecelease/fetcher/catalog"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
-	"github.com/piecelease/fetcher/store/vfs"
 )
 
 var _ api.Node = (*Daemon)(nil)
@@ -50,6 +50,9 @@ func (d *Daemon) Status(ctx context.Context) (api.Status, error) {
 		}
 	}
 	troubles := append(d.troubles(ctx), d.holdStatus(ctx, &s)...)
+	if full := nearlyFull(s.FreeBytes); full != "" {
+		troubles = append(troubles, fmt.Sprintf("%s of %s: make room, or what is fetched into it will wait", full, d.setting().Into))
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	s.Limits, s.Warnings = d.limits, append(slices.Clone(troubles), d.warnings...)
@@ -57,25 +60,6 @@ func (d *Daemon) Status(ctx context.Context) (api.Status, error) {
 		s.Warnings = []string{}
 	}
 	return s, nil
-}
-
-// free returns the free bytes on the disk of a folder, or of the one in which it will be made;
-// -1 if not known.
-func free(dir string) int64 {
-	for {
-		if fsys, err := vfs.Dir(dir); err == nil {
-			defer fsys.Close()
-			if n, err := fsys.Free(); err == nil {
-				return n
-			}
-			return -1
-		}
-		up := filepath.Dir(dir)
-		if up == dir {
-			return -1
-		}
-		dir = up
-	}
 }
 
 // Entries returns the catalog.

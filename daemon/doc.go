@@ -11,6 +11,7 @@
 //	queue.go     how many are fetched at once, and whose turn is next
 //	watch.go     changes of served files, as the system tells of them
 //	tally.go     what peers took and gave: bytes of entries, 24 hours of each peer
+//	room.go      how much is free on the disk that shares are put on
 //	ask.go       Daemon as an api.Node
 //	fleet.go     the list of a fleet as entries, and how far its members are
 //	snapshot.go  what a depot has promised, kept by its fleet, and back again

@@ -259,6 +259,7 @@ func (d *Daemon) count() {
 	tick := time.NewTicker(countEvery)
 	defer tick.Stop()
 	last := time.Now()
+	full := watchRoom(d, false)
 	for {
 		select {
 		case <-tick.C:
@@ -268,7 +269,7 @@ func (d *Daemon) count() {
 		now := time.Now()
 		counted(d)
 		if now.Sub(last) >= momentEvery {
-			last = now
+			last, full = now, watchRoom(d, full)
 			d.tally.moment(now, scores(d.life, d.node, d.tally.known()))
 		}
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/daemon"
 	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
@@ -120,9 +121,6 @@ func checkState(dir string) finding {
 	return f
 }
 
-// leastFree is the free disk space below which a node cannot run well.
-const leastFree = 256 << 20
-
 func checkDisk(dir string) finding {
 	f := finding{what: "disk", well: true}
 	d, err := vfs.Dir(dir)
@@ -135,9 +133,9 @@ func checkDisk(dir string) finding {
 	switch {
 	case err != nil:
 		f.text = "it is not known how much is free"
-	case free < leastFree:
+	case free < daemon.LeastFree:
 		f.well, f.text = false, fmt.Sprintf("%s is free on the disk of %s", share.Size(free), dir)
-		f.advice = fmt.Sprintf("Make room: a node needs %s for what it remembers, and each share its size.", share.Size(leastFree))
+		f.advice = fmt.Sprintf("Make room: a node needs %s for what it remembers, and each share its size.", share.Size(daemon.LeastFree))
 	default:
 		f.text = fmt.Sprintf("%s is free on the disk of %s", share.Size(free), dir)
 	}

@@ -26,6 +26,19 @@ func TestDoctorKnowsAFullDisk(t *testing.T) {
 	}
 }
 
+// A node says in its status and in its log that little room is left for what it fetches.
+func TestANodeSaysThatItsDiskIsNearlyFull(t *testing.T) {
+	n := startNode(t, t.TempDir(), "--into", smallDisk(t, "8M"))
+	s, err := n.client.Status(t.Context())
+	if must(t, err); len(s.Warnings) != 1 || !strings.Contains(s.Warnings[0], "only 8.39 MB is free") || !strings.Contains(s.Warnings[0], "make room") {
+		t.Errorf("it warns %q", s.Warnings)
+	}
+	n.end(syscall.SIGTERM)
+	if said := n.stderr.String(); strings.Count(said, "the disk is nearly full") != 1 {
+		t.Error(said)
+	}
+}
+
 func TestDoctorKnowsAMachineWithoutANetwork(t *testing.T) {
 	cmd := exec.Command(built(t), "doctor", "--dir", t.TempDir())
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
