@@ -223,6 +223,30 @@ func naming(name string, others func(named []peers.Addr) []peers.Addr) Behaviour
 	}}
 }
 
+// Introducer is a beacon that answers whoever asks with these peers, whatever they have, and with
+// others that do not exist.
+func Introducer(them ...peers.ID) Behaviour {
+	return Behaviour{Name: "introduces whom it likes", Frame: func(_ peers.ID, f []byte, _ *rand.Rand) [][]byte {
+		e, err := wire.ParseEnvelope(f)
+		if err != nil || e.Type != wire.TypeFound {
+			return [][]byte{f}
+		}
+		m, err := wire.Parse[wire.Found](e.Payload)
+		if err != nil {
+			return [][]byte{f}
+		}
+		m.Peers = nil
+		for _, id := range them {
+			m.Peers = append(m.Peers, peers.Addr{ID: id, Addrs: []string{"/sim"}})
+		}
+		for i := range wire.MaxIntroduced - len(them) {
+			m.Peers = append(m.Peers, peers.Addr{ID: peers.ID(string(rune('A'+i)) + "12D3KooWinvented"), Addrs: []string{nowhere}})
+		}
+		e.Payload = wire.Append(nil, m)
+		return [][]byte{wire.AppendEnvelope(nil, e)}
+	}}
+}
+
 // Oversize now and then sends frames that are too long.
 func Oversize() Behaviour {
 	return Behaviour{Name: "sends oversize frames", Frame: func(_ peers.ID, f []byte, rng *rand.Rand) [][]byte {

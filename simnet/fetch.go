@@ -20,6 +20,8 @@ type FetchOptions struct {
 	MayFail bool
 	// Manifest, if set, need not be asked for.
 	Manifest bool
+	// Beacons, if any, are asked who else has it, at S1.
+	Beacons []*Node
 	// Skip leaves out entries of the manifest, until Choose says otherwise. An entry
 	// still left out at the end is a fault: scenarios end with the whole share.
 	Skip func(entry int) bool

@@ -350,6 +350,9 @@ func (m modelled) Fetch(f *Fetch) {
 	if f.opt.Manifest {
 		fetch.Manifest = f.c.Manifest
 	}
+	for _, b := range f.opt.Beacons {
+		fetch.Beacons = append(fetch.Beacons, actors.Meeting{Beacon: peers.Addr{ID: b.id, Addrs: []string{"/sim"}}, Key: f.c.ID().AtBeacon(nil)})
+	}
 	if f.opt.Skip != nil {
 		fetch.Select = actors.Skipping(f.opt.Skip)
 	}

@@ -54,6 +54,31 @@ var hostile = []*simnet.Scenario{
 		},
 	},
 	{
+		Name: "lying-beacon",
+		Says: "A beacon introduces liars, peers that have nothing and peers that do not exist; the source alone is honest.",
+		Only: "no ticket of these whole nodes names a beacon",
+		Set: func(r *simnet.Run) {
+			c := r.File("film", 16*mib)
+			line := even(20*simnet.Mbit, 20*time.Millisecond)
+			source := r.Add(simnet.NodeConfig{Name: "source", Line: line}).Seed(c)
+			var liars []*simnet.Node
+			var them []peers.ID
+			for i, acts := range []simnet.Behaviour{simnet.Liar(1), simnet.ProofLiar(), simnet.Mute(0), simnet.MapLiar()} {
+				liar := r.Add(simnet.NodeConfig{Name: fmt.Sprint("liar", i), Acts: acts, Line: line}).Seed(c)
+				liars, them = append(liars, liar), append(them, liar.ID())
+			}
+			them = append(them, r.Add(simnet.NodeConfig{Name: "empty"}).ID())
+			beacon := r.Add(simnet.NodeConfig{Name: "beacon", Acts: simnet.Introducer(them...), Deps: func(d *actors.Deps) { d.Beacon = true }})
+			x := r.Add(simnet.NodeConfig{Name: "node", Deps: func(d *actors.Deps) { d.Meetings = func() []actors.Meeting { return nil } }})
+			f := x.FetchWith(c, simnet.FetchOptions{Beacons: []*simnet.Node{beacon}}, source)
+			r.Finally(func() {
+				r.Expect(r.Soon(f.Took(), 21*time.Second), "took %v; the source alone needs 7 s", f.Took())
+				in, _ := x.Traffic(liars[0].ID())
+				r.Expect(in > 0, "nobody whom the beacon named was tried")
+			})
+		},
+	},
+	{
 		Name: "wrong-places",
 		Says: "A source names an honest child first, but where it is not; a slow source names it where it is.",
 		Set: func(r *simnet.Run) {
