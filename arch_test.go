@@ -42,12 +42,12 @@ var layers = map[string]string{
 	// shells
 	"internal/sqlitedb": "",
 	"store/vfs":         "share",
-	"store":             "share peers wire store/vfs",
+	"store":             "share peers wire store/vfs internal/words",
 	"store/storetest":   "share peers wire store store/vfs",
 	"passes/issuer":     "passes share peers depot wire store/vfs",
 	"passes/purse":      "passes share peers depot wire internal/turns",
 	"leasedb":           "share peers depot renewal internal/sqlitedb",
-	"depot/disk":        "share peers depot store store/vfs",
+	"depot/disk":        "share peers depot store store/vfs internal/words",
 	"depot/archive":     "share",
 	"catalog":           "share passes renewal internal/sqlitedb",
 	"discovery":         ". share peers",
@@ -63,7 +63,7 @@ var layers = map[string]string{
 	"rounds/etcdkv":     "rounds",
 	"rounds/kvurl":      "rounds rounds/sqlitekv rounds/natskv rounds/etcdkv",
 	".":                 "share peers depot depot/disk depot/keep leasemgr fetchpool verifier fleet transfer rounds renewal spoken wire store p2p actors actors/system store/vfs internal/bounds internal/words",
-	"api":               ". share",
+	"api":               ". share internal/words",
 	"daemon":            ". share peers renewal discovery discovery/dht rounds rounds/kvurl leasedb depot/disk depot/archive depot passes passes/issuer passes/purse catalog api store store/vfs internal/bounds internal/words",
 	"web":               "",
 	// simnet models links, in the types that actors declares them with, and runs

@@ -12,6 +12,7 @@ import (
 	ma "github.com/multiformats/go-multiaddr"
 
 	"github.com/piecelease/fetcher/actors"
+	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/share"
 )
 
@@ -53,7 +54,7 @@ func (b Beacons) at() (out []ma.Multiaddr, err error) {
 			_, err = groupPeers([]ma.Multiaddr{a})
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%w: beacon %q is no multiaddr such as /ip4/192.0.2.1/tcp/4001/p2p/12D3... (%v)", ErrAddress, s, err)
+			return nil, words.Error(ErrAddress, "beacon %q is no multiaddr such as /ip4/192.0.2.1/tcp/4001/p2p/12D3... (%v)", s, err)
 		}
 		out = append(out, a)
 	}

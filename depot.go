@@ -12,6 +12,7 @@ import (
 
 	"github.com/piecelease/fetcher/actors"
 	"github.com/piecelease/fetcher/depot"
+	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/wire"
@@ -154,10 +155,10 @@ func PeerAddr(addr string) (peers.Addr, error) {
 func (n *Node) Depot(addrs ...string) (*Depot, error) {
 	who, err := depotsAt(addrs)
 	if err == nil && len(who) != 1 {
-		err = fmt.Errorf("%w: addresses of %d depots", ErrAddress, len(who))
+		err = words.Error(ErrAddress, "the addresses are of %d depots, and must be of one", len(who))
 	}
 	if err == nil && who[0].ID == n.ID() {
-		err = fmt.Errorf("%w: that is this node, which holds nothing at itself", ErrAddress)
+		err = words.Error(ErrAddress, "that is the address of this node, which holds nothing at itself")
 	}
 	if err != nil {
 		return nil, err
@@ -171,13 +172,13 @@ func depotsAt(addrs []string) ([]peers.Addr, error) {
 	for _, s := range addrs {
 		a, err := share.ParseAddr(s)
 		if err != nil {
-			return nil, fmt.Errorf("%w: depot %q is no multiaddr such as /ip4/192.0.2.1/tcp/4001/p2p/12D3... (%v)", ErrAddress, s, err)
+			return nil, words.Error(ErrAddress, "depot %q is no multiaddr such as /ip4/192.0.2.1/tcp/4001/p2p/12D3... (%v)", s, err)
 		}
 		all = append(all, a)
 	}
 	who, err := groupPeers(all)
 	if err != nil {
-		return nil, fmt.Errorf("%w: depot %w", ErrAddress, err)
+		return nil, words.Error(ErrAddress, "depot: %v", err)
 	}
 	return who, nil
 }
@@ -226,13 +227,13 @@ func (d *Depot) sources(more []string) ([]peers.Addr, error) {
 	for _, s := range more {
 		a, err := share.ParseAddr(s)
 		if err != nil {
-			return nil, fmt.Errorf("%w: source %q is no multiaddr (%v)", ErrAddress, s, err)
+			return nil, words.Error(ErrAddress, "source %q is no multiaddr (%v)", s, err)
 		}
 		addrs = append(addrs, a)
 	}
 	others, err := groupPeers(addrs)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrAddress, err)
+		return nil, words.Error(ErrAddress, "%v", err)
 	}
 	own := network{d.node.host}
 	return append([]peers.Addr{{ID: own.Self(), Addrs: own.Addrs()}}, others...), nil

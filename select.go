@@ -64,16 +64,16 @@ func (o FetchOptions) selector() (func(*share.Manifest) ([]Priority, error), err
 
 // noneOf returns the error that says why nothing of a share is selected.
 func (o FetchOptions) noneOf(m *share.Manifest) error {
-	why := "none of its %d entries is wanted"
+	why := "no path in %s is wanted"
 	switch {
 	case len(o.Only) > 0 && len(o.Skip) > 0:
-		why = "of its %d entries none matches " + quoted(o.Only) + " and not " + quoted(o.Skip)
+		why = "no path in %s matches " + quoted(o.Only) + " and not " + quoted(o.Skip)
 	case len(o.Only) > 0:
-		why = "of its %d entries none matches " + quoted(o.Only)
+		why = "no path in %s matches " + quoted(o.Only)
 	case len(o.Skip) > 0:
-		why = "each of its %d entries matches " + quoted(o.Skip)
+		why = "every path in %s matches " + quoted(o.Skip)
 	}
-	return fmt.Errorf("%w: %s: "+why, ErrNothingSelected, m.Name, m.Len())
+	return fmt.Errorf("%w: "+why, ErrNothingSelected, m.Name)
 }
 
 // quoted lists patterns in words, safe in a format string.
@@ -105,7 +105,7 @@ func (t *Transfer) SetPriority(ctx context.Context, pattern string, p Priority) 
 		}
 	}
 	if len(entries) == 0 {
-		return fmt.Errorf("%w: %s: of its %d entries none matches %q", ErrNothingSelected, m.Name, m.Len(), pattern)
+		return fmt.Errorf("%w: no path in %s matches %q", ErrNothingSelected, m.Name, pattern)
 	}
 	select {
 	case <-t.done:

@@ -44,7 +44,7 @@ func groupPeers(addrs []ma.Multiaddr) ([]peers.Addr, error) {
 	for _, a := range addrs {
 		where, last := ma.SplitLast(a)
 		if last == nil || last.Protocol().Code != ma.P_P2P {
-			return nil, fmt.Errorf("peer %q does not end in /p2p/ID", a)
+			return nil, fmt.Errorf("%q does not end in /p2p/ID", a)
 		}
 		id := peers.ID(last.Value())
 		i, ok := at[id]

@@ -2,6 +2,8 @@ package actors
 
 import (
 	"bytes"
+	"context"
+	"log/slog"
 	"maps"
 	"slices"
 	"time"
@@ -54,6 +56,7 @@ type beaconPost struct {
 	link   Link       // nil: none
 	number linkNumber // of the link; messages of an older one are ignored
 	up     bool       // it can be sent messages
+	away   bool       // it was said that it cannot be reached
 	ttl    time.Duration
 	keys   map[share.Hash]time.Time // to be announced, and when next
 	asks   map[share.Hash]*beaconAsk
@@ -344,13 +347,18 @@ func (b *beacons) on(link linkNumber) *beaconPost {
 
 func (b *beacons) linkUp(ctx actor.Context, m linkUp) {
 	if p := b.on(m.from()); p != nil {
+		p.away = false
 		b.begin(ctx, p)
 	}
 }
 
 func (b *beacons) linkDown(ctx actor.Context, m linkDown) {
 	if p := b.on(m.from()); p != nil {
-		b.s.Log().Debug("a beacon cannot be reached", "beacon", p.at.ID, "error", m.err)
+		level := slog.LevelDebug
+		if !p.up && !p.away && len(p.keys) > 0 { // tickets of this node name it
+			level, p.away = slog.LevelWarn, true
+		}
+		b.s.Log().Log(context.Background(), level, "a beacon cannot be reached", "beacon", p.at.ID, "error", m.err)
 		b.over(ctx, p)
 	}
 }

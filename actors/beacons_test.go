@@ -1,9 +1,12 @@
 package actors
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -78,6 +81,20 @@ func TestWhoeverDidNotAskGoesToNoBeacon(t *testing.T) {
 	sw.run(time.Minute, x)
 	if x.met["beacon"] {
 		t.Error("it was dialled")
+	}
+}
+
+// Whoever names a beacon that is away is told so, and not at each attempt.
+func TestABeaconThatIsAwayIsSaidOnce(t *testing.T) {
+	sw := newSwarm(t, 1)
+	var log bytes.Buffer
+	sw.w.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	m, content := testShare(t, 1<<20)
+	sw.add("beacon", 1e6, isBeacon).down = true
+	sw.add("seeder", 1e6, meets(at(m.ID(), "beacon")...)).seed(m, content)
+	sw.w.Run(30 * time.Minute)
+	if n := strings.Count(log.String(), "a beacon cannot be reached"); n != 1 {
+		t.Errorf("it was said %d times:\n%s", n, &log)
 	}
 }
 

@@ -14,6 +14,8 @@ import (
 	"reflect"
 	"strings"
 	"time"
+
+	"github.com/piecelease/fetcher/internal/words"
 )
 
 func typeOf[T any]() reflect.Type { return reflect.TypeFor[T]() }
@@ -84,7 +86,7 @@ func (c *Client) open(ctx context.Context, method, path string, send io.Reader, 
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		return nil, fmt.Errorf("%w any more: %w", ErrNoNode, err)
+		return nil, words.Error(errors.Join(ErrNoNode, err), "%v any more: it ended before it answered", ErrNoNode)
 	}
 	if res.StatusCode < 300 {
 		return res, nil
@@ -92,7 +94,7 @@ func (c *Client) open(ctx context.Context, method, path string, send io.Reader, 
 	defer res.Body.Close()
 	p := &Problem{Status: res.StatusCode, Title: http.StatusText(res.StatusCode), Code: "other"}
 	if err := json.NewDecoder(io.LimitReader(res.Body, maxProblem)).Decode(p); err != nil {
-		p.Detail = fmt.Sprintf("the node answered %s", res.Status)
+		p.Detail = fmt.Sprintf("the node answered with HTTP status %s", res.Status)
 	}
 	return nil, p
 }
@@ -194,5 +196,5 @@ func (c *Client) Events(ctx context.Context, since string, f func(Event) (enough
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	return fmt.Errorf("%w any more: the stream of events has ended: %v", ErrNoNode, sc.Err())
+	return fmt.Errorf("%w any more: it has ended", ErrNoNode)
 }

@@ -39,6 +39,7 @@ func TestWishesThatCannotBeAreRefused(t *testing.T) {
 		"a slash":            {Source: id, Dir: abs("a"), Peers: []string{"/"}},
 		"a named fetch":      {Source: id, Dir: abs("a"), Name: "n"},
 		"links":              {Paths: []string{abs("a")}, Links: "follow"},
+		"an exclusion":       {Paths: []string{abs("a")}, Exclude: []string{"/["}},
 		"pattern":            {Source: id, Dir: abs("a"), Only: []string{"["}},
 		"priority":           {Paths: []string{abs("a")}, Priority: 2},
 		"ratio":              {Source: id, Dir: abs("a"), SeedRatio: math.NaN()},

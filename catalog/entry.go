@@ -3,7 +3,6 @@ package catalog
 import (
 	"errors"
 	"fmt"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -148,9 +147,13 @@ func (w *Wish) Check() error {
 	case w.SeedTime < 0 || w.SeedTime > 100*366*24*time.Hour:
 		return fmt.Errorf("a time to seed for is from 0 to 100 years, not %v", w.SeedTime)
 	case !isRate(w.Up) || !isRate(w.Down):
-		return fmt.Errorf("a limit is from %d to %d bytes per second, or 0 for none, not %d up and %d down", minRate, int64(maxRate), w.Up, w.Down)
+		return fmt.Errorf("a limit is at least %d bytes per second, or 0 for none; asked were %d up and %d down", minRate, w.Up, w.Down)
 	}
-	if err := patterns(w.Only, w.Skip, w.First); err != nil {
+	var exclude []string
+	for _, s := range w.Exclude { // a slash in front ties a pattern to the top
+		exclude = append(exclude, strings.TrimPrefix(s, "/"))
+	}
+	if err := patterns(w.Only, w.Skip, w.First, exclude); err != nil {
 		return err
 	}
 	if w.kind() == Serve {
@@ -170,7 +173,7 @@ func isRate(n int64) bool { return n == 0 || n >= minRate && n <= maxRate }
 func patterns(lists ...[]string) error {
 	for _, list := range lists {
 		if _, err := share.ParseGlobs(list); err != nil {
-			return fmt.Errorf("%q has no pattern for paths: %w", list, path.ErrBadPattern)
+			return err
 		}
 	}
 	return nil
@@ -207,7 +210,7 @@ func (w *Wish) checkFetch() error {
 			err = errors.New("it does not end in /p2p/ID")
 		}
 		if err != nil {
-			return fmt.Errorf("%w: %q is no multiaddr of a peer: %v", share.ErrTicket, p, err)
+			return fmt.Errorf("%q is no multiaddr of a peer: %v", p, err)
 		}
 	}
 	switch {

@@ -128,7 +128,7 @@ func longest(s string) (time.Duration, error) {
 	}
 	t, err := words.ParseDuration(s)
 	if err != nil || t < time.Second {
-		return 0, api.Refuse(api.ErrRequest, "a lease is of a time such as 31d or 36h, not %q", s)
+		return 0, api.Refuse(api.ErrRequest, "a lease lasts a time such as 31d or 36h, not %q", s)
 	}
 	return t, nil
 }

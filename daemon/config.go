@@ -19,6 +19,7 @@ import (
 	"github.com/piecelease/fetcher/discovery"
 	"github.com/piecelease/fetcher/discovery/dht"
 	"github.com/piecelease/fetcher/internal/bounds"
+	"github.com/piecelease/fetcher/internal/words"
 )
 
 // Config configures a daemon. The zero value works.
@@ -152,17 +153,28 @@ func (c Config) withDefaults() (Config, error) {
 	return c, err
 }
 
+// ErrSettings is wrapped by errors about settings that cannot be.
+var ErrSettings = errors.New("the settings cannot be used")
+
 func (s Settings) withDefaults(dir string) (Settings, error) {
-	var f bounds.Fields
-	bounds.In(&f, "Up", s.Up, 1<<10, 1<<50)
-	bounds.In(&f, "Down", s.Down, 1<<10, 1<<50)
-	bounds.In(&f, "Fetches", s.Fetches, 1, 1000)
-	bounds.In(&f, "Rescan", s.Rescan, time.Second, 366*24*time.Hour)
-	bounds.In(&f, "RelayCarries", s.RelayCarries, 1<<20, 1<<50)
-	if s.RelayCarries > 0 && !s.Relay {
-		f.Add("RelayCarries", errors.New("it is for a node that is a relay"))
+	s, err := s.checked(dir)
+	if err != nil {
+		err = words.Error(ErrSettings, "%v", err)
 	}
-	f.Add("HTTP", s.checkHTTP())
+	return s, err
+}
+
+func (s Settings) checked(dir string) (Settings, error) {
+	var f bounds.Fields
+	bounds.In(&f, "limit-up", s.Up, 1<<10, 1<<50)
+	bounds.In(&f, "limit-down", s.Down, 1<<10, 1<<50)
+	bounds.In(&f, "fetches", s.Fetches, 1, 1000)
+	bounds.In(&f, "rescan", s.Rescan, time.Second, 366*24*time.Hour)
+	bounds.In(&f, "relay-carries", s.RelayCarries, 1<<20, 1<<50)
+	if s.RelayCarries > 0 && !s.Relay {
+		f.Add("relay-carries", errors.New("it is for a node that is a relay"))
+	}
+	f.Add("http", s.checkHTTP())
 	if err := f.Err(); err != nil {
 		return s, err
 	}

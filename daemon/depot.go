@@ -15,6 +15,7 @@ import (
 	"github.com/piecelease/fetcher/api"
 	"github.com/piecelease/fetcher/depot"
 	"github.com/piecelease/fetcher/depot/disk"
+	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/leasedb"
 	"github.com/piecelease/fetcher/passes/issuer"
 	"github.com/piecelease/fetcher/share"
@@ -60,7 +61,9 @@ func (d *depots) openLender(ctx context.Context, cfg Config) (*fetcher.DepotConf
 		d.warn(fmt.Sprintf("the database of the depot was damaged, and a new one is filled from its disk; accounts have no quota until they are set again. The damaged one is in %s", aside))
 	}
 	if m, err := db.Meta(ctx); err == nil && m.Depot == "" { // a new depot; the folder of any other is not made here
-		os.MkdirAll(cfg.Depot, 0o700)
+		if err := os.MkdirAll(cfg.Depot, 0o700); err != nil {
+			return nil, errors.Join(words.Error(ErrDepot, "%v in %s: its folder cannot be made: %v", ErrDepot, cfg.Depot, err), l.close())
+		}
 		if err := l.begin(ctx, true); err != nil { // before the node runs
 			return nil, errors.Join(err, l.close())
 		}
@@ -116,7 +119,7 @@ func (d *depots) troubles(ctx context.Context) (out []string) {
 	case s.Trouble != "":
 		out = append(out, "the depot keeps nothing now: "+s.Trouble)
 	case s.Frozen:
-		out = append(out, "the depot does not believe the clock, so nothing expires there; fetcher depot status says more")
+		out = append(out, "the depot does not trust the clock, so nothing expires there; fetcher depot status says more")
 	}
 	if why := d.lender.issuer.Trouble(); why != nil {
 		out = append(out, "no passes count at the depot now: "+why.Error())
@@ -138,7 +141,7 @@ func (l *lender) close() error {
 // lends returns the depot of this node, or a refusal.
 func (d *depots) lends() (*lender, error) {
 	if d.lender == nil {
-		return nil, api.Refuse(api.ErrRequest, "this node keeps no shares for others; run it with a folder for that: fetcher node run, and depot in its settings")
+		return nil, api.Refuse(api.ErrRequest, "this node is no depot; to make it one, name a folder as depot in node.toml, and start it again")
 	}
 	return d.lender, nil
 }

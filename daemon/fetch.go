@@ -11,6 +11,7 @@ import (
 	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/api"
 	"github.com/piecelease/fetcher/catalog"
+	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/share"
 )
 
@@ -218,7 +219,7 @@ func (k *keeper) stumble(err error) {
 	}
 	wait := k.backOff()
 	k.d.log.Info("a fetch will be tried again", "id", k.id, "in", wait, "reason", err)
-	k.show(api.Waiting, fmt.Sprintf("%v; tried again in %v", err, wait))
+	k.show(api.Waiting, fmt.Sprintf("%v; tried again in %s", err, words.Duration(wait)))
 	k.rest(wait)
 }
 
@@ -261,7 +262,7 @@ func (k *keeper) seed(e catalog.Entry, over <-chan struct{}, stop func()) {
 func enough(e catalog.Entry, sent int64, now time.Time) string {
 	switch {
 	case e.SeedTime > 0 && !e.Done.IsZero() && now.Sub(e.Done) >= e.SeedTime:
-		return fmt.Sprintf("it was served for %v, as was asked", e.SeedTime)
+		return fmt.Sprintf("it was served for %s, as was asked", words.Duration(e.SeedTime))
 	case e.SeedRatio > 0 && e.Bytes > 0 && float64(sent) >= e.SeedRatio*float64(e.Bytes):
 		return fmt.Sprintf("others were sent %v times its size, as was asked", e.SeedRatio)
 	}

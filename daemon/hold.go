@@ -60,9 +60,10 @@ func heldView(at *fetcher.Depot, h fetcher.Holding, err error) (api.Held, error)
 // heldError says what a depot refused, and what to do. Any other error already names the depot.
 func heldError(at peers.ID, err error) error {
 	var r *fetcher.HoldRefused
+	var missing *purse.MissingError
 	switch {
-	case errors.Is(err, purse.ErrMissing):
-		return api.Refuse(share.ErrNotAllowed, "the depot %s takes passes, and %v; get a code from its owner, and enter it with fetcher passes redeem", at.Short(), err)
+	case errors.As(err, &missing):
+		return api.Refuse(share.ErrNotAllowed, "the depot %s takes passes, and %v; get a code from its owner, and enter it with fetcher passes redeem", at.Short(), missing)
 	case errors.Is(err, passes.ErrTagged), errors.Is(err, passes.ErrProof):
 		return api.Refuse(share.ErrNotAllowed, "the depot %s is not to be trusted with passes: %v", at.Short(), err)
 	case errors.As(err, &r):

@@ -60,9 +60,9 @@ func (h *holds) visited(depot peers.ID, why string) {
 	h.mu.Unlock()
 	switch {
 	case why != "" && why != was:
-		h.d.log.Warn("a depot does not do all that it is to", "depot", string(depot), "reason", why)
+		h.d.log.Warn("a depot does not keep all that it is to", "depot", string(depot), "reason", why)
 	case why == "" && was != "":
-		h.d.log.Info("a depot does what it is to again", "depot", string(depot))
+		h.d.log.Info("a depot keeps all that it is to again", "depot", string(depot))
 	}
 	h.d.feed.Publish(api.Event{At: time.Now(), Type: "holds"})
 }
@@ -326,6 +326,7 @@ func (d *depots) holdWarnings(l fetcher.HoldList) (out []string) {
 		if !h.Late {
 			continue
 		}
+		h.Why = standingWhy(l, h)
 		out = append(out, lateText(h, earlierOf(l, h), d.heldName(l, h.Key)))
 	}
 	return out

@@ -19,6 +19,7 @@ import (
 
 	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store/vfs"
 )
@@ -81,9 +82,15 @@ func (l *Listening) openUnix(path string, mode fs.FileMode) error {
 	if len(path) > maxSocket {
 		return fmt.Errorf("%w: the path of its socket, %s, has %d bytes, and systems take %d; name a state directory with a shorter path", fetcher.ErrStateDir, path, len(path), maxSocket)
 	}
+	unusable := func(err error) error {
+		if filepath.Dir(path) == l.d.dir {
+			return fmt.Errorf("%w: %w", fetcher.ErrStateDir, err)
+		}
+		return words.Error(err, "the socket %s cannot be made: %v; name another path", path, err)
+	}
 	dir, err := vfs.PrivateDir(filepath.Dir(path))
 	if err != nil {
-		return fmt.Errorf("%w: %w", fetcher.ErrStateDir, err)
+		return unusable(err)
 	}
 	defer dir.Close()
 	held, err := dir.Lock(filepath.Base(path) + ".lock")
@@ -91,7 +98,7 @@ func (l *Listening) openUnix(path string, mode fs.FileMode) error {
 	case errors.Is(err, share.ErrHeld):
 		return fmt.Errorf("another process answers at %s; name another socket: %w", path, share.ErrHeld)
 	case err != nil:
-		return fmt.Errorf("%w: %w", fetcher.ErrStateDir, err)
+		return unusable(err)
 	}
 	l.held = append(l.held, held)
 	if info, err := os.Lstat(path); err == nil && info.Mode().Type() != fs.ModeSocket {
@@ -101,11 +108,11 @@ func (l *Listening) openUnix(path string, mode fs.FileMode) error {
 		return fmt.Errorf("another program answers at %s; name another socket: %w", path, share.ErrHeld)
 	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%w: %w", fetcher.ErrStateDir, err)
+		return unusable(err)
 	}
 	u, err := ownersListener(path)
 	if err != nil {
-		return fmt.Errorf("%w: %w", fetcher.ErrStateDir, err)
+		return unusable(err)
 	}
 	l.unix = append(l.unix, u)
 	return os.Chmod(path, mode)
@@ -138,7 +145,11 @@ func (l *Listening) openHTTP() (err error) {
 		return err
 	}
 	if l.tcp, err = net.Listen("tcp", l.conf.HTTP); err != nil {
-		return fmt.Errorf("%w: the API cannot answer at %s: %w", share.ErrNetwork, l.conf.HTTP, err)
+		why := err
+		if s := (*os.SyscallError)(nil); errors.As(err, &s) {
+			why = s.Err
+		}
+		return words.Error(errors.Join(share.ErrNetwork, err), "the API cannot answer at %s: %v", l.conf.HTTP, why)
 	}
 	_, port, err := net.SplitHostPort(l.tcp.Addr().String())
 	if err != nil {

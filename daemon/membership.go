@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/rounds/kvurl"
 )
 
@@ -55,11 +56,11 @@ func MembershipOf(url, file string) (m Membership, err error) {
 	}
 	b, err := readUpTo(file, maxSecretFile)
 	if err != nil {
-		return m, fmt.Errorf("%w: its secret cannot be read: %w", ErrMembership, err)
+		return m, words.Error(ErrMembership, "the secret of the fleet cannot be read: %v", err)
 	}
 	m.Secret = strings.TrimSpace(string(b))
 	if err := m.check(); err != nil {
-		return m, fmt.Errorf("%w: %s: %w", ErrMembership, file, err)
+		return m, words.Error(ErrMembership, "the secret of the fleet in %s cannot be used: %v", file, err)
 	}
 	return m, nil
 }
@@ -76,7 +77,7 @@ func readUpTo(path string, most int64) ([]byte, error) {
 func (m Membership) check() error {
 	switch n := len(m.Secret); {
 	case n < 16 || n > 1024:
-		return fmt.Errorf("the secret has %d bytes, and must have 16 to 1024", n)
+		return fmt.Errorf("it has %d bytes, and must have 16 to 1024", n)
 	case m.URL == "":
 		return errors.New("it names no store")
 	}
@@ -97,10 +98,10 @@ func ParseToken(s string) (m Membership, err error) {
 	rest, ok := strings.CutPrefix(strings.TrimSpace(s), tokenMark)
 	b, err := base64.RawURLEncoding.DecodeString(rest)
 	if !ok {
-		return Membership{}, fmt.Errorf("%w: a fleet token begins with %s", ErrMembership, tokenMark)
+		return Membership{}, words.Error(ErrMembership, "this is no fleet token, which begins with %s", tokenMark)
 	}
 	if err != nil || json.Unmarshal(b, &m) != nil || m.check() != nil {
-		return Membership{}, fmt.Errorf("%w: the token is damaged; copy the whole of it", ErrMembership)
+		return Membership{}, words.Error(ErrMembership, "the fleet token is damaged")
 	}
 	return m, nil
 }

@@ -152,7 +152,7 @@ func (d *depots) Voucher(ctx context.Context, v api.NewVoucher) (api.Voucher, er
 	}
 	addrs := d.node.Addrs()
 	if len(addrs) == 0 {
-		return api.Voucher{}, api.Refuse(share.ErrNetwork, "the node has no address that a voucher could name")
+		return api.Voucher{}, api.Refuse(share.ErrNetwork, "the node listens at no address, and a voucher must name one")
 	}
 	made, err := l.issuer.Sell(v.Passes, now)
 	if err != nil {

@@ -94,9 +94,9 @@ func TestSettingsThatCannotBeReadAreNamed(t *testing.T) {
 		"[[limits]]\nfrom=\"08:00\"\nto=\"09:00\"\nup=\"x\"":   "a limit is bytes",
 		"[[limits]]\nfrom=\"08:00\"\nto=\"09:00\"\ndown=\"x\"": "a limit is bytes",
 		"\nlimit-up = nonsense":                                "line 2 cannot be read; text stands in quotes",
-		"proxy = \"nonsense\"":                                 "proxy: not an address",
+		"proxy = \"nonsense\"":                                 "proxy: a proxy is written socks5://",
 		"dht = [\"ipfs\"]":                                     `dht: "ipfs" is neither own nor public`,
-		"beacon-at = [\"zz\"]":                                 "beacon-at: not an address",
+		"beacon-at = [\"zz\"]":                                 "beacon-at: beacon \"zz\" is no multiaddr",
 		"=":                                                    "line 1",
 	} {
 		if _, err := parseSettings([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {

@@ -202,7 +202,7 @@ func RestoreLeases(ctx context.Context, cfg Config) (r Restored, err error) {
 // depotName returns the name of the depot in a folder.
 func depotName(dir string) (string, error) {
 	if dir == "" {
-		return "", errors.New("which depot it is stands in its folder: name that")
+		return "", errors.New("name the folder of the depot: it says which depot this is")
 	}
 	fsys, err := vfs.PrivateDir(dir)
 	if err != nil {

@@ -197,7 +197,7 @@ func TestARunBeginsWithTheMembersOfTheLast(t *testing.T) {
 	if ls := r.Leases; len(ls) != 1 || ls[0].Piece != 5 || epochOf(ls[0].Token) != 2 || r.Refused != wire.Why(wire.CodeSettling) {
 		t.Errorf("granted %+v; want what is kept and no more", r)
 	}
-	if st := f.status(); !strings.Contains(st.Waiting, "1 member to return") || !strings.Contains(st.Waiting, "10s") || st.Absent != 1 {
+	if st := f.status(); !strings.Contains(st.Waiting, "1 member to return") || !strings.Contains(st.Waiting, "10 s") || st.Absent != 1 {
 		t.Errorf("does not say that it waits: %+v", st)
 	}
 	b.say(wire.Subscribe{Share: theShare})

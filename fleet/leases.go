@@ -255,15 +255,15 @@ func (m *Member) status() (line string, stuck bool) {
 		name += " " + m.cfg.Coordinator.Short()
 	}
 	if m.seat.state != seated {
-		line = fmt.Sprintf("%s: not joined for %v: %s", name, m.now.Sub(m.seat.since).Round(time.Second/10), m.seat.why)
+		line = fmt.Sprintf("%s: not joined for %s: %s", name, words.Duration(m.now.Sub(m.seat.since)), m.seat.why)
 		switch {
 		case m.alone:
 			return line + "; goes on alone", false
 		case !m.stop.IsZero():
-			line += fmt.Sprintf("; what is leased goes on for %v", m.stop.Sub(m.now).Round(time.Second/10))
+			line += fmt.Sprintf("; what is leased goes on for %s", words.Duration(m.stop.Sub(m.now)))
 		}
 		if m.seat.state == away && m.cfg.Coordinator != "" {
-			line += fmt.Sprintf("; tried again in %v", max(0, m.seat.retry.Sub(m.now)).Round(time.Second/10))
+			line += fmt.Sprintf("; tried again in %s", words.Duration(m.seat.retry.Sub(m.now)))
 		}
 		return line, true
 	}

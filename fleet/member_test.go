@@ -893,10 +893,10 @@ func TestAMemberSaysHowTheFleetStands(t *testing.T) {
 	d.do(func() { d.m.SourceUp("y", Port{Node: "here", Name: "y"}, d.now) })
 	says(false, "2 sources")
 	d.lose(5 * time.Second).run(time.Second)
-	says(true, "not joined for 1s: \"for a test\"", "goes on for 9s", "tried again in 4s")
+	says(true, "not joined for 1 s: \"for a test\"", "goes on for 9 s", "tried again in 4 s")
 	d.run(4 * time.Second)
-	says(true, "not joined for 5s")
+	says(true, "not joined for 5 s")
 	d = newDesk(t, func(c *MemberConfig) { c.Alone = time.Second })
 	d.lose(time.Hour).run(2 * time.Second)
-	says(false, "not joined for 2s: \"for a test\"; goes on alone")
+	says(false, "not joined for 2 s: \"for a test\"; goes on alone")
 }

@@ -67,7 +67,7 @@ func (c *Coordinator) Status(lines int, now time.Time) Status {
 	}
 	slices.SortFunc(st.Members, func(a, b MemberStatus) int { return cmp.Compare(a.Peer, b.Peer) })
 	if st.Absent = len(c.absent); st.Absent > 0 {
-		st.Waiting = fmt.Sprintf("the coordinator has just begun, and waits up to %v for %s to return", c.settle.Sub(now).Round(time.Second/10), words.Count(st.Absent, "member"))
+		st.Waiting = fmt.Sprintf("the coordinator has just begun, and waits up to %s for %s to return", words.Duration(c.settle.Sub(now)), words.Count(st.Absent, "member"))
 	}
 	for _, e := range c.m.Missing(lines, now) {
 		st.Why = append(st.Why, inMembers(e))

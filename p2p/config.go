@@ -11,6 +11,7 @@ import (
 	ma "github.com/multiformats/go-multiaddr"
 
 	"github.com/piecelease/fetcher/internal/bounds"
+	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/wire"
 )
@@ -138,11 +139,11 @@ func (c Config) Validate() error {
 // ErrAddress says that an address of the configuration cannot be read.
 var ErrAddress = errors.New("not an address")
 
-// parse reads a multiaddr.
+// parse reads a multiaddr; what says what it is for.
 func parse(what, s string) (ma.Multiaddr, error) {
 	a, err := share.ParseAddr(s)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %s %q (%v)", ErrAddress, what, s, err)
+		return nil, words.Error(ErrAddress, "%q is no address %s: %v", s, what, err)
 	}
 	return a, nil
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -26,6 +27,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	quicgo "github.com/quic-go/quic-go"
 
+	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 )
@@ -136,7 +138,7 @@ func New(cfg Config) (*Host, error) {
 // announced reads Config.Announce.
 func announced(cfg Config) (out []ma.Multiaddr, err error) {
 	for _, s := range cfg.Announce {
-		a, err := parse("announce", s)
+		a, err := parse("to announce", s)
 		if err != nil {
 			return nil, err
 		}
@@ -472,5 +474,9 @@ var errClosed = fmt.Errorf("this node is shutting down: %w", peers.ErrLost)
 
 // unusable is the error for an address that cannot be listened on.
 func unusable(addr ma.Multiaddr, err error) error {
-	return fmt.Errorf("%w: cannot listen on %s: %w", share.ErrNetwork, addr, err)
+	why := err
+	if s := (*os.SyscallError)(nil); errors.As(err, &s) {
+		why = s.Err
+	}
+	return words.Error(errors.Join(share.ErrNetwork, err), "cannot listen on %s: %s", addr, oneLine(why.Error()))
 }

@@ -11,6 +11,8 @@ import (
 	"github.com/libp2p/go-libp2p/core/protocol"
 	ma "github.com/multiformats/go-multiaddr"
 	manet "github.com/multiformats/go-multiaddr/net"
+
+	"github.com/piecelease/fetcher/internal/words"
 )
 
 func protoID(s string) protocol.ID { return protocol.ID(s) }
@@ -48,9 +50,9 @@ func spots(cfg Config) ([]spot, error) {
 			continue
 		}
 		if port := s[strings.LastIndexByte(s, ':')+1:]; !strings.Contains(s, "/") && strings.Trim(port, "0123456789") == "" && port != "" {
-			return nil, fmt.Errorf("%w: listen on %q (a port is at most 65535)", ErrAddress, s)
+			return nil, words.Error(ErrAddress, "%q is no address to listen on: a port is at most 65535", s)
 		}
-		a, err := parse("listen on", s)
+		a, err := parse("to listen on", s)
 		if err != nil {
 			return nil, err
 		}

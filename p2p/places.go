@@ -13,6 +13,7 @@ import (
 	"github.com/libp2p/go-libp2p/p2p/protocol/circuitv2/pb"
 	ma "github.com/multiformats/go-multiaddr"
 
+	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/peers"
 )
 
@@ -37,13 +38,13 @@ type station struct {
 // newPlaces reads Reach.Relays, gathered by relay.
 func newPlaces(relays []string) (out []*station, err error) {
 	for _, s := range relays {
-		a, err := parse("relay", s)
+		a, err := parse("of a relay", s)
 		if err != nil {
 			return nil, err
 		}
 		info, err := peer.AddrInfoFromP2pAddr(a)
 		if err != nil || len(info.Addrs) == 0 || has(a, ma.P_CIRCUIT) {
-			return nil, fmt.Errorf("%w: relay %q does not say where it is and end in /p2p/ID", ErrAddress, s)
+			return nil, words.Error(ErrAddress, "%q is no address of a relay: it must say where the relay is, and end in /p2p/ID", s)
 		}
 		i := slices.IndexFunc(out, func(p *station) bool { return p.relay == info.ID })
 		if i < 0 {

@@ -14,6 +14,8 @@ import (
 	ma "github.com/multiformats/go-multiaddr"
 	manet "github.com/multiformats/go-multiaddr/net"
 	socks "golang.org/x/net/proxy"
+
+	"github.com/piecelease/fetcher/internal/words"
 )
 
 // proxy is a SOCKS5 server (RFC 1928) that makes the TCP connections of a host.
@@ -33,16 +35,16 @@ func CheckProxy(url string) error {
 func parseProxy(s string) (p proxy, err error) {
 	u, err := url.Parse(s)
 	if err != nil || u.Scheme != "socks5" || u.Hostname() == "" || u.Port() == "" || u.Path != "" || u.RawQuery != "" || u.Fragment != "" {
-		return p, fmt.Errorf("%w: a proxy is written socks5://HOST:PORT or socks5://USER:PASSWORD@HOST:PORT", ErrAddress)
+		return p, words.Error(ErrAddress, "a proxy is written socks5://HOST:PORT or socks5://USER:PASSWORD@HOST:PORT")
 	}
 	if n, err := strconv.ParseUint(u.Port(), 10, 16); err != nil || n == 0 {
-		return p, fmt.Errorf("%w: the port of a proxy is from 1 to 65535", ErrAddress)
+		return p, words.Error(ErrAddress, "the port of a proxy is from 1 to 65535")
 	}
 	if u.User != nil {
 		p.auth = &socks.Auth{User: u.User.Username()}
 		p.auth.Password, _ = u.User.Password()
 		if n := len(p.auth.User); n < 1 || n > 255 || len(p.auth.Password) > 255 {
-			return p, fmt.Errorf("%w: a user of a proxy has from 1 to 255 bytes, and a password at most 255", ErrAddress)
+			return p, words.Error(ErrAddress, "a user of a proxy has from 1 to 255 bytes, and a password at most 255")
 		}
 	}
 	p.at = u.Host
@@ -84,6 +86,9 @@ func (d proxyDialer) DialContext(ctx context.Context, network, address string) (
 		var op *net.OpError
 		if errors.As(err, &op) {
 			err = op.Err
+		}
+		if strings.Contains(err.Error(), "protocol version") {
+			return nil, said{d.at + " is no SOCKS5 proxy", errNoProxy, err}
 		}
 		return nil, said{"the proxy " + d.at + " answers: " + oneLine(strings.TrimPrefix(err.Error(), "unknown error ")), errProxy, err}
 	}

@@ -232,3 +232,26 @@ func TestProxiesAreChecked(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// What is no proxy is said to be none.
+func TestAnotherProgramIsNoProxy(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() { // ends with the listener
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			c.Write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n"))
+			c.Close()
+		}
+	}()
+	_, err = proxyDialer{proxy{at: l.Addr().String()}, nil}.DialContext(t.Context(), "tcp", "192.0.2.1:4001")
+	if err == nil || err.Error() != l.Addr().String()+" is no SOCKS5 proxy" {
+		t.Error(err)
+	}
+}

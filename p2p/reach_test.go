@@ -65,9 +65,9 @@ func TestReachIsChecked(t *testing.T) {
 		{Reach{RelayBytes: 1 << 20}, "needs Relay"},
 		{Reach{Relay: true, RelayBytes: 1000}, "1048576"},
 		{Reach{Traverse: true, Relays: make([]string, 5)}, "at most 4"},
-		{Reach{Traverse: true, Relays: []string{"/ip4/1.2.3.4/tcp/1"}}, "does not say where it is and end in /p2p/ID"},
-		{Reach{Traverse: true, Relays: []string{"/p2p/" + string(peerOf(seedKey(1)))}}, "does not say where it is"},
-		{Reach{Traverse: true, Relays: []string{"nowhere"}}, "relay \"nowhere\""},
+		{Reach{Traverse: true, Relays: []string{"/ip4/1.2.3.4/tcp/1"}}, "it must say where the relay is, and end in /p2p/ID"},
+		{Reach{Traverse: true, Relays: []string{"/p2p/" + string(peerOf(seedKey(1)))}}, "it must say where the relay is"},
+		{Reach{Traverse: true, Relays: []string{"nowhere"}}, "\"nowhere\" is no address of a relay"},
 	} {
 		if h, err := New(Config{Listen: local, Reach: c.reach}); err == nil {
 			h.Close()

@@ -289,7 +289,7 @@ func parseTicket(s string) (Ticket, error) {
 		if cut(raw) {
 			return Ticket{}, ErrCut
 		}
-		return Ticket{}, errors.New("mistyped: its checksum does not match")
+		return Ticket{}, errors.New("mistyped: its checksum does not match; copy the whole of it again")
 	}
 	// Base32 leaves up to four bits over, and package base32 accepts any value of them.
 	if seal(body) != s {
@@ -298,10 +298,10 @@ func parseTicket(s string) (Ticket, error) {
 	return decodeTicket(body)
 }
 
-var errNotCanonical = errors.New("garbled: not in canonical form")
+var errNotCanonical = errors.New("garbled: not in canonical form; copy the whole of it again")
 
 // ErrCut says that the end of a ticket is missing.
-var ErrCut = errors.New("cut short: its end is missing")
+var ErrCut = errors.New("cut short: its end is missing; copy the whole of it")
 
 // cut says whether raw, whose checksum is wrong, ends before it should.
 func cut(raw []byte) bool {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store/vfs"
 )
@@ -56,12 +57,6 @@ func (e *ProblemsError) Unwrap() []error {
 	}
 	return out
 }
-
-// refused is why a path cannot be shared. It wraps share.ErrPath.
-type refused string
-
-func (r refused) Error() string { return string(r) }
-func (refused) Unwrap() error   { return share.ErrPath }
 
 // problems gathers Problems.
 type problems struct {
@@ -148,7 +143,7 @@ func (s *scan) entry(ctx context.Context, d vfs.FS, at string, e vfs.Listed) err
 		return nil
 	}
 	if !utf8.ValidString(e.Name) {
-		s.bad.add(at, refused("its name is not UTF-8; rename it"))
+		s.bad.add(at, words.Error(share.ErrPath, "its name is not UTF-8; rename it"))
 		return nil
 	}
 	switch e.Type {
@@ -188,7 +183,7 @@ func (s *scan) link(d vfs.FS, at, name string) {
 	case LinksSkip:
 		s.skipped++
 	case LinksRefuse:
-		s.bad.add(at, refused("is a symlink, and symlinks are refused"))
+		s.bad.add(at, words.Error(share.ErrPath, "is a symlink, and symlinks are refused"))
 	default:
 		target, err := d.Readlink(name)
 		if err != nil {

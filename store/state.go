@@ -12,6 +12,7 @@ import (
 	"os"
 	"sync"
 
+	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store/vfs"
 )
@@ -53,11 +54,11 @@ const (
 // owner alone.
 func OpenState(dir string) (*State, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("open state: %w", err)
+		return nil, err
 	}
 	d, err := vfs.PrivateDir(dir)
 	if err != nil {
-		return nil, fmt.Errorf("open state: %w", err)
+		return nil, err
 	}
 	s, err := OpenStateIn(d)
 	if err != nil {
@@ -72,7 +73,7 @@ func OpenState(dir string) (*State, error) {
 func OpenStateIn(d vfs.FS) (*State, error) {
 	for _, name := range []string{"manifests", "hashes", "imports"} {
 		if err := vfs.EnsureDir(d, name); err != nil {
-			return nil, fmt.Errorf("open state: %w", err)
+			return nil, err
 		}
 	}
 	return &State{fs: d, paths: maxImports}, nil
@@ -112,12 +113,15 @@ func (s *State) Key() (key ed25519.PrivateKey, stored bool, err error) {
 		return key, false, err
 	}
 	if err != nil {
-		return nil, false, fmt.Errorf("lock the node's key: %w", err)
+		return nil, false, fmt.Errorf("the node's key cannot be locked: %w", err)
 	}
 	key, err = s.storedKey()
 	if err != nil {
 		lock.Close()
-		return nil, false, fmt.Errorf("the node's key: %w", err)
+		if errors.Is(err, vfs.ErrRecord) {
+			return nil, false, words.Error(err, "the file key of the state directory, which makes the node what it is, is damaged: restore it from a backup, or remove it, and the node gets a new ID")
+		}
+		return nil, false, fmt.Errorf("the node's key cannot be read or made: %w", err)
 	}
 	s.key, s.lock = key, lock
 	return key, true, nil

@@ -156,7 +156,7 @@ func (s sink) Write(b []byte) (int, error) {
 	case errors.Is(err, syscall.EPIPE):
 		err = errPipe
 	case err != nil:
-		err = fmt.Errorf("write to stdout: %w", diskFull(err))
+		err = fmt.Errorf("stdout cannot be written: %w", diskFull(err))
 	}
 	return n, err
 }

@@ -197,7 +197,7 @@ func (x allowance) read() ([]peers.ID, error) {
 		}
 	}
 	if len(list) == 0 {
-		return nil, usageError{errors.New("--allow, --allow-file: name at least one peer")}
+		return nil, usageError{errors.New("name at least one member with --allow or --allow-file")}
 	}
 	return allowed(list)
 }

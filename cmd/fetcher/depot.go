@@ -117,7 +117,7 @@ func begunText(what string, d api.Depot) string {
 }
 
 func (a depots) depotStatusCommand() *cobra.Command {
-	return &cobra.Command{Use: "status", Short: "Show how the depot stands", Args: noArgs, RunE: func(cmd *cobra.Command, _ []string) error {
+	return &cobra.Command{Use: "status", Short: "Show the state of the depot", Args: noArgs, RunE: func(cmd *cobra.Command, _ []string) error {
 		return a.asking(cmd.Context(), func(c *api.Client) error {
 			d, err := c.Depot(cmd.Context())
 			if err != nil {
@@ -130,9 +130,9 @@ func (a depots) depotStatusCommand() *cobra.Command {
 
 func (a depots) gcCommand() *cobra.Command {
 	c := &cobra.Command{Use: "gc", Short: "Remove what nobody holds: on, off, or once now", Args: noArgs,
-		Long: `Remove shares that no account holds any more: what was released at once, what
-expired 24 hours after, also when a release comes too late for it, unless
-depot-grace says otherwise. It is off in a new depot.`,
+		Long: `Remove shares that no account holds any more: at once when the last lease was
+released, and 24 hours later when it expired, or as much later as depot-grace
+says. It is off in a new depot.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 	c.AddCommand(a.doCommand("on", "gc-on", "Remove what nobody holds, from now on"), a.doCommand("off", "gc-off", "Remove nothing any more"),
 		a.doCommand("run", "gc", "Look now for what may be removed, if it is on"))
@@ -141,7 +141,7 @@ depot-grace says otherwise. It is off in a new depot.`,
 
 func (a depots) clockCommand() *cobra.Command {
 	c := &cobra.Command{Use: "clock", Short: "Say that the clock is right", Args: noArgs, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
-	c.AddCommand(a.doCommand("ok", "clock-ok", "Say that this machine's clock is right; leases go on by it"))
+	c.AddCommand(a.doCommand("ok", "clock-ok", "Say that this machine's clock is right; leases end by it again"))
 	return c
 }
 
@@ -221,7 +221,7 @@ func (a depots) printDepot(d api.Depot) error {
 		fmt.Fprintln(&b, "the first look at the disk is not done: usage may be too low, and nothing is removed")
 	}
 	if d.Frozen {
-		fmt.Fprintf(&b, "the clock is not believed: for leases it is %s. If this machine's clock is right, say so: fetcher depot clock ok\n", d.Now.Local().Format(time.DateTime))
+		fmt.Fprintf(&b, "the clock is not trusted, so nothing expires: for leases it is %s. If this machine's clock is right, say so with fetcher depot clock ok\n", d.Now.Local().Format(time.DateTime))
 	}
 	if d.PassesTrouble != "" {
 		fmt.Fprintf(&b, "passes do not count now: %s\n", printable(d.PassesTrouble))
@@ -236,7 +236,7 @@ func (a depots) printDepot(d api.Depot) error {
 func cycleText(d api.Depot) string {
 	switch {
 	case d.Crawl.Done:
-		return "done; the next begins in " + words.Duration(time.Until(d.Next))
+		return "done; the next begins " + either(time.Until(d.Next) > time.Second, "in "+words.Duration(time.Until(d.Next)), "now")
 	case d.Left > 0:
 		return "under way, some " + words.Duration(time.Duration(d.Left)*time.Second) + " more"
 	}
@@ -352,8 +352,8 @@ func (a depots) printAccounts(all []api.Account) error {
 				keys = append(keys, shortly(k))
 			}
 		}
-		rows = append(rows, []string{accountName(x.Name), share.Size(x.Used) + either(x.Complete, "", "+"), share.Size(x.Quota),
-			words.Duration(time.Duration(x.MaxLease) * time.Second), x.Price, printable(strings.Join(keys, " "))})
+		rows = append(rows, []string{accountName(x.Name), share.Size(x.Used) + either(x.Complete, "", "+"), either(x.MaxLease == 0, "-", share.Size(x.Quota)),
+			either(x.MaxLease == 0, "-", words.Duration(time.Duration(x.MaxLease)*time.Second)), x.Price, printable(strings.Join(keys, " "))})
 	}
 	if slices.ContainsFunc(all, func(x api.Account) bool { return !x.Complete }) {
 		fmt.Fprintln(a.stderr, "+: the first look at the disk is not done, and there may be more")

@@ -279,7 +279,7 @@ func filesBelow(t testing.TB, dir string) (n int64) {
 func TestCommandsOfADepot(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, t.TempDir())
-	if r := n.on("depot", "status"); r.code != exitUsage || !strings.Contains(r.stderr, "fetcher node run") {
+	if r := n.on("depot", "status"); r.code != exitUsage || !strings.Contains(r.stderr, "depot in node.toml") {
 		t.Errorf("a node that is no depot: exit %d, %s", r.code, r.stderr)
 	}
 	n.end(os.Kill)

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -28,8 +29,8 @@ func (a asker) doctorCommand() *cobra.Command {
 		Use: "doctor", Short: "Say what keeps this machine from sharing, and what to do",
 		Long: `Look at what a node needs: its state directory, the disk, the clock, the
 network, its port, and whether others can reach it. Each line says what was
-found, and what to do if something is wrong; then the exit code is 1. What
-limits this machine and is in order is a note.
+found, and what to do if something is wrong; then the exit code is 1. A note is
+about a limit of this machine that is no fault.
 
 Whether others can reach this machine from elsewhere cannot be told from here
 alone: what is said of that goes by its addresses, unless a node runs whose
@@ -57,7 +58,12 @@ func (a asker) doctor(ctx context.Context) error {
 	}
 	found := []finding{checkState(dir)}
 	var status *api.Status
-	if c, err := a.dial(ctx); err == nil {
+	none := "none runs on " + dir + "; fetcher node run starts one"
+	c, err := a.dial(ctx)
+	if errors.Is(err, api.ErrDenied) {
+		none = err.Error()
+	}
+	if err == nil {
 		if s, err := c.Status(ctx); err == nil {
 			status = &s
 		}
@@ -65,9 +71,9 @@ func (a asker) doctor(ctx context.Context) error {
 	}
 	found = append(found, checkDisk(dir), checkClock(dir, time.Now()), checkNetwork())
 	if status != nil {
-		found = append(found, finding{"node", true, fmt.Sprintf("it runs, for %s", brief(time.Since(status.Since))), ""}, checkReach(status.Addrs, placesOf(status), status.Tried), checkEntries(status))
+		found = append(found, finding{"node", true, fmt.Sprintf("it has run for %s", words.Duration(time.Since(status.Since))), ""}, checkReach(status.Addrs, placesOf(status), status.Tried), checkEntries(status))
 	} else {
-		found = append(found, finding{"node", true, "none runs on " + dir + "; fetcher node run starts one", ""})
+		found = append(found, finding{"node", true, none, ""})
 		if found[0].well {
 			found = append(found, a.checkPort(ctx, dir)...)
 		}
@@ -113,7 +119,7 @@ func checkState(dir string) finding {
 		f.well = true
 		return f
 	}
-	f.text = fmt.Sprintf("%s cannot be written: %v", dir, err)
+	f.text = fmt.Sprintf("%s cannot be written: %s", dir, system(err))
 	f.advice = "Give this user the right to write there, mount its disk for writing, or name another folder with --dir."
 	if errors.Is(diskFull(err), share.ErrDiskFull) {
 		f.advice = "The disk is full: make room on it, or name a folder on another disk with --dir."
@@ -160,7 +166,7 @@ func checkClock(dir string, now time.Time) finding {
 	case !last.IsZero() && now.Before(last.Add(-off)):
 		f.well, f.text = false, f.text+", and the node was last used on "+last.Format("2006-01-02")
 	case !last.IsZero() && now.Sub(last) > 300*24*time.Hour:
-		f.well, f.text = false, f.text+", and the node was last used on "+last.Format("2006-01-02")+": one of the two is far off, unless it was not used since"
+		f.well, f.text = false, f.text+", and the node was last used on "+last.Format("2006-01-02")+": if it was used since, the clock is wrong"
 	}
 	if !f.well {
 		f.advice = "Set the clock, and have the system keep it right (NTP): what has a date of expiry goes by it."
@@ -283,7 +289,7 @@ func (a asker) checkPort(ctx context.Context, dir string) []finding {
 	st.Close()
 	switch {
 	case err != nil:
-		f.text, f.advice = err.Error(), "Restore the file from a backup, or remove it: the node then gets a new ID, and old tickets no longer work."
+		f.text, f.advice = err.Error(), "Old tickets name the ID that the node had."
 	case !ours:
 		f.well, f.text = true, "another fetcher is using this state directory, and its port"
 	case port == 0:
@@ -292,7 +298,7 @@ func (a asker) checkPort(ctx context.Context, dir string) []finding {
 		err := canListen(port)
 		f.well, f.text = err == nil, fmt.Sprintf("port %d, used last time, is free", port)
 		if err != nil {
-			f.text = fmt.Sprintf("port %d, used last time, cannot be opened: %v", port, err)
+			f.text = fmt.Sprintf("port %d, used last time, cannot be opened: %s", port, system(err))
 		}
 	}
 	if f.well {
@@ -304,6 +310,14 @@ func (a asker) checkPort(ctx context.Context, dir string) []finding {
 	}
 	defer node.Close()
 	return []finding{f, checkReach(node.Addrs(), nil, nil)}
+}
+
+// system is what the system says of an error, without what was called.
+func system(err error) string {
+	if no := syscall.Errno(0); errors.As(err, &no) {
+		return no.Error()
+	}
+	return err.Error()
 }
 
 func canListen(port int) error {

@@ -108,7 +108,10 @@ func (a asker) add(ctx context.Context, c *api.Client, args []string, fl addFlag
 			return err
 		}
 		if e.Kind == "serve" || fl.wait {
-			if e, err = a.await(ctx, c, e); err != nil {
+			if e, err = a.await(ctx, c, e); err != nil && ctx.Err() != nil {
+				fmt.Fprintf(a.stderr, "interrupted; the node goes on with entry %d, and fetcher list shows how far it is\n", e.ID)
+			}
+			if err != nil {
 				return err
 			}
 		}
@@ -184,7 +187,27 @@ func (a asker) wishes(args []string, fl addFlags) (out []api.Add, err error) {
 		}
 		out = append(out, one)
 	}
-	return out, nil
+	return out, fl.fit(out)
+}
+
+// fit refuses flags that none of the new entries heeds.
+func (fl addFlags) fit(all []api.Add) error {
+	fetches := slices.ContainsFunc(all, func(x api.Add) bool { return x.Ticket != "" })
+	serves := slices.ContainsFunc(all, func(x api.Add) bool { return x.Ticket == "" })
+	for _, x := range []struct {
+		flag         string
+		given, heeds bool
+		is           string
+	}{
+		{"-o", fl.out != "", fetches, "fetched"}, {"--only", len(fl.only) > 0, fetches, "fetched"}, {"--skip", len(fl.skip) > 0, fetches, "fetched"}, {"--first", len(fl.first) > 0, fetches, "fetched"},
+		{"--peer", len(fl.peers) > 0, fetches, "fetched"}, {"--repair", fl.repair, fetches, "fetched"}, {"--seed-until", len(fl.seedUntil) > 0, fetches, "fetched"},
+		{"--limit-down", fl.limitDown != "", fetches, "fetched"}, {"--name", fl.name != "", serves, "served"}, {"--exclude", len(fl.exclude) > 0, serves, "served"},
+	} {
+		if x.given && !x.heeds {
+			return usageError{fmt.Errorf("%s is for what is %s; nothing was added", x.flag, x.is)}
+		}
+	}
+	return nil
 }
 
 // await waits until an entry is here, and reports its state meanwhile.
@@ -307,7 +330,7 @@ func entriesOf(ctx context.Context, c *api.Client, args []string) (ids []int64, 
 				found = []int64{n}
 				break
 			}
-			if e.Name == arg || e.Share != "" && (e.Share == arg || shortly(e.Share) == arg) {
+			if nameOf(e) == arg || e.Share != "" && (e.Share == arg || shortly(e.Share) == arg) {
 				found = append(found, e.ID)
 			}
 		}
@@ -327,7 +350,7 @@ func entriesOf(ctx context.Context, c *api.Client, args []string) (ids []int64, 
 func nameless(all []api.Entry) string {
 	var ids []int64
 	for _, e := range all {
-		if e.Name == "" {
+		if e.Name == "" && e.Kind == "fetch" {
 			ids = append(ids, e.ID)
 		}
 	}

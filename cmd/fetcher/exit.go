@@ -10,6 +10,7 @@ import (
 	"github.com/piecelease/fetcher/api"
 	"github.com/piecelease/fetcher/daemon"
 	"github.com/piecelease/fetcher/rounds"
+	"github.com/piecelease/fetcher/rounds/kvurl"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store"
 )
@@ -65,6 +66,9 @@ var outcomes = []struct {
 	{exitInterrupted, "interrupted", fetcher.ErrStopped},
 	{exitPipe, "pipe", errPipe},
 	{exitUsage, "usage", daemon.ErrDepot},
+	{exitUsage, "usage", daemon.ErrSettings},
+	{exitUsage, "usage", daemon.ErrMembership},
+	{exitUsage, "usage", kvurl.ErrURL},
 	{exitOther, "faults", errFaults},
 }
 
@@ -114,7 +118,7 @@ var advices = []struct {
 	{share.ErrChanged, "Run the same command again, when nothing writes to it."},
 	{fetcher.ErrAddress, "--listen takes a port such as 4001, or an address to listen on, such as 192.0.2.1:4001 or /ip4/192.0.2.1/tcp/4001, or none;\n--announce takes multiaddrs such as /dns4/example.org/tcp/4001."},
 	{errListen, "Name another address with --listen."},
-	{errHTTP, "End the program that has it, or name another address with --http, or as http in node.toml."},
+	{errHTTP, "Name another address with --http, or as http in node.toml, or end the program that has this one."},
 	{errBeacon, "Check that --beacon-at is the same on both machines, that the beacon runs, and that this machine can reach it."},
 	{fetcher.ErrWrongCode, "The code is used up, and whoever shares was told so: ask for a new one."},
 	{fetcher.ErrCodeGone, "A code is good for one try within two minutes, at the beacon where it was made: ask for a new one."},

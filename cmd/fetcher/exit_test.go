@@ -10,12 +10,13 @@ import (
 	"github.com/piecelease/fetcher/api"
 	"github.com/piecelease/fetcher/daemon"
 	"github.com/piecelease/fetcher/rounds"
+	"github.com/piecelease/fetcher/rounds/kvurl"
 )
 
 // An error of the node means the same to a command that asks it as to one that does the
 // work itself.
 func TestErrorsTravelAsWhatTheyAre(t *testing.T) {
-	here := []error{errInterrupted, fetcher.ErrStopped, errPipe, errFaults, api.ErrNoNode, daemon.ErrDepot, rounds.ErrAway} // of this process
+	here := []error{errInterrupted, fetcher.ErrStopped, errPipe, errFaults, api.ErrNoNode, daemon.ErrDepot, daemon.ErrSettings, daemon.ErrMembership, kvurl.ErrURL, rounds.ErrAway} // of this process
 	for _, o := range outcomes {
 		if slices.Contains(here, o.err) {
 			continue

@@ -420,7 +420,7 @@ func (w *watcher) offer() error {
 func (w *watcher) leave() error {
 	if err := w.node.Close(); err != nil {
 		w.stderr.clear()
-		fmt.Fprintln(w.stderr, "warning: closing:", err)
+		fmt.Fprintln(w.stderr, "warning: the node did not end in good order:", err)
 	}
 	return nil
 }

@@ -92,13 +92,22 @@ func (a fleetApp) open(ctx context.Context, fl storeFlags) (s fetcher.FleetStore
 	if err != nil {
 		return s, nil, err
 	}
-	return openStore(m, func(at string) (kvurl.Store, error) {
+	return openStore(m, a.now(ctx))
+}
+
+// now opens a store that must be reachable, and says so if that takes long.
+func (a fleetApp) now(ctx context.Context) func(at string) (kvurl.Store, error) {
+	return func(at string) (kvurl.Store, error) {
+		slow := time.AfterFunc(time.Second, func() {
+			fmt.Fprintln(a.stderr, "the store of the fleet has not answered yet; waiting for up to half a minute")
+		})
+		defer slow.Stop()
 		kv, err := kvurl.Open(ctx, at)
 		if err != nil && ctx.Err() != nil && !errors.Is(err, kvurl.ErrURL) {
 			err = cause(ctx)
 		}
 		return kv, err
-	})
+	}
 }
 
 // openLater is open for long-running commands: the store may come later.
@@ -140,7 +149,7 @@ joins.`,
 func (a fleetApp) invite(ctx context.Context, fl storeFlags) error {
 	m, made, err := a.inviting(fl)
 	if err == nil && fl.url != "" {
-		err = tryStore(ctx, m)
+		err = a.tryStore(ctx, m)
 	}
 	if err != nil {
 		return err
@@ -185,8 +194,8 @@ func (a fleetApp) inviting(fl storeFlags) (m daemon.Membership, made bool, err e
 
 // tryStore claims a store for the fleet, so that nobody is invited to a store that does not exist, or is
 // another fleet's.
-func tryStore(ctx context.Context, m daemon.Membership) error {
-	s, done, err := openStore(m, func(at string) (kvurl.Store, error) { return kvurl.Open(ctx, at) })
+func (a fleetApp) tryStore(ctx context.Context, m daemon.Membership) error {
+	s, done, err := openStore(m, a.now(ctx))
 	if err != nil {
 		return err
 	}
@@ -199,8 +208,8 @@ func (a fleetApp) joinCommand() *cobra.Command {
 		Use:   "join TOKEN",
 		Short: "Make this machine a member of a fleet",
 		Long: `Make this machine a member of a fleet: what the token says is kept in the state
-directory, and node run, fleet run, add and status need no flags any more. A
-token of "-" is read from stdin.`,
+directory, and node run and the fleet commands need no flags any more. A token
+of "-" is read from stdin.`,
 		Args: exactly("TOKEN"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			token, err := a.ticket(args[0])
@@ -209,7 +218,7 @@ token of "-" is read from stdin.`,
 			}
 			m, err := daemon.ParseToken(token)
 			if err != nil {
-				return usageError{fmt.Errorf("%w; paste what fetcher fleet invite prints", err)}
+				return usageError{fmt.Errorf("%w; paste the whole of what fetcher fleet invite prints", err)}
 			}
 			if err := a.join(m); err != nil {
 				return err
@@ -240,7 +249,7 @@ func (a fleetApp) tellOfStart(ctx context.Context) {
 	}
 	if c, err := api.Dial(ctx, daemon.Socket(dir)); err == nil {
 		c.Close()
-		fmt.Fprintln(a.stderr, "the node that runs here is a member from its next start on: start it again")
+		fmt.Fprintln(a.stderr, "the node that runs here becomes a member when it is started again: restart it")
 	}
 }
 
@@ -340,6 +349,10 @@ removed.`,
 			}
 			return a.through(cmd.Context(), fl, func(d fleetDoor) error {
 				_, err := d.RemoveFromFleet(cmd.Context(), id.String())
+				if err == nil {
+					a.out.sum(map[string]any{"share": id.String()})
+					fmt.Fprintf(a.stderr, "every machine stops fetching and serving %s; its files stay\n", id)
+				}
 				return err
 			})
 		},

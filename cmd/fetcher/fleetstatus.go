@@ -34,17 +34,18 @@ func (a fleetApp) statusCommand() *cobra.Command {
 func (a fleetApp) showFleet(f api.Fleet, now time.Time) {
 	text := func(format string, args ...any) {
 		if !a.flags.json {
-			fmt.Fprintf(a.stdout, format, args...)
+			fmt.Fprintf(a.prose(), format, args...)
 		}
 	}
 	if f.Away != "" {
-		fmt.Fprintf(a.stderr, "warning: %s; what follows is from %s\n", f.Away, either(f.At.IsZero(), "nowhere", brief(now.Sub(f.At))+" ago"))
+		fmt.Fprintf(a.stderr, "warning: %s; %s\n", f.Away, either(f.At.IsZero(), "nothing is known of the fleet yet", "what follows is from "+words.Duration(now.Sub(f.At))+" ago"))
 	}
 	if len(f.Shares) == 0 && f.Away == "" {
 		text("nothing was added to the fleet; it has %s\n", words.Count(len(f.Members), "member"))
 	}
 	for i, x := range f.Shares {
-		text("%s%s\n%s\n%d of %d done, %s\n", either(i > 0, "\n", ""), either(x.Name != "", printable(x.Name), "not known yet"), x.Share, x.Done, len(x.Members), coordinatorOf(x, f.Members))
+		text("%s%s\n%s\n%s, %s\n", either(i > 0, "\n", ""), either(x.Name != "", printable(x.Name), "its name is not known yet"), x.Share,
+			either(len(x.Members) == 0, "no machine is a member yet", fmt.Sprintf("%d of %d done", x.Done, len(x.Members))), coordinatorOf(x, f.Members))
 		a.out.write("rollout", map[string]any{"share": x.Share, "name": x.Name, "done": x.Done, "members": len(x.Members), "coordinator": x.Coordinator, "term": x.Term})
 		for j, s := range x.Members {
 			m := f.Members[j]
@@ -52,7 +53,7 @@ func (a fleetApp) showFleet(f api.Fleet, now time.Time) {
 			if m.Silent { // what it was waiting for then means nothing now
 				then := s
 				then.Waits = ""
-				state = fmt.Sprintf("not heard of for %v; then: %s", now.Sub(m.At).Round(time.Second), standing(then))
+				state = fmt.Sprintf("not heard from for %s; then: %s", words.Duration(now.Sub(m.At)), standing(then))
 			}
 			text("  %-20s %s  %s\n", printable(m.Name), peers.ID(m.Peer).Short(), printable(state))
 			a.out.write("machine", map[string]any{"share": x.Share, "name": m.Name, "peer": m.Peer, "bytes": s.Bytes, "verified": s.Verified, "done": s.Done,
@@ -63,7 +64,7 @@ func (a fleetApp) showFleet(f api.Fleet, now time.Time) {
 
 func coordinatorOf(x api.FleetShare, members []api.FleetMember) string {
 	if x.Coordinator == "" {
-		return "nobody coordinates"
+		return "nobody coordinates it"
 	}
 	name := peers.ID(x.Coordinator).Short()
 	for _, m := range members {
@@ -82,7 +83,7 @@ func standing(s api.FleetProgress) string {
 	case s.Done:
 		return "done"
 	case s.Bytes == 0 && s.Waits == "":
-		return "begins"
+		return "is starting"
 	case s.Bytes == 0:
 		return s.Waits
 	case s.Waits == "":

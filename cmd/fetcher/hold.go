@@ -77,13 +77,16 @@ func (a depots) hold(ctx context.Context, c *api.Client, what string, ask api.Ho
 	all, err := c.Hold(ctx, ask)
 	if err != nil && added { // it was added for this alone
 		_, err2 := c.Remove(context.WithoutCancel(ctx), ask.Entry, false)
-		return errors.Join(err, err2)
+		return errors.Join(fmt.Errorf("%w; the node does not serve %s any more", err, printable(what)), err2)
 	}
 	for i := range all {
 		on := slices.IndexFunc(ask.Depots, func(s string) bool { return strings.HasSuffix(s, "/p2p/"+all[i].Depot) })
 		if err == nil && wait && on >= 0 {
 			all[i], err = a.awaitHeld(ctx, c, all[i], ask.Depots[on])
 		}
+	}
+	if err != nil && ctx.Err() != nil && len(all) > 0 {
+		fmt.Fprintln(a.stderr, "interrupted; the depot goes on fetching it from here, and fetcher holds shows how far it is")
 	}
 	if err != nil {
 		return err
@@ -329,10 +332,8 @@ ends before has expired, and the depot keeps its share for a day more.`,
 				if err != nil {
 					return err
 				}
-				for _, h := range all {
-					if h.Expires.IsZero() {
-						fmt.Fprintln(a.stderr, "released: unless somebody else holds it there, the depot may remove it now")
-					}
+				if slices.ContainsFunc(all, func(h api.Held) bool { return h.Expires.IsZero() }) {
+					fmt.Fprintln(a.stderr, "released: unless somebody else holds it there, the depot may remove it now")
 				}
 				return a.printHeld(cmd.Context(), c, all)
 			})

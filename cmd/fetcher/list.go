@@ -97,7 +97,7 @@ func (a asker) printEntry(e api.Entry, why []string, children []api.Child) error
 		row("into", e.Dir)
 	}
 	if e.Name == "" {
-		row("size", "not known until its list of files is here")
+		row("size", "not known until its "+either(e.Kind == "fetch", "list of files is here", "files were read"))
 	} else {
 		row("size", fmt.Sprintf("%s, %s", share.Size(e.Bytes), words.Count(e.Files, "file")))
 	}

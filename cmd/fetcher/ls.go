@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -72,7 +73,10 @@ func (a *app) list(cmd *cobra.Command, what string, fl fetchFlags, links store.L
 		return nil, err
 	}
 	if _, _, err := fetcher.ParseSource(what, fl.peers); err != nil {
-		return nil, usageError{fmt.Errorf("there is no such file or folder here; read as a ticket or ID: %w", err)}
+		if errors.Is(err, share.ErrTicket) {
+			err = fmt.Errorf("there is no such file or folder here, and %w", err)
+		}
+		return nil, usageError{err}
 	}
 	if err := cmp.Or(checkProxy(fl.proxy), checkDHT(fl.dht)); err != nil {
 		return nil, err
@@ -100,7 +104,7 @@ func (a *app) list(cmd *cobra.Command, what string, fl fetchFlags, links store.L
 // manifest asks for the list of files of a share, and says so if that takes long.
 func (a *app) manifest(ctx context.Context, node *fetcher.Node, what string, peers []string) (*share.Manifest, error) {
 	slow := time.AfterFunc(time.Second, func() {
-		fmt.Fprintln(a.stderr, "nobody has sent the list of files yet; it is waited for up to a minute")
+		fmt.Fprintln(a.stderr, "nobody has sent the list of files yet; waiting for up to a minute")
 	})
 	defer slow.Stop()
 	m, err := node.Manifest(ctx, what, peers)

@@ -35,7 +35,7 @@ func (a asker) commands() []*cobra.Command {
 		Use: "node", Short: "Run a node that keeps its shares over restarts, and look at it",
 		Long: `Run a node in the background of a machine: many shares in one process, all of
 which are back after a restart. Its commands are add, list, set, rm, id, doctor,
-depot, hold, holds, holdings and release.`,
+depot, hold, holds, holdings, release and passes.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
@@ -355,7 +355,10 @@ func (a asker) dial(ctx context.Context) (*api.Client, error) {
 			return nil, fmt.Errorf("%w: only members of the group of %s may use the node of this machine", api.ErrDenied, daemon.Socket(systemDir))
 		}
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, os.ErrPermission):
+		return nil, fmt.Errorf("%w: the state directory %s belongs to another user", api.ErrDenied, dir)
+	case err != nil:
 		return nil, fmt.Errorf("%w with the state directory %s", api.ErrNoNode, dir)
 	}
 	return c, nil

@@ -86,7 +86,7 @@ func achieved(p fetcher.Progress, took time.Duration) string {
 	s, fetched := share.Size(p.Bytes), p.Verified-p.Resumed
 	switch {
 	case fetched <= 0:
-		return s + ", all of it here before"
+		return s + ", all of which was here"
 	case p.Resumed > 0:
 		s += fmt.Sprintf(", of which %s were fetched now", share.Size(fetched))
 	}

@@ -61,7 +61,7 @@ func (a *app) roundShow(ctx context.Context, url, name string) error {
 // showRound writes a record, or why there is none.
 func (a *app) showRound(name, state string, rec rounds.Record, why error) {
 	fields := map[string]any{"round": name, "state": state}
-	line := func(key string, value any) { fmt.Fprintf(a.stdout, "%-9s %v\n", key, value) }
+	line := func(key string, value any) { fmt.Fprintf(a.prose(), "%-9s %v\n", key, value) }
 	if a.flags.json {
 		line = func(key string, value any) {}
 	}
@@ -115,7 +115,7 @@ func (a *app) showTarget(name string, t rounds.Target, why error) {
 		fields["term"], fields["sequence"], fields["target"] = t.Term, t.Seq, t.Value
 	}
 	if !a.flags.json {
-		fmt.Fprintf(a.stdout, "%-9s %s\n", "latest", text)
+		fmt.Fprintf(a.prose(), "%-9s %s\n", "latest", text)
 	}
 	a.out.write("pointer", fields)
 }

@@ -56,7 +56,7 @@ func (a *app) simList() error {
 			a.out.write("scenario", map[string]any{"scenario": s.Name, "says": s.Says, "nodes": s.Nodes})
 			continue
 		}
-		_, err := fmt.Fprintf(a.stdout, "%-*s  %s\n", width, s.Name, s.Says)
+		_, err := fmt.Fprintf(a.prose(), "%-*s  %s\n", width, s.Name, s.Says)
 		failed = errors.Join(failed, err)
 	}
 	return failed

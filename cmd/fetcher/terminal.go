@@ -137,12 +137,14 @@ func wrap(line string, n int) (out []string) {
 		return []string{line}
 	}
 	now := indent
-	for _, word := range strings.Fields(line) {
+	for rest := line[len(indent):]; rest != ""; {
+		gap := rest[:len(rest)-len(strings.TrimLeft(rest, " "))]
+		word, _, _ := strings.Cut(rest[len(gap):], " ")
+		rest = rest[len(gap)+len(word):]
 		switch {
-		case strings.TrimSpace(now) == "":
-			now += word
-		case columnsOf(now)+1+columnsOf(word) <= n, columnsOf(indent+"  "+word) > n: // too long anywhere
-			now += " " + word
+		case word == "": // the end of the line
+		case columnsOf(now)+len(gap)+columnsOf(word) <= n, columnsOf(indent+"  "+word) > n: // too long anywhere
+			now += gap + word
 		default:
 			out = append(out, now)
 			now = indent + "  " + word

@@ -22,6 +22,7 @@ func TestLinesAreWrappedAtWords(t *testing.T) {
 		{"      advice that goes on", 18, "      advice that|        goes on"},
 		{"at /ip4/192.0.2.1/udp/4001/quic-v1 now", 16, "at /ip4/192.0.2.1/udp/4001/quic-v1|  now"},
 		{"日本語の 名前 です", 13, "日本語の 名前|  です"},
+		{"state     waits for a source", 20, "state     waits for|  a source"},
 		{"fünf übel üben", 9, "fünf übel|  üben"},
 	} {
 		if got := strings.Join(wrap(c.line, c.n), "|"); got != c.want {

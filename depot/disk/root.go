@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"github.com/piecelease/fetcher/depot"
+	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store/vfs"
 )
@@ -118,7 +119,7 @@ func (r *Root) take(ctx context.Context, b Book, meta depot.Meta, dir vfs.FS) er
 	}
 	lock, err := dir.Lock("lock")
 	if err != nil {
-		return fmt.Errorf("another process uses the depot's folder: %w", err)
+		return words.Error(err, "another process uses the depot's folder")
 	}
 	if err := r.adopt(ctx, b, meta, dir, &is); err != nil {
 		lock.Close()

@@ -9,6 +9,19 @@ import (
 	"time"
 )
 
+// Error returns an error whose whole text is a sentence, and that wraps class.
+func Error(class error, sentence string, args ...any) error {
+	return saying{fmt.Sprintf(sentence, args...), class}
+}
+
+type saying struct {
+	text  string
+	class error
+}
+
+func (e saying) Error() string { return e.text }
+func (e saying) Unwrap() error { return e.class }
+
 // Count is n things: "1 piece", "3 pieces".
 func Count(n int, thing string) string {
 	if n == 1 {

@@ -77,7 +77,7 @@ func Open(ctx context.Context, c Config) (*KV, error) {
 // away adds to the error of a first call that was not answered in time that the store is away.
 func away(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("%w: %w", rounds.ErrAway, err)
+		return fmt.Errorf("%w: no server answers", rounds.ErrAway)
 	}
 	return err
 }

@@ -72,7 +72,7 @@ func Open(ctx context.Context, c Config) (*KV, error) {
 	)
 	if err != nil {
 		if errors.Is(err, nats.ErrNoServers) || errors.Is(err, nats.ErrTimeout) {
-			err = fmt.Errorf("%w: %w", rounds.ErrAway, err)
+			err = fmt.Errorf("%w: no server answers", rounds.ErrAway)
 		}
 		return nil, fmt.Errorf("connect to NATS at %s: %w", hosts(c.URL), err)
 	}

@@ -212,7 +212,7 @@ var rules = []*simnet.Scenario{
 	},
 	{
 		Name: "joins-early",
-		Says: "Two know only one other, which does not have the list of files yet: who has it and who asks for it are told to come again, and do.",
+		Says: "Two know only one other, which does not have the list of files yet: they are told to come again, whether they have it or ask for it, and do.",
 		Set: func(r *simnet.Run) {
 			c := r.File("film", 8*mib)
 			far := r.Add(simnet.NodeConfig{Name: "far", Line: even(20*simnet.Mbit, 400*time.Millisecond)}).Seed(c)
