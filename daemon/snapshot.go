@@ -12,6 +12,7 @@ import (
 	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/catalog"
 	"github.com/piecelease/fetcher/depot/disk"
+	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/leasedb"
 	"github.com/piecelease/fetcher/rounds"
 	"github.com/piecelease/fetcher/rounds/kvurl"
@@ -158,7 +159,7 @@ func RestoreLeases(ctx context.Context, cfg Config) (r Restored, err error) {
 	}
 	m, ok, err := membershipFor(cfg)
 	if err == nil && !ok {
-		err = fmt.Errorf("this machine belongs to no fleet that could keep a snapshot: %w", ErrMembership)
+		err = words.Error(ErrMembership, "this machine belongs to no fleet, and so no fleet keeps the leases of its depot")
 	}
 	if err != nil {
 		return r, err

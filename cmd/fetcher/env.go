@@ -44,7 +44,7 @@ func fromEnvironment(cmd *cobra.Command) (err error) {
 		}
 		for _, v := range values {
 			if e := cmd.Flags().Set(f.Name, v); e != nil {
-				err = usageError{fmt.Errorf("%s=%q: %w", envName(cmd, f.Name), v, e)}
+				err = usageError{fmt.Errorf("%s: %w", envName(cmd, f.Name), flagError(cmd, e))}
 			}
 		}
 	})

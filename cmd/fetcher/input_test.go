@@ -145,6 +145,22 @@ func TestVersionIsAFlagToo(t *testing.T) {
 	}
 }
 
+// A topic that there is no help on is a mistake, as is a value in the environment that its flag does not take.
+func TestHelpAndTheEnvironmentAreChecked(t *testing.T) {
+	t.Setenv("FETCHER_STALL", "x")
+	for args, says := range map[string]string{
+		"help nosuch": `there is no command "nosuch"`, "help fleet nosuch": `there is no command "fleet nosuch"`,
+		"fetch T": `FETCHER_STALL: --stall takes a time such as 30s or 5m, not "x"`, "hold": "hold needs an ENTRY or PATH",
+	} {
+		if r := command(t, strings.Fields(args)...); r.code != exitUsage || !strings.Contains(r.stderr, says) {
+			t.Errorf("%s: exit %d: %s", args, r.code, r.stderr)
+		}
+	}
+	if out := output(t, built(t), "help", "fleet", "join"); !strings.Contains(out, "fetcher fleet join TOKEN") {
+		t.Errorf("help fleet join: %s", out)
+	}
+}
+
 // A mistake in a flag is reported in our own words, not in those of the libraries.
 func TestMistakesInFlagsAreExplained(t *testing.T) {
 	for says, args := range map[string]string{

@@ -191,6 +191,7 @@ func (a *app) root() *cobra.Command {
 	f.BoolVar(&a.flags.json, "json", false, "write NDJSON to stdout; see docs/json.md")
 	f.StringVar(&a.flags.logLevel, "log-level", "warn", "log to stderr from this `LEVEL` on: debug, info, warn or error")
 	root.SetUsageFunc(usage)
+	root.SetHelpCommand(helpCommand())
 	root.AddCommand(a.shareCommand(), a.fetchCommand(), a.catCommand(), a.lsCommand(), a.coordinateCommand(), a.fleetCommand(), a.roundCommand(), a.simCommand(), a.versionCommand(), manCommand())
 	root.AddCommand(asker{a}.commands()...)
 	root.AddCommand(depots{asker{a}}.commands()...)
@@ -282,7 +283,7 @@ func exactly(what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch len(args) {
 		case 0:
-			return usageError{fmt.Errorf("%s needs a %s; see %s --help", called(cmd), what, cmd.CommandPath())}
+			return usageError{fmt.Errorf("%s needs %s %s; see %s --help", called(cmd), either(what[0] == 'E', "an", "a"), what, cmd.CommandPath())}
 		case 1:
 			return nil
 		}

@@ -127,7 +127,9 @@ func (a *app) roundRun(ctx context.Context, fl roundFlags, args []string) error 
 	if err := fl.check(); err != nil {
 		return err
 	}
-	if _, err := exec.LookPath(args[0]); err != nil {
+	if _, err := exec.LookPath(args[0]); errors.Is(err, exec.ErrNotFound) {
+		return usageError{fmt.Errorf("there is no program %q in $PATH", args[0])}
+	} else if err != nil {
 		return usageError{err}
 	}
 	log, err := a.logger()
