@@ -64,14 +64,14 @@ var layers = map[string]string{
 	"rounds/kvurl":      "rounds rounds/sqlitekv rounds/natskv rounds/etcdkv",
 	".":                 "share peers depot depot/disk depot/keep leasemgr fetchpool verifier fleet transfer rounds renewal spoken wire store p2p actors actors/system store/vfs internal/bounds internal/words",
 	"api":               ". share internal/words",
-	"daemon":            ". share peers renewal discovery discovery/dht rounds rounds/kvurl leasedb depot/disk depot/archive depot passes passes/issuer passes/purse catalog api store store/vfs internal/bounds internal/words",
+	"daemon":            ". share peers renewal discovery discovery/dht rounds rounds/kvurl leasedb depot/disk depot/archive depot passes passes/issuer passes/purse catalog api store store/vfs internal/bounds internal/turns internal/words",
 	"web":               "",
 	// simnet models links, in the types that actors declares them with, and runs
 	// the real store over a modelled disk.
 	"simnet/model":     "actors/system",
 	"simnet":           ". actors fleet transfer rounds rounds/memkv p2p share peers wire store store/storetest actors/system store/vfs simnet/model",
 	"simnet/depots":    "actors catalog depot depot/disk depot/keep leasedb peers renewal share simnet store store/storetest store/vfs wire",
-	"simnet/scenarios": "actors depot fleet peers renewal share simnet simnet/depots store store/storetest wire",
+	"simnet/scenarios": "actors depot fleet peers renewal rounds share simnet simnet/depots store store/storetest wire",
 	"simnet/bubble":    ". actors p2p share peers wire store store/storetest simnet store/vfs",
 	"simnet/cores":     "share peers leasemgr fetchpool verifier",
 	"simnet/report":    "simnet",

@@ -45,10 +45,34 @@ var ErrOtherFleet = errors.New("the store belongs to a fleet with another secret
 
 // ListedShare is a share that every member of a fleet is to have.
 type ListedShare struct {
-	ID       share.ID  `json:"-"`
-	Ticket   string    `json:"ticket"`
-	Added    time.Time `json:"added"`
-	Internal bool      `json:"internal,omitempty"` // see AddInternal
+	ID       share.ID    `json:"-"`
+	Ticket   string      `json:"ticket"`
+	Added    time.Time   `json:"added"`
+	Internal bool        `json:"internal,omitempty"` // see AddInternal
+	Kept     *ListedHold `json:"kept,omitempty"`     // nil: the fleet has no depot keep it
+}
+
+// ListedHold is what a fleet has depots keep of a share, in an account to which each depot has admitted
+// all members.
+type ListedHold struct {
+	Depots []string      `json:"depots"` // multiaddrs that end in /p2p/ID
+	Copies int           `json:"copies,omitempty"`
+	Bytes  int64         `json:"bytes"` // size of a lease
+	Length time.Duration `json:"length,omitempty"`
+}
+
+// MaxListedDepots is the number of depots that a fleet has keep a share, at most.
+const MaxListedDepots = 64
+
+func (h *ListedHold) check() error {
+	if h == nil {
+		return nil
+	}
+	if n := len(h.Depots); n < 1 || n > MaxListedDepots || h.Copies < 0 || h.Copies > n || h.Bytes < 0 || h.Length != 0 && (h.Length < MinHoldLength || h.Length > MaxHoldLength) {
+		return errors.New("what depots are to keep of it makes no sense")
+	}
+	_, err := depotsAt(h.Depots)
+	return err
 }
 
 // MemberReport is how far a member of a fleet is, as it says itself.
@@ -124,7 +148,28 @@ func (s FleetStore) add(ctx context.Context, l ListedShare) (share.ID, error) {
 		return id, err
 	}
 	l.Added = time.Now().UTC()
-	return id, s.put(ctx, listKey+id.String(), l)
+	return id, s.edit(ctx, listKey+id.String(), func(e rounds.Entry) (any, error) {
+		if had, ok, _ := s.listed(e); ok { // what is not of the fleet is replaced
+			l.Kept = had.Kept
+		}
+		return l, nil
+	})
+}
+
+// Keep has depots keep a listed share for the fleet, in place of what they were to keep before; nil: none does
+// any more. The error wraps ErrNotListed if the share is not listed.
+func (s FleetStore) Keep(ctx context.Context, id share.ID, h *ListedHold) error {
+	if err := h.check(); err != nil {
+		return err
+	}
+	return s.edit(ctx, listKey+id.String(), func(e rounds.Entry) (any, error) {
+		l, ok, err := s.listed(e)
+		if !ok {
+			return nil, cmp.Or(err, fmt.Errorf("share %s is %w", id.Short(), ErrNotListed))
+		}
+		l.Kept = h
+		return l, nil
+	})
 }
 
 // Remove takes a share from the list. Members stop fetching and serving it, and keep
@@ -146,15 +191,26 @@ func (s FleetStore) Remove(ctx context.Context, id share.ID) error {
 
 // put writes an entry, even if others write it too.
 func (s FleetStore) put(ctx context.Context, key string, v any) error {
+	return s.edit(ctx, key, func(rounds.Entry) (any, error) { return v, nil })
+}
+
+// edit replaces an entry, even if others write it too; an entry that is not there has no Value.
+func (s FleetStore) edit(ctx context.Context, key string, to func(rounds.Entry) (any, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, storeWithin)
 	defer cancel()
-	value := s.secret().Seal(key, v)
 	for range 5 {
 		e, err := s.KV.Get(ctx, key)
-		switch {
-		case errors.Is(err, rounds.ErrNotFound):
+		if err != nil && !errors.Is(err, rounds.ErrNotFound) {
+			return err
+		}
+		e.Key = key
+		v, err2 := to(e)
+		if err2 != nil {
+			return err2
+		}
+		if value := s.secret().Seal(key, v); err != nil {
 			_, err = s.KV.Create(ctx, key, value)
-		case err == nil:
+		} else {
 			_, err = s.KV.Update(ctx, key, value, e.Rev)
 		}
 		if !errors.Is(err, rounds.ErrConflict) && !errors.Is(err, rounds.ErrExists) {
@@ -193,6 +249,9 @@ func (s FleetStore) listed(e rounds.Entry) (l ListedShare, ok bool, err error) {
 	id, _, err := ParseSource(l.Ticket, nil)
 	if err == nil && id != l.ID {
 		err = fmt.Errorf("%s: its ticket is of share %s", e.Key, id)
+	}
+	if err2 := l.Kept.check(); err == nil && err2 != nil {
+		err = fmt.Errorf("%s: %w", e.Key, err2)
 	}
 	return l, err == nil, err
 }

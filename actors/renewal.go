@@ -26,6 +26,10 @@ type HoldsConfig struct {
 	Renewal renewal.Config
 	// Purse pays depots that take passes; nil: none is paid.
 	Purse Purse
+	// Turn asks for the turn to renew a fleet's leases at a depot, which cost units as far as is known; nil:
+	// there is no need to ask. The turn lasts until end is called, which must not block; an error says why
+	// another member is to do it.
+	Turn func(ctx context.Context, depot peers.ID, units int64) (end func(), err error)
 	// Visited is told of the end of each visit to a depot, and what went wrong, if anything. It
 	// must not block, and may be nil.
 	Visited func(depot peers.ID, why string)
@@ -81,13 +85,16 @@ type depotVisit struct {
 	giveUp time.Time
 	said   []renewal.Heard
 	pages  int
+	listed bool // all is said
 	last   share.ID
 	at     time.Time // the depot's clock, at since
 	since  time.Time
 	tasks  []renewal.Task
-	begun  bool  // it was asked what it keeps
-	paid   int64 // units, for the first of tasks
-	pays   int   // number of payments for it
+	begun  bool   // it was asked what it keeps
+	turn   func() // ends our turn to renew the fleet's leases; nil: we do not have it
+	others error  // ... as another member is to do it
+	paid   int64  // units, for the first of tasks
+	pays   int    // number of payments for it
 }
 
 // visitError is why something went wrong in a visit.
@@ -120,6 +127,8 @@ func (r *renewals) Receive(ctx actor.Context) {
 		r.told(ctx)
 	case DepotAnswer:
 		r.answered(ctx, m)
+	case turnReady:
+		r.turned(ctx, m)
 	case payReady:
 		r.pay(ctx, m)
 	case payDone:
@@ -230,6 +239,7 @@ func (r *renewals) stop() {
 	r.wake.Stop()
 	for _, v := range r.visits {
 		v.link.Close()
+		v.endTurn()
 	}
 	clear(r.visits)
 }
@@ -273,7 +283,7 @@ var errOtherAnswer = fmt.Errorf("%w: the depot answered another question", peers
 
 // page takes what a depot says it keeps for us.
 func (r *renewals) page(ctx actor.Context, v *depotVisit, m wire.HoldingsPage) {
-	if len(v.tasks) > 0 || v.pages >= maxPages {
+	if v.listed || v.pages >= maxPages {
 		r.failed(v, errOtherAnswer)
 		return
 	}
@@ -295,8 +305,10 @@ func (r *renewals) page(ctx actor.Context, v *depotVisit, m wire.HoldingsPage) {
 	}
 	v.at, v.since = time.Unix(m.At, 0), r.s.Now()
 	v.tasks = r.core.Visited(v.to.ID, v.said, r.s.Wall())
-	v.said = nil
-	r.work(ctx, v)
+	v.said, v.listed = nil, true
+	if !r.askTurn(ctx, v) {
+		r.work(ctx, v)
+	}
 }
 
 // heardOf is what a depot says of a lease, by its clock.
@@ -315,6 +327,10 @@ const maxLeft = 100 * 366 * 24 * time.Hour // the longest rest of a lease that i
 func (r *renewals) work(ctx actor.Context, v *depotVisit) {
 	for len(v.tasks) > 0 {
 		t := v.tasks[0]
+		if t.Fleet && v.others != nil {
+			r.refused(v, v.others)
+			continue
+		}
 		until := v.at.Add(r.s.Now().Sub(v.since) + t.Length).Unix()
 		request := r.request()
 		switch t.Verb {
@@ -403,6 +419,7 @@ func (r *renewals) bank(v *depotVisit) {
 
 func (r *renewals) close(v *depotVisit) {
 	v.link.Close()
+	v.endTurn()
 	r.bank(v)
 	delete(r.visits, v.to.ID)
 	r.ended[v.to.ID] = v.serial

@@ -154,6 +154,7 @@ type Hold struct {
 	Copies int      `json:"copies,omitempty" minimum:"0" maximum:"64" doc:"how many of its depots keep it, the others are in reserve; 0: all"`
 	For    string   `json:"for,omitempty" doc:"the length of the leases, which are renewed, such as 31d or 36h; default 31 days"`
 	Pin    bool     `json:"pin,omitempty" doc:"keep this version, and do not follow the entry to later ones"`
+	Fleet  bool     `json:"fleet,omitempty" doc:"for the node's fleet, which has the share: any member renews it"`
 }
 
 // StandingHold is a share that a depot elsewhere keeps, or is to keep.
@@ -161,6 +162,7 @@ type StandingHold struct {
 	ID      int64     `json:"hold"`
 	Entry   int64     `json:"entry,omitempty" doc:"that it follows"`
 	Pin     bool      `json:"pin,omitempty" doc:"it does not follow the entry to later versions"`
+	Fleet   bool      `json:"fleet,omitempty" doc:"it is the fleet's: any member renews it"`
 	Share   string    `json:"share"`
 	Depot   string    `json:"depot" doc:"its peer ID"`
 	State   string    `json:"state" enum:"unknown,coming,stable,corrupt,missing" doc:"as the depot said last"`

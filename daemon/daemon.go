@@ -80,7 +80,7 @@ func Open(ctx context.Context, cfg Config) (*Daemon, error) {
 	}
 	host := fetcher.Config{Dir: cfg.Dir, Sole: true, Listen: cfg.Listen, Announce: cfg.Announce, Reach: cfg.reach(), Beacons: cfg.beacons(), Discovery: cfg.discovery(), UploadRate: r.up, DownloadRate: r.down,
 		OnChild: d.tally.child, Depot: keeps,
-		Holds: &fetcher.HoldsConfig{Book: d.holds, Visited: d.holds.visited, Purse: d.purse}, Fleet: d.member.fleet(), Logger: cfg.Logger}
+		Holds: &fetcher.HoldsConfig{Book: d.holds, Visited: d.holds.visited, Purse: d.purse, Turn: d.member.turn}, Fleet: d.member.fleet(), Logger: cfg.Logger}
 	if cfg.simulated != nil {
 		cfg.simulated(&host)
 	} else if d.watch, err = newWatch(d.touched); err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/piecelease/fetcher/api"
 	"github.com/piecelease/fetcher/catalog"
 	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/rounds"
 	"github.com/piecelease/fetcher/rounds/kvurl"
 	"github.com/piecelease/fetcher/share"
 )
@@ -26,6 +27,7 @@ type member struct {
 	store fetcher.FleetStore
 	kv    kvurl.Store
 	name  string // of this machine
+	holds *fleetHolds
 
 	mu   sync.Mutex // guards list
 	list map[share.ID]*listed
@@ -39,6 +41,7 @@ type listed struct {
 	fetcher.ListedShare
 	err   error // why there is no entry for it
 	again time.Time
+	told  bool // depots are to keep of it what the list says
 }
 
 // addAgain is how often an entry that could not be made for a share is tried again.
@@ -63,7 +66,9 @@ func openMember(d *Daemon, cfg Config) (*member, error) {
 		return nil, err
 	}
 	name, _ := os.Hostname()
-	return &member{d: d, store: fetcher.FleetStore{KV: kv, Secret: m.Secret}, kv: kv, name: name, list: map[share.ID]*listed{}}, nil
+	out := &member{d: d, store: fetcher.FleetStore{KV: kv, Secret: m.Secret}, kv: kv, name: name, list: map[share.ID]*listed{}}
+	out.holds = &fleetHolds{m: out, rounds: map[peers.ID]*rounds.Round{}}
+	return out, nil
 }
 
 // membershipFor returns the membership given by the settings, or by the state directory; ok is
@@ -149,6 +154,7 @@ func (m *member) Update(ctx context.Context, changed []fetcher.ListedShare, gone
 			m.sources(ctx, k, l)
 		}
 	}
+	m.keep(ctx, gone)
 	for _, id := range gone {
 		k := has[id]
 		if k == nil || !k.entry().Fleet {
@@ -160,6 +166,31 @@ func (m *member) Update(ctx context.Context, changed []fetcher.ListedShare, gone
 		}
 		if err := os.RemoveAll(m.internal(id)); err != nil {
 			m.d.log.Warn("files of the fleet's own stay", "error", err)
+		}
+	}
+}
+
+// keep has depots keep what the list says of shares for which that has changed, and nothing of those that are
+// gone from it.
+func (m *member) keep(ctx context.Context, gone []share.ID) {
+	var todo []*listed
+	for _, id := range gone {
+		todo = append(todo, &listed{ListedShare: fetcher.ListedShare{ID: id}})
+	}
+	m.mu.Lock()
+	for _, l := range m.list {
+		if !l.told {
+			todo = append(todo, l)
+		}
+	}
+	m.mu.Unlock()
+	for _, l := range todo {
+		err := m.holds.keep(ctx, l.ListedShare)
+		m.mu.Lock()
+		l.told = err == nil
+		m.mu.Unlock()
+		if err != nil && ctx.Err() == nil {
+			m.d.log.Warn("depots are not told what they are to keep for the fleet", "share", l.ID.String(), "error", err)
 		}
 	}
 }

@@ -81,7 +81,7 @@ func (d *depots) StandingHolds(ctx context.Context) (out []api.StandingHold, err
 		v := api.StandingHold{ID: h.Want, Share: h.Share.String(), Depot: string(h.Depot), State: h.State.String(), Bytes: h.Bytes, Expires: h.Expires,
 			Left: int64(h.Left / time.Second), Cost: h.Cost, Next: h.Next, Why: standingWhy(l, h), Ending: !h.Kept, Late: h.Late}
 		if i := slices.IndexFunc(l.Wants, func(w fetcher.Hold) bool { return w.ID == h.Want }); i >= 0 {
-			v.Entry, v.Pin = l.Wants[i].Entry, l.Wants[i].Pin
+			v.Entry, v.Pin, v.Fleet = l.Wants[i].Entry, l.Wants[i].Pin, l.Wants[i].Fleet
 		}
 		out = append(out, v)
 	}
@@ -106,17 +106,20 @@ func (d *depots) Hold(ctx context.Context, h api.Hold) ([]api.Held, error) {
 	if m == nil || k.view().State != api.Served || len(e.Only)+len(e.Skip) > 0 {
 		return nil, api.Refuse(api.ErrRequest, "entry %d is not whole here: wait until all of it was fetched and is served", e.ID)
 	}
-	var depots []peers.ID
-	for _, addr := range h.Depots {
-		at, err := d.node.Depot(addr)
-		if err != nil {
-			return nil, api.Refuse(api.ErrRequest, "%v", err)
-		}
-		depots = append(depots, at.ID())
+	depots, err := d.depotIDs(h.Depots)
+	if err != nil {
+		return nil, err
 	}
 	long, err := longest(h.For)
 	if err != nil {
 		return nil, err
+	}
+	ask := fetcher.Hold{Entry: h.Entry, Pin: h.Pin, Share: m.ID()}
+	if h.Fleet {
+		if err := d.listed(m.ID()); err != nil {
+			return nil, err
+		}
+		ask = fetcher.Hold{Fleet: true, Pin: true, Share: m.ID()}
 	}
 	d.holds.changing.Lock()
 	defer d.holds.changing.Unlock()
@@ -124,14 +127,17 @@ func (d *depots) Hold(ctx context.Context, h api.Hold) ([]api.Held, error) {
 	if err != nil {
 		return nil, err
 	}
-	before, want, addrs := wanted(l, h, fetcher.Hold{Entry: h.Entry, Pin: h.Pin, Share: m.ID()})
+	before, want, addrs := wanted(l, ask)
 	want.Share, want.Bytes, want.Length, want.Copies = m.ID(), fetcher.HoldBytes(m), long, h.Copies
 	l, err = d.node.KeepHold(ctx, want, append(addrs, h.Depots...), false)
 	if err != nil {
 		return nil, api.Refuse(api.ErrRequest, "%v", err)
 	}
 	out, err := d.heldAt(l, m, depots, h.Depots)
-	if len(out) == 0 { // no depot granted anything: undo the request
+	if len(out) > 0 && h.Fleet {
+		err = d.member.holds.list(ctx, l, l.Wants[slices.IndexFunc(l.Wants, func(w fetcher.Hold) bool { return w.ID == l.Want })])
+	}
+	if len(out) == 0 || h.Fleet && err != nil { // no depot granted anything, or the fleet is not told: undo the request
 		d.unhold(ctx, l, before)
 		return nil, err
 	}
@@ -139,11 +145,37 @@ func (d *depots) Hold(ctx context.Context, h api.Hold) ([]api.Held, error) {
 	return out, nil
 }
 
-// wanted returns what is wanted of an entry so far, with the addresses of its depots, and the
+// depotIDs returns the peer IDs of depots.
+func (d *depots) depotIDs(addrs []string) (ids []peers.ID, err error) {
+	for _, addr := range addrs {
+		at, err := d.node.Depot(addr)
+		if err != nil {
+			return nil, api.Refuse(api.ErrRequest, "%v", err)
+		}
+		ids = append(ids, at.ID())
+	}
+	return ids, nil
+}
+
+// listed refuses what is not on the list of the node's fleet.
+func (d *depots) listed(id share.ID) error {
+	m, err := d.belongs()
+	if err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.list[id] == nil {
+		return api.Refuse(api.ErrRequest, "the fleet does not have this share; fetcher fleet add adds it")
+	}
+	return nil
+}
+
+// wanted returns what is wanted of the same so far, with the addresses of its depots, and the
 // want to change: new, if there is none.
-func wanted(l fetcher.HoldList, h api.Hold, new fetcher.Hold) (before *fetcher.Hold, want fetcher.Hold, addrs []string) {
+func wanted(l fetcher.HoldList, new fetcher.Hold) (before *fetcher.Hold, want fetcher.Hold, addrs []string) {
 	for _, w := range l.Wants {
-		if w.Entry != h.Entry || w.Pin != h.Pin || w.Pin && w.Share != new.Share {
+		if w.Fleet != new.Fleet || w.Entry != new.Entry || w.Pin != new.Pin || w.Pin && w.Share != new.Share {
 			continue
 		}
 		return &w, w, depotAddrs(l, w.Depots)
@@ -257,8 +289,20 @@ func toRelease(l fetcher.HoldList, id share.ID, at *fetcher.Depot) []fetcher.Hol
 // without ends a hold, or what one depot keeps of it.
 func (d *depots) without(ctx context.Context, l fetcher.HoldList, w fetcher.Hold, at *fetcher.Depot) (fetcher.HoldList, error) {
 	d.log.Info("depots are to keep a share no more", "hold", w.ID, "share", w.Share.String())
-	if at != nil && len(w.Depots) > 1 {
-		left := slices.DeleteFunc(slices.Clone(w.Depots), func(id peers.ID) bool { return id == at.ID() })
+	var left []peers.ID
+	if at != nil {
+		left = slices.DeleteFunc(slices.Clone(w.Depots), func(id peers.ID) bool { return id == at.ID() })
+	}
+	if w.Fleet {
+		less := w
+		if less.Depots = left; w.Copies > len(left) {
+			less.Copies = 0
+		}
+		if err := d.member.holds.list(ctx, l, less); err != nil {
+			return l, err
+		}
+	}
+	if len(left) > 0 {
 		return d.node.KeepHold(ctx, w, depotAddrs(l, left), false)
 	}
 	return d.node.DropHold(ctx, w.ID)
@@ -389,13 +433,22 @@ func lacking(dues []renewal.Due, stock []purse.Stock) (out []renewal.Due) {
 	return out
 }
 
+// payable returns the renewals that this node is to pay: not the fleet's at a depot for which it has no passes, as
+// another member may have some.
+func (d *depots) payable(l fetcher.HoldList, stock []purse.Stock) []renewal.Due {
+	return slices.DeleteFunc(slices.Clone(l.Dues), func(due renewal.Due) bool {
+		return slices.ContainsFunc(l.Wants, func(w fetcher.Hold) bool { return w.Fleet && w.Share == due.Share }) &&
+			!slices.ContainsFunc(stock, func(s purse.Stock) bool { return s.Depot == due.Depot && s.Units+s.Reserved+s.Ordered > 0 })
+	})
+}
+
 // shortWarnings says, days before a lease lapses, for what passes are missing.
 func (d *depots) shortWarnings(ctx context.Context, l fetcher.HoldList) (out []string) {
 	stock, err := d.purse.Stock(ctx)
 	if err != nil {
 		return []string{err.Error()}
 	}
-	for _, due := range lacking(l.Dues, stock) {
+	for _, due := range lacking(d.payable(l, stock), stock) {
 		out = append(out, fmt.Sprintf("%v for %s at the depot %s; it lapses on %s", &purse.MissingError{Missing: due.Units},
 			d.heldName(l, due.Key), due.Depot.Short(), due.Expires.Local().Format("2006-01-02 15:04")))
 	}

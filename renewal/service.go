@@ -82,6 +82,7 @@ type Task struct {
 	Length time.Duration
 	Units  int64 // its cost, if the depot grants all of it
 	Due    bool  // of an Offer: the present lease is near its end, and is renewed even if the share cannot be offered
+	Fleet  bool  // only for whoever has the turn: ask for that, and call Visited again with what the depot says then
 }
 
 // Heard is what a depot says about one hold. Left is the time until the lease ends, by
@@ -329,6 +330,7 @@ func (s *Service) task(d *depot, h *Hold, now time.Time) (t Task) {
 	default:
 		return t
 	}
+	t.Fleet = s.ofFleet(h)
 	if d.Paid {
 		t.Units, _ = Cost(t.Bytes, Added(h.Expires, now.Add(t.Length), now), d.Credit)
 	}

@@ -24,6 +24,7 @@ type Want struct {
 
 	Entry int64 // the entry of the owner's catalog that it follows; 0: none
 	Pin   bool  // it keeps its Share, whatever happens to the entry
+	Fleet bool  // others want the same with the same account: only one of them at a time makes and renews its leases
 }
 
 func (w *Want) copies() int {
@@ -277,6 +278,16 @@ func (s *Service) needs(h *Hold) (found *Want) {
 		}
 	}
 	return found
+}
+
+// ofFleet reports whether no Want of this node alone is behind a hold.
+func (s *Service) ofFleet(h *Hold) bool {
+	for _, w := range s.wants {
+		if !w.Fleet && (w.at(h.Key) || h.Of(w.ID)) {
+			return false
+		}
+	}
+	return true
 }
 
 // stable reports whether a depot has all of the share of a Want.

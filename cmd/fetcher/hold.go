@@ -39,7 +39,12 @@ holds shows how long each lease lasts, and what went wrong.
 
 With --on several times each of the depots keeps a copy, or as many as --copies
 says: when one of these refuses, or is away until the lease nearly ends, another
-takes its place.`,
+takes its place.
+
+With --fleet a share that the node's fleet has is kept for the fleet: any member
+renews the lease, one at a time, and pays for it if it has passes. The depot must
+have let in all members as keys of one account: fetcher depot account set
+--add-key. fetcher release on one of them ends it for all.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(h.Depots) == 0 {
 				h.Depots = []string{""}
@@ -64,7 +69,9 @@ takes its place.`,
 	c.Flags().StringVar(&h.For, "for", "", "ask for leases of this `TIME`, such as 36h, from 10s to 366d (default 31 days)")
 	c.Flags().IntVar(&h.Copies, "copies", 0, "have this `NUMBER` of the depots keep it, with the others in reserve (default all)")
 	c.Flags().BoolVar(&h.Pin, "pin", false, "keep this version, and do not follow the files to later ones")
+	c.Flags().BoolVar(&h.Fleet, "fleet", false, "have the depots keep it for the node's fleet: any member renews it")
 	c.Flags().BoolVar(&wait, "wait", false, "wait until the depots have all of it")
+	c.MarkFlagsMutuallyExclusive("fleet", "pin")
 	return c
 }
 

@@ -45,6 +45,8 @@ type Depot struct {
 	Trouble func(storetest.Op) error
 	// Synced says that the machine knows its wall clock to be right when it starts.
 	Synced bool
+	// Renewed, if not nil, is told of each lease that is renewed, and by how much longer it is.
+	Renewed func(id share.ID, added time.Duration)
 
 	net  *simnet.Net
 	cfg  Config
@@ -103,7 +105,21 @@ func (d *Depot) deps(p *actors.Deps) {
 	d.dying, d.left = false, 0
 	d.MayComplain(d.excused)
 	d.keep = d.keeping(p.Catalog.(*store.Offers))
-	p.Depot = &actors.DepotConfig{Ledger: d.DB, Keep: d.keep, Reading: d.Reading, Reserve: d.cfg.Reserve, Open: d.cfg.Open, Verifiers: 2, Changed: d.changed}
+	p.Depot = &actors.DepotConfig{Ledger: watched{d.DB, d}, Keep: d.keep, Reading: d.Reading, Reserve: d.cfg.Reserve, Open: d.cfg.Open, Verifiers: 2, Changed: d.changed}
+}
+
+// watched is the database, which tells what is renewed.
+type watched struct {
+	*leasedb.DB
+	d *Depot
+}
+
+func (w watched) Renew(ctx context.Context, now time.Time, a depot.Ask) (depot.Granted, error) {
+	g, err := w.DB.Renew(ctx, now, a)
+	if err == nil && w.d.Renewed != nil {
+		w.d.Renewed(a.Share, g.Added)
+	}
+	return g, err
 }
 
 // keeping is the disk of one life, and what is served from it.

@@ -19,6 +19,8 @@ type Owner struct {
 	*simnet.Node
 	// Good and Failed are its visits of depots so far.
 	Good, Failed int
+	// Turn is that of its HoldsConfig; nil: it need not ask.
+	Turn func(ctx context.Context, depot peers.ID, units int64) (end func(), err error)
 
 	book *catalog.DB
 	cfg  renewal.Config
@@ -53,6 +55,11 @@ func (o *Owner) deps(p *actors.Deps) {
 			o.Failed++
 		}
 	}}
+	if o.want.Fleet {
+		p.Holds.Turn = func(ctx context.Context, depot peers.ID, units int64) (func(), error) {
+			return o.Turn(ctx, depot, units)
+		}
+	}
 }
 
 // Start starts it again, as Node.Start does, with what it now serves.

@@ -1,12 +1,16 @@
 package scenarios
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"time"
 
 	"github.com/piecelease/fetcher/depot"
+	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/renewal"
+	"github.com/piecelease/fetcher/rounds"
+	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/simnet"
 	"github.com/piecelease/fetcher/simnet/depots"
 	"github.com/piecelease/fetcher/store/storetest"
@@ -16,6 +20,9 @@ import (
 var standing = []*simnet.Scenario{
 	ofDepot("held-folder-edited", "A folder that a depot keeps is edited again and again, while both are killed: the depot has one whole version at any time.", func(s *depots.Story) {
 		edited(s, 20)
+	}),
+	ofDepot("fleet-holds", "Three members of a fleet have a depot keep one thing; whoever renews its lease is killed in between: it is renewed once each time, and never lapses.", func(s *depots.Story) {
+		heldByFleet(s, 12*time.Hour, 4*day)
 	}),
 }
 
@@ -60,6 +67,70 @@ func edited(s *depots.Story, n int) {
 	o.Release()
 	s.Gone(d, all[n])
 	holds(s, o.Node, d)
+}
+
+// heldByFleet has three members of a fleet hold one thing in one account. Whoever has the turn to renew is killed as it
+// begins, or soon after; with the longest leases they also sleep, restart, and have clocks that are off.
+func heldByFleet(s *depots.Story, length, long time.Duration) {
+	rng, store, ends := s.Rand("fleet"), s.Store(), s.Elapsed()+long
+	d := depots.New(s.Net, depots.Config{Name: "depot"})
+	d.Excuse()
+	c := s.File("file", 20_000)
+	var all []*depots.Owner
+	var nodes []*simnet.Node
+	kills := 0
+	for i := range 3 {
+		o := depots.NewOwner(s.Net, simnet.NodeConfig{Name: fmt.Sprint("member", i)}, renewal.Config{Length: length}, renewal.Want{Fleet: true}, c, d)
+		o.MayComplain(true)
+		o.Turn = turnsOf(s, store, o, func() {
+			if d.Promised("fleet", c).IsZero() || rng.IntN(2) > 0 {
+				return
+			}
+			kills++
+			s.After(chance(rng, 300*time.Millisecond), func() {
+				if o.Running() {
+					o.Kill()
+					s.After(chance(rng, length/10), o.Start)
+				}
+			})
+		})
+		all, nodes = append(all, o), append(nodes, o.Node)
+	}
+	d.Account("fleet", 1e9, nodes...)
+	s.Is(d, c, depot.Stable)
+	renewals := 0
+	d.Renewed = func(_ share.ID, added time.Duration) {
+		renewals++
+		s.Expect(added >= length*2/3-length/300, "a lease is renewed that was renewed just before: it gets %v longer", added)
+	}
+	y := &longHeld{}
+	y.watch(s, d, "fleet", c, &y.lapsed)
+	for _, o := range all {
+		if length == renewal.DefaultLength {
+			y.befalls(s, o, rng, ends)
+		}
+	}
+	s.Pass(ends - s.Elapsed())
+	s.Expect(y.lapsed == 0, "no lease for %v", y.lapsed)
+	s.Expect(renewals >= int(long/length), "%d renewals in %v", renewals, long)
+	s.Timeline().Note("%d renewals, %d killed in their turn", renewals, kills)
+}
+
+// turnsOf has a member renew in rounds of a store; took is called when it has the turn.
+func turnsOf(s *depots.Story, store *simnet.Store, o *depots.Owner, took func()) func(context.Context, peers.ID, int64) (func(), error) {
+	clock := func() rounds.Now { return rounds.Now{Wall: time.Unix(1e9, 0).Add(s.Elapsed()), Mono: s.Elapsed()} }
+	return func(ctx context.Context, depot peers.ID, _ int64) (func(), error) {
+		r, err := rounds.New(store.For(o.Node), rounds.Config{Name: "holds", Holder: string(o.ID()), Run: fmt.Sprint(o.ID(), s.Elapsed()), Clock: clock})
+		if err != nil {
+			return nil, err
+		}
+		g, err := r.TryAcquire(ctx, 10*time.Minute)
+		if err != nil {
+			return nil, err
+		}
+		took()
+		return func() { g.Abandon(context.Background(), "visited") }, nil
+	}
 }
 
 // wholeness is checked all the time: that a depot has one whole version.

@@ -2,10 +2,13 @@ package scenarios
 
 import (
 	"os"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/piecelease/fetcher/renewal"
 	"github.com/piecelease/fetcher/simnet"
 	"github.com/piecelease/fetcher/simnet/depots"
 )
@@ -28,6 +31,21 @@ func TestManyEdits(t *testing.T) {
 		t.Error(r.Report())
 	} else {
 		t.Logf("%d edits in %v of virtual time: %v", n, r.Virtual.Round(time.Second), time.Since(began).Round(time.Second))
+	}
+}
+
+// TestYearsOfAFleet is fleet-holds with the default leases for as many years as FLEET_HOLD_YEARS says.
+func TestYearsOfAFleet(t *testing.T) {
+	years := asked(t, "FLEET_HOLD_YEARS")
+	for seed := range uint64(years) {
+		s := &simnet.Scenario{Name: "fleet", Limit: 20 * depots.Limit, Set: func(r *simnet.Run) {
+			depots.Tell(r, func(s *depots.Story) { heldByFleet(s, renewal.DefaultLength, 365*day) })
+		}}
+		r := s.Run(seed+1, 0)
+		if !r.OK() {
+			t.Fatal(r.Report())
+		}
+		t.Log(strings.Join(slices.DeleteFunc(strings.Split(r.Report(), "\n"), func(l string) bool { return !strings.Contains(l, "in their turn") }), ""))
 	}
 }
 

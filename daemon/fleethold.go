@@ -1,0 +1,161 @@
+package daemon
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/piecelease/fetcher"
+	"github.com/piecelease/fetcher/internal/turns"
+	"github.com/piecelease/fetcher/internal/words"
+	"github.com/piecelease/fetcher/passes/purse"
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/rounds"
+)
+
+// fleetHolds is what depots are to keep for the fleet. Each member visits the depots, which have admitted all of
+// them to one account; whoever finds something to be done there takes the depot's round for it.
+type fleetHolds struct {
+	m     *member
+	turns turns.Turns[peers.ID] // for rounds: a Round is for one at a time
+
+	mu     sync.Mutex // guards rounds
+	rounds map[peers.ID]*rounds.Round
+}
+
+// renewTime is the longest time for which a member that was killed while it renewed leases keeps the others from
+// it. One that takes longer does harm no more than two that renew at once: the same time is never paid twice.
+const renewTime = 10 * time.Minute
+
+// turn is the renewals' Turn. A node that has left its fleet renews nothing for it any more.
+func (m *member) turn(ctx context.Context, depot peers.ID, units int64) (end func(), err error) {
+	if m == nil {
+		return nil, errors.New("this node belongs to no fleet any more")
+	}
+	return m.holds.turn(ctx, depot, units)
+}
+
+// turn takes the round of a depot. When the store is away, leases are renewed all the same.
+func (f *fleetHolds) turn(ctx context.Context, depot peers.ID, units int64) (end func(), err error) {
+	if err := f.afford(ctx, depot, units); err != nil {
+		return nil, err
+	}
+	leave, err := f.turns.Take(ctx, depot)
+	if err != nil {
+		return nil, err
+	}
+	g, err := f.take(ctx, depot)
+	if held, ok := errors.AsType[*rounds.HeldError](err); ok {
+		leave()
+		return nil, fmt.Errorf("another member of the fleet is renewing what this depot keeps; this node looks again in %s", words.Duration(held.Again))
+	}
+	if err != nil {
+		f.m.d.log.Warn("leases of the fleet are renewed without its store", "depot", string(depot), "error", err)
+		leave()
+		return func() {}, nil
+	}
+	over := make(chan struct{})
+	f.m.d.runs.Go(func() { // until the visit or the node ends
+		defer leave()
+		defer g.Close()
+		select {
+		case <-over:
+		case <-f.m.d.life.Done():
+		}
+		last, cancel := context.WithTimeout(context.Background(), fleetTime)
+		defer cancel()
+		if err := g.Abandon(last, "visited"); err != nil {
+			f.m.d.log.Debug("a round was not given up", "depot", string(depot), "error", err)
+		}
+	})
+	return sync.OnceFunc(func() { close(over) }), nil
+}
+
+// afford refuses the turn for what this node's passes do not pay for, and another's may.
+func (f *fleetHolds) afford(ctx context.Context, depot peers.ID, units int64) error {
+	stock, err := f.m.d.purse.Stock(ctx)
+	if err != nil {
+		return err
+	}
+	for _, s := range stock {
+		if s.Depot == depot {
+			units -= s.Units + s.Reserved + s.Ordered
+		}
+	}
+	if units > 0 {
+		return &purse.MissingError{Missing: units}
+	}
+	return nil
+}
+
+func (f *fleetHolds) take(ctx context.Context, depot peers.ID) (*rounds.Guard, error) {
+	r, err := f.round(depot)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, fleetTime)
+	defer cancel()
+	return r.TryAcquire(ctx, renewTime)
+}
+
+func (f *fleetHolds) round(depot peers.ID) (*rounds.Round, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if r := f.rounds[depot]; r != nil {
+		return r, nil
+	}
+	r, err := rounds.New(f.m.store.KV, rounds.Config{Name: "holds." + string(depot), Holder: string(f.m.d.node.ID()), Run: rand.Text(), Clock: rounds.ClockOf(time.Now),
+		Notice: func(n rounds.Notice) { f.m.d.log.Warn(n.String()) }})
+	if err == nil {
+		f.rounds[depot] = r
+	}
+	return r, err
+}
+
+// keep has depots keep what the fleet's list says of a share.
+func (f *fleetHolds) keep(ctx context.Context, l fetcher.ListedShare) error {
+	d := f.m.d
+	d.holds.changing.Lock()
+	defer d.holds.changing.Unlock()
+	all, err := d.node.Holds(ctx)
+	if err != nil {
+		return err
+	}
+	want, known := fetcher.Hold{Share: l.ID, Fleet: true, Pin: true}, false
+	if i := slices.IndexFunc(all.Wants, func(w fetcher.Hold) bool { return w.Fleet && w.Share == l.ID }); i >= 0 {
+		want, known = all.Wants[i], true
+	}
+	switch k := l.Kept; {
+	case k == nil && known:
+		_, err = d.node.DropHold(ctx, want.ID)
+	case k == nil || known && sameHold(*k, listedHold(all, want)):
+	default:
+		want.Bytes, want.Length, want.Copies = k.Bytes, k.Length, k.Copies
+		_, err = d.node.KeepHold(ctx, want, k.Depots, true)
+	}
+	return err
+}
+
+// listedHold is what this node has depots keep, as the fleet's list says it.
+func listedHold(l fetcher.HoldList, w fetcher.Hold) fetcher.ListedHold {
+	return fetcher.ListedHold{Depots: depotAddrs(l, w.Depots), Copies: w.Copies, Bytes: w.Bytes, Length: w.Length}
+}
+
+func sameHold(a, b fetcher.ListedHold) bool {
+	return slices.Equal(a.Depots, b.Depots) && a.Copies == b.Copies && a.Bytes == b.Bytes && a.Length == b.Length
+}
+
+// list tells the fleet what depots are to keep for it of a share: what this node has just been told, without those
+// depots that are left out.
+func (f *fleetHolds) list(ctx context.Context, l fetcher.HoldList, w fetcher.Hold) error {
+	h := listedHold(l, w)
+	kept := &h
+	if len(h.Depots) == 0 {
+		kept = nil
+	}
+	return f.m.store.Keep(ctx, w.Share, kept)
+}

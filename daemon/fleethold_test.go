@@ -1,0 +1,101 @@
+package daemon
+
+import (
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/passes/purse"
+	"github.com/piecelease/fetcher/peers"
+)
+
+// What one member has a depot keep for the fleet each member shows and renews, also when the others are gone; and
+// any of them ends it.
+func TestWhatDepotsKeepForAFleetIsEachMembers(t *testing.T) {
+	t.Parallel()
+	fleet := Membership{URL: "sqlite:" + filepath.Join(t.TempDir(), "kv"), Secret: "the secret of a fleet"}
+	depot := begun(t, t.TempDir(), func(c *Config) { c.Depot = filepath.Join(t.TempDir(), "depot") })
+	a, b := begun(t, t.TempDir(), inFleet(fleet)), begun(t, t.TempDir(), inFleet(fleet))
+	_, err := depot.AddAccount(t.Context(), api.AddAccount{Name: "fleet", Key: string(a.node.ID()), Quota: 1e9})
+	must(t, err)
+	_, err = depot.SetAccount(t.Context(), "fleet", api.SetAccount{AddKey: string(b.node.ID())})
+	must(t, err)
+	on := depot.node.Addrs()[0]
+	e := added(t, a, api.Add{Paths: []string{file(t, large(9), t.TempDir(), "film")}})
+	ask := api.Hold{Entry: e.ID, Depots: []string{on}, Fleet: true}
+	if _, err := a.Hold(t.Context(), ask); !errors.Is(err, api.ErrRequest) || !strings.Contains(err.Error(), "fleet add") {
+		t.Errorf("it is not the fleet's yet: %v", err)
+	}
+	_, err = a.AddToFleet(t.Context(), e.Ticket)
+	must(t, err)
+	rolled(t, b, "done", func(f api.Fleet) bool { return len(f.Shares) == 1 && f.Shares[0].Done == 2 })
+	held, err := a.Hold(t.Context(), ask)
+	if err != nil || len(held) != 1 || held[0].Share != e.Share {
+		t.Fatalf("%+v, %v", held, err)
+	}
+	stands := func(d *Daemon, what string, is func([]api.StandingHold) bool) {
+		t.Helper()
+		for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+			all, err := d.StandingHolds(t.Context())
+			if err == nil && is(all) {
+				return
+			}
+			if time.Now().After(end) {
+				t.Fatalf("it is not %s: %+v, %v", what, all, err)
+			}
+		}
+	}
+	kept := func(all []api.StandingHold) bool {
+		return len(all) == 1 && all[0].Fleet && all[0].Share == e.Share && all[0].Left > 0 // the first look may have come before it was all there
+	}
+	stands(b, "kept for the other", kept)
+	must(t, a.Close())
+	if _, err := b.Release(t.Context(), api.Release{Share: e.Share}); err != nil {
+		t.Error(err)
+	}
+	stands(b, "released", func(all []api.StandingHold) bool { return len(all) == 0 })
+	a = begun(t, a.dir)
+	stands(a, "released while it was away", func(all []api.StandingHold) bool { return len(all) == 0 })
+	if all, err := a.Holdings(t.Context(), on); err != nil || len(all) != 0 {
+		t.Errorf("%+v, %v", all, err)
+	}
+}
+
+// The turn to renew is one member's at a time; one that ends gives it back, and one that lacks the passes does
+// not take it. Without the store, or with one that is away, leases are renewed all the same.
+func TestTheTurnToRenewIsOneMembersAtATime(t *testing.T) {
+	t.Parallel()
+	fleet := Membership{URL: "sqlite:" + filepath.Join(t.TempDir(), "kv"), Secret: "the secret of a fleet"}
+	a, b := begun(t, t.TempDir(), inFleet(fleet)), begun(t, t.TempDir(), inFleet(fleet))
+	const at = peers.ID("12D3KooWJcge8xRZ5k8JqvEmhYiX4BRtBjinpdRf5jNBvhX5ycZN")
+	if _, err := a.member.turn(t.Context(), at, 1); !errors.Is(err, purse.ErrMissing) {
+		t.Errorf("without passes: %v", err)
+	}
+	_, err := a.member.turn(t.Context(), at, 0)
+	must(t, err)
+	if _, err := b.member.turn(t.Context(), at, 0); err == nil || !strings.Contains(err.Error(), "another member") {
+		t.Errorf("two at once: %v", err)
+	}
+	end, err := b.member.turn(t.Context(), at+"x", 0)
+	must(t, err)
+	end()
+	end()
+	must(t, a.Close())
+	end, err = b.member.turn(t.Context(), at, 0)
+	must(t, err)
+	end()
+	if end, err = b.member.turn(t.Context(), at, 0); err != nil { // it waits until the first is given back
+		t.Error(err)
+	}
+	end()
+	if _, err := (*member)(nil).turn(t.Context(), at, 0); err == nil {
+		t.Error("a node of no fleet has the turn")
+	}
+	gone := begun(t, t.TempDir(), inFleet(Membership{URL: "sqlite:" + filepath.Join(t.TempDir(), "not", "there", "kv"), Secret: "the secret of a fleet"}))
+	if _, err := gone.member.turn(t.Context(), at, 0); err != nil {
+		t.Errorf("its store is away: %v", err)
+	}
+}
