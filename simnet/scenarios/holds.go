@@ -83,7 +83,13 @@ func heldByFleet(s *depots.Story, length, long time.Duration) {
 		o := depots.NewOwner(s.Net, simnet.NodeConfig{Name: fmt.Sprint("member", i)}, renewal.Config{Length: length}, renewal.Want{Fleet: true}, c, d)
 		o.MayComplain(true)
 		o.Turn = turnsOf(s, store, o, func() {
-			if d.Promised("fleet", c).IsZero() || rng.IntN(2) > 0 {
+			if d.Promised("fleet", c).IsZero() {
+				return
+			}
+			if rng.IntN(4) == 0 { // another member had the turn just before
+				d.HoldAs("fleet", c, d.Reading().Wall.Add(length))
+			}
+			if rng.IntN(2) == 0 {
 				return
 			}
 			kills++
