@@ -42,8 +42,8 @@ says: when one of these refuses, or is away until the lease nearly ends, another
 takes its place.
 
 With --fleet a share that the node's fleet has is kept for the fleet: any member
-renews the lease, one at a time, and pays for it if it has passes. The depot must
-have let in all members as keys of one account: fetcher depot account set
+renews the lease, one at a time, and pays for it if it has passes. The depot has
+to let in all members as keys of one account: fetcher depot account set
 --add-key. fetcher release on one of them ends it for all.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(h.Depots) == 0 {
