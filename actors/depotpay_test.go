@@ -239,50 +239,54 @@ const passTime = int64(renewal.UnitTime / time.Second)
 // paid is the closed form of all time that was added, to the pass.
 func TestNoPassIsLostAndNonePaysTwice(t *testing.T) {
 	t.Parallel()
-	for seed := range *paySeeds {
-		x := newPayer(t, uint64(seed))
-		x.faults = true
-		mib := 1 + x.rng.Int64N(90)
-		for range 12 {
-			if x.rng.IntN(3) == 0 {
-				x.buy(64*x.rng.Int64N(3) + 1 + x.rng.Int64N(6)) // not many: signing is slow
-			}
-			x.now = x.now.Add(time.Duration(x.rng.IntN(20*24)) * time.Hour)
-			err := x.renew(mib, x.now.Add(time.Duration(1+x.rng.IntN(31))*24*time.Hour))
-			switch {
-			case errors.Is(err, purse.ErrMissing):
-			case errors.Is(err, errCut):
-				x.open()
-			case err != nil:
-				t.Fatalf("seed %d: %v", seed, err)
-			}
+	for seed := range uint64(*paySeeds) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) { paysThroughCrashes(t, seed) })
+	}
+}
+
+func paysThroughCrashes(t *testing.T, seed uint64) {
+	x := newPayer(t, seed)
+	x.faults = true
+	mib := 1 + x.rng.Int64N(90)
+	for range 12 {
+		if x.rng.IntN(3) == 0 {
+			x.buy(64*x.rng.Int64N(3) + 1 + x.rng.Int64N(6)) // not many: signing is slow
 		}
-		x.faults = false
-		x.open()
-		for more := true; more; {
-			var err error
-			var r *depot.Refusal
-			if more, err = x.pay(0); errors.As(err, &r) && r.Reason == depot.UsedVoucher { // an order made again for a voucher whose passes are here
-				more = true
-			} else if err != nil {
-				t.Fatalf("seed %d: %v", seed, err)
-			}
+		x.now = x.now.Add(time.Duration(x.rng.IntN(20*24)) * time.Hour)
+		err := x.renew(mib, x.now.Add(time.Duration(1+x.rng.IntN(31))*24*time.Hour))
+		switch {
+		case errors.Is(err, purse.ErrMissing):
+		case errors.Is(err, errCut):
+			x.open()
+		case err != nil:
+			t.Fatal(err)
 		}
-		all, err := x.purse.Stock(t.Context())
-		left := int64(0)
-		for _, s := range all {
-			left += s.Units
-			if s.Bad != 0 || s.Reserved != 0 || s.Ordered != 0 {
-				t.Errorf("seed %d: %+v", seed, s)
-			}
+	}
+	x.faults = false
+	x.open()
+	for more := true; more; {
+		var err error
+		var r *depot.Refusal
+		if more, err = x.pay(0); errors.As(err, &r) && r.Reason == depot.UsedVoucher { // an order made again for a voucher whose passes are here
+			more = true
+		} else if err != nil {
+			t.Fatal(err)
 		}
-		if got := (x.sold - left) * passTime; err != nil || got != x.cost+x.credit() {
-			t.Fatalf("seed %d: %d sold, %d left, %d of credit, and %d granted: %v", seed, x.sold, left, x.credit(), x.cost, err)
+	}
+	all, err := x.purse.Stock(t.Context())
+	left := int64(0)
+	for _, s := range all {
+		left += s.Units
+		if s.Bad != 0 || s.Reserved != 0 || s.Ordered != 0 {
+			t.Errorf("%+v", s)
 		}
-		x.buy(8 * 64)
-		if err := x.renew(mib, x.now.Add(31*24*time.Hour)); err != nil || x.credit() >= max(passTime, mib*31*86400) {
-			t.Errorf("seed %d: %d of credit, %v", seed, x.credit(), err)
-		}
+	}
+	if got := (x.sold - left) * passTime; err != nil || got != x.cost+x.credit() {
+		t.Fatalf("%d sold, %d left, %d of credit, and %d granted: %v", x.sold, left, x.credit(), x.cost, err)
+	}
+	x.buy(8 * 64)
+	if err := x.renew(mib, x.now.Add(31*24*time.Hour)); err != nil || x.credit() >= max(passTime, mib*31*86400) {
+		t.Errorf("%d of credit, %v", x.credit(), err)
 	}
 }
 
