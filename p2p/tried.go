@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
 	"github.com/libp2p/go-libp2p"
 	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/protocol"
 	"github.com/libp2p/go-libp2p/p2p/protocol/autonatv2"
 	ma "github.com/multiformats/go-multiaddr"
 	manet "github.com/multiformats/go-multiaddr/net"
@@ -22,13 +24,13 @@ type Tried struct {
 	At      time.Time // when
 }
 
-// How often an address is tried, and how often it is looked whether one is to be.
+// Bounds of trying.
 const (
-	triedFor  = 30 * time.Minute
-	tryPause  = 10 * time.Second
-	tryTime   = 30 * time.Second
-	maxTried  = 8 // addresses
-	tryServes = 60
+	triedFor  = 30 * time.Minute // before an address is tried again
+	tryPause  = 10 * time.Second // between two attempts
+	tryTime   = 30 * time.Second // of one
+	maxTried  = 8                // addresses
+	tryServes = 60               // attempts that a relay makes for others in a minute
 )
 
 // nowhere is the host from which a host that is no relay tries others: it tries nobody.
@@ -36,11 +38,21 @@ type nowhere struct{ host.Host }
 
 func (nowhere) Close() error { return nil }
 
+// asker is a host that is no relay: it does not answer those who want to be tried.
+type asker struct{ host.Host }
+
+func (a asker) SetStreamHandler(id protocol.ID, f network.StreamHandler) {
+	if id != autonatv2.DialProtocol {
+		a.Host.SetStreamHandler(id, f)
+	}
+}
+
 // startTrying lets relays try this host's addresses, and tries those of others if it is a relay.
 func (r *reach) startTrying() (err error) {
 	cfg := r.h.cfg
-	dialer := host.Host(nowhere{})
+	dialer, self := host.Host(nowhere{}), host.Host(asker{r.h.host})
 	if cfg.Reach.Relay {
+		self = r.h.host
 		opts := append(cfg.Reach.transports(cfg), libp2p.NoListenAddrs, libp2p.DisableRelay(), noMetrics)
 		if dialer, err = libp2p.New(opts...); err != nil {
 			return fmt.Errorf("make the host that tries addresses: %w", err)
@@ -50,11 +62,8 @@ func (r *reach) startTrying() (err error) {
 		dialer.Close()
 		return fmt.Errorf("start trying addresses: %w", err)
 	}
-	if err = r.nat.Start(r.h.host); err != nil {
+	if err = r.nat.Start(self); err != nil {
 		return fmt.Errorf("start trying addresses: %w", err)
-	}
-	if !cfg.Reach.Relay {
-		r.h.host.RemoveStreamHandler(autonatv2.DialProtocol)
 	}
 	r.h.start(r.haveTried)
 	return nil
@@ -64,13 +73,15 @@ func (r *reach) startTrying() (err error) {
 func (r *reach) haveTried() {
 	t := time.NewTicker(tryPause)
 	defer t.Stop()
+	asked := map[string]time.Time{} // of addresses that no relay could say anything about
 	for {
 		select {
 		case <-t.C:
 		case <-r.h.drain.Done():
 			return
 		}
-		a := r.untried()
+		maps.DeleteFunc(asked, func(_ string, at time.Time) bool { return time.Since(at) > triedFor })
+		a := r.untried(asked)
 		if a == nil {
 			continue
 		}
@@ -84,21 +95,24 @@ func (r *reach) haveTried() {
 			r.tried = append(r.tried, Tried{a.String(), got.Reachability == network.ReachabilityPublic, time.Now()})
 			r.tried = r.tried[max(0, len(r.tried)-maxTried):]
 			r.mu.Unlock()
-		case err != nil && !errors.Is(err, autonatv2.ErrNoPeers):
+		case !errors.Is(err, autonatv2.ErrNoPeers):
+			asked[a.String()] = time.Now()
 			r.h.log.Debug("a relay could not say whether an address can be reached", "addr", a, "err", err)
 		}
 	}
 }
 
-// untried is a public address of this host that was not tried lately; nil: there is none.
-func (r *reach) untried() ma.Multiaddr {
+// untried is a public address of this host that was not tried lately, nor asked about in vain;
+// nil: there is none. A relay does not look names up.
+func (r *reach) untried(asked map[string]time.Time) ma.Multiaddr {
 	tried := r.h.Tried()
 	for _, s := range r.h.Addrs() {
 		a, err := ma.NewMultiaddr(s)
-		if a = bare(a); err != nil || !manet.IsPublicAddr(a) || has(a, ma.P_CIRCUIT) {
+		if _, ip := endpointOf(bare(a)); err != nil || !ip || !manet.IsPublicAddr(a) {
 			continue
 		}
-		if !slices.ContainsFunc(tried, func(x Tried) bool { return x.Addr == a.String() && time.Since(x.At) < triedFor }) {
+		a = bare(a)
+		if _, vain := asked[a.String()]; !vain && !slices.ContainsFunc(tried, func(x Tried) bool { return x.Addr == a.String() && time.Since(x.At) < triedFor }) {
 			return a
 		}
 	}

@@ -41,7 +41,7 @@ const (
 	comesLast  = 15 * time.Second // ... up to this; the longest attempt
 	entersAt   = 4                // shares entered at once
 	asksFor    = time.Minute      // one question at most, or one entering
-	asksAtOnce = 8                // questions
+	asksAtOnce = 8                // shares that are asked for
 	asksFirst  = 10 * time.Second // before a question is asked again, twice as long each time ...
 	asksLast   = 10 * time.Minute // ... up to this
 	providers  = 32               // peers that one question is to bring
@@ -66,7 +66,8 @@ type Config struct {
 }
 
 // DHT finds peers by a distributed hash table, and can be found there. It is a
-// fetcher.Discovery. The zero value is not usable: see New.
+// fetcher.Discovery. The log of the library, github.com/ipfs/go-log's dht and providers, is
+// turned off for the whole process. The zero value is not usable: see New.
 type DHT struct {
 	cfg     Config
 	entry   []peer.AddrInfo
@@ -117,6 +118,10 @@ func New(cfg Config) (*DHT, error) {
 // Start begins to take part. It does not wait.
 func (d *DHT) Start(n fetcher.Local) { d.start(func() { d.run(n) }) }
 
+// quiet keeps the library, which is the only one here with this logger, from writing to the
+// standard error stream.
+var quiet = sync.OnceFunc(func() { _ = logging.SetLogLevelRegex("^(dht|providers|table|kbucket)", "fatal") })
+
 // start runs f in a goroutine that Close waits for, unless the DHT is closed.
 func (d *DHT) start(f func()) {
 	d.mu.Lock()
@@ -147,7 +152,7 @@ func (d *DHT) Close() error {
 
 // run makes the table, and enters there what the node has, until Close.
 func (d *DHT) run(n fetcher.Local) {
-	_ = logging.SetLogLevelRegex("^(dht|providers|table|kbucket)", "fatal") // it would write to the standard error stream
+	quiet()
 	var trusted []peers.Addr
 	for _, e := range d.entry {
 		trusted = append(trusted, addrOf(e.ID, e.Addrs))
@@ -267,7 +272,9 @@ func (e *entering) enter() {
 	all.SetLimit(entersAt)
 	for i, id := range due {
 		all.Go(func() error {
-			when[i] = time.Now().Add(e.d.provide(id))
+			if slices.Contains(e.n.Shares(fetcher.Public), id) { // still: the others may have taken minutes
+				when[i] = time.Now().Add(e.d.provide(id))
+			}
 			return nil
 		})
 	}

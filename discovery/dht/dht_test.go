@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/ipfs/go-datastore"
+	"github.com/ipfs/go-datastore/query"
 	ma "github.com/multiformats/go-multiaddr"
 	"lukechampine.com/blake3"
 
@@ -172,7 +173,19 @@ func TestAnEntryThatCannotBeReadIsRefused(t *testing.T) {
 
 func TestAShelfHoldsNoMoreThanItMay(t *testing.T) {
 	s := newShelf(10)
-	key := func(i int) datastore.Key { return datastore.NewKey(fmt.Sprint("/providers/", i)) }
+	key := func(i int) datastore.Key { return datastore.NewKey(fmt.Sprint("/providers/", i%7, "/", i)) }
+	found := func(prefix string) (n int) {
+		t.Helper()
+		res, err := s.Query(t.Context(), query.Query{Prefix: prefix})
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err := res.Rest()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(all)
+	}
 	for i := range 100 {
 		if err := s.Put(t.Context(), key(i), []byte{byte(i)}); err != nil {
 			t.Fatal(err)
@@ -183,14 +196,21 @@ func TestAShelfHoldsNoMoreThanItMay(t *testing.T) {
 		if want := min(i+1, 10); s.len() != want {
 			t.Fatalf("%d records, want %d", s.len(), want)
 		}
+		some := 0
+		for k := range 7 {
+			some += found(fmt.Sprint("/providers/", k))
+		}
+		if all := found("/providers/"); all != s.len() || some != all {
+			t.Fatalf("%d and %d of %d are found", all, some, s.len())
+		}
 	}
 	for i := range 100 {
 		if err := s.Delete(t.Context(), key(i)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if s.len() != 0 || len(s.at) != 0 {
-		t.Errorf("%d and %d are left", s.len(), len(s.at))
+	if s.len() != 0 || len(s.all) != 0 || len(s.under) != 0 {
+		t.Errorf("%d, %d and %d are left", s.len(), len(s.all), len(s.under))
 	}
 }
 

@@ -46,9 +46,11 @@ func (s *search) run(ctx context.Context) {
 	case <-ctx.Done():
 		return
 	}
+	out := comesFirst
 	for wait := asksFirst; ctx.Err() == nil; {
 		if s.d.table.RoutingTable().Size() == 0 {
-			s.d.wait(comesFirst, ctx.Done())
+			s.d.wait(out, ctx.Done())
+			out = min(2*out, comesLast)
 			continue
 		}
 		s.ask(ctx)

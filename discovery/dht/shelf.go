@@ -3,6 +3,7 @@ package dht
 import (
 	"context"
 	"math/rand/v2"
+	"path"
 	"sync"
 
 	"github.com/ipfs/go-datastore"
@@ -10,17 +11,23 @@ import (
 )
 
 // shelf is what a node remembers for others, in memory: the library puts no bound on it. When
-// it is full, any record gives way to a new one.
+// it is full, any record gives way to a new one. A record's key ends in who has what the rest
+// of the key names, and the library asks for all records of one such rest: they are at hand.
 type shelf struct {
-	mu   sync.RWMutex
-	max  int
-	all  *datastore.MapDatastore
-	keys []datastore.Key
-	at   map[datastore.Key]int // in keys
+	mu    sync.RWMutex
+	max   int
+	all   map[datastore.Key]*record
+	keys  []datastore.Key // of all, in no order
+	under map[string]map[datastore.Key]*record
+}
+
+type record struct {
+	value []byte
+	at    int // in keys
 }
 
 func newShelf(max int) *shelf {
-	return &shelf{max: max, all: datastore.NewMapDatastore(), at: map[datastore.Key]int{}}
+	return &shelf{max: max, all: map[datastore.Key]*record{}, under: map[string]map[datastore.Key]*record{}}
 }
 
 func (s *shelf) len() int {
@@ -29,62 +36,81 @@ func (s *shelf) len() int {
 	return len(s.keys)
 }
 
-func (s *shelf) Put(ctx context.Context, k datastore.Key, v []byte) error {
+// Put implements datastore.Batching, as do the others.
+func (s *shelf) Put(_ context.Context, k datastore.Key, v []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, there := s.at[k]; !there {
-		if len(s.keys) >= s.max {
-			s.remove(ctx, s.keys[rand.IntN(len(s.keys))])
-		}
-		s.at[k] = len(s.keys)
-		s.keys = append(s.keys, k)
+	if r := s.all[k]; r != nil {
+		r.value = v
+		return nil
 	}
-	return s.all.Put(ctx, k, v)
+	if len(s.keys) >= s.max {
+		s.remove(s.keys[rand.IntN(len(s.keys))])
+	}
+	r, dir := &record{v, len(s.keys)}, path.Dir(k.String())
+	if s.under[dir] == nil {
+		s.under[dir] = map[datastore.Key]*record{}
+	}
+	s.all[k], s.under[dir][k] = r, r
+	s.keys = append(s.keys, k)
+	return nil
 }
 
-func (s *shelf) Delete(ctx context.Context, k datastore.Key) error {
+func (s *shelf) Delete(_ context.Context, k datastore.Key) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.remove(ctx, k)
+	s.remove(k)
 	return nil
 }
 
 // remove forgets a record. The lock is held.
-func (s *shelf) remove(ctx context.Context, k datastore.Key) {
-	i, there := s.at[k]
-	if !there {
+func (s *shelf) remove(k datastore.Key) {
+	r := s.all[k]
+	if r == nil {
 		return
 	}
-	last := len(s.keys) - 1
-	s.keys[i] = s.keys[last]
-	s.at[s.keys[i]] = i
-	s.keys = s.keys[:last]
-	delete(s.at, k)
-	_ = s.all.Delete(ctx, k) // a map
+	last := s.keys[len(s.keys)-1]
+	s.keys[r.at], s.all[last].at = last, r.at
+	s.keys = s.keys[:len(s.keys)-1]
+	delete(s.all, k)
+	dir := path.Dir(k.String())
+	if delete(s.under[dir], k); len(s.under[dir]) == 0 {
+		delete(s.under, dir)
+	}
 }
 
-func (s *shelf) Get(ctx context.Context, k datastore.Key) ([]byte, error) {
+func (s *shelf) Get(_ context.Context, k datastore.Key) ([]byte, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return s.all.Get(ctx, k)
+	if r := s.all[k]; r != nil {
+		return r.value, nil
+	}
+	return nil, datastore.ErrNotFound
 }
 
-func (s *shelf) Has(ctx context.Context, k datastore.Key) (bool, error) {
+func (s *shelf) Has(_ context.Context, k datastore.Key) (bool, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return s.all.Has(ctx, k)
+	return s.all[k] != nil, nil
 }
 
 func (s *shelf) GetSize(ctx context.Context, k datastore.Key) (int, error) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return s.all.GetSize(ctx, k)
+	v, err := s.Get(ctx, k)
+	return len(v), err
 }
 
-func (s *shelf) Query(ctx context.Context, q query.Query) (query.Results, error) {
+func (s *shelf) Query(_ context.Context, q query.Query) (query.Results, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return s.all.Query(ctx, q)
+	of := s.under[path.Clean(q.Prefix)]
+	if path.Dir(path.Clean(q.Prefix)) == "/" {
+		of = s.all // the library looks for what is too old
+	}
+	out := make([]query.Entry, 0, len(of))
+	for k, r := range of {
+		out = append(out, query.Entry{Key: k.String(), Value: r.value, Size: len(r.value)})
+	}
+	return query.NaiveQueryApply(q, query.ResultsWithEntries(q, out)), nil
 }
 
 func (s *shelf) Sync(context.Context, datastore.Key) error { return nil }
