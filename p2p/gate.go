@@ -1,6 +1,7 @@
 package p2p
 
 import (
+	"io"
 	"net/netip"
 	"sync"
 	"time"
@@ -18,15 +19,16 @@ import (
 )
 
 // gate is libp2p's connmgr.ConnectionGater: it turns away incoming TCP connections
-// when too many from the same place have not said yet who they are. Over QUIC,
-// libp2p learns of a connection only when that is known.
+// when too many from the same place have not said yet who they are, and closes old ones of
+// places that have more of them than others. Over QUIC, libp2p learns of a connection only
+// when that is known.
 type gate struct {
 	mu     sync.Mutex
-	silent *peers.Silent
+	silent *peers.Silent[io.Closer]
 }
 
 func newGate(l limits, t Timeouts) *gate {
-	return &gate{silent: peers.NewSilent(peers.SilentConfig{All: l.silent, OfNet: l.silentOfNet, OfOne: l.silentOfOne, For: t.Accept})}
+	return &gate{silent: peers.NewSilent[io.Closer](peers.SilentConfig{All: l.silent, OfNet: l.silentOfNet, OfOne: l.silentOfOne, For: t.Accept})}
 }
 
 // acceptWithin is the option to close connections that take longer than d to be secured.
@@ -60,16 +62,26 @@ func (g *gate) InterceptAccept(c network.ConnMultiaddrs) bool {
 	if !ok {
 		return true
 	}
+	conn, _ := c.(io.Closer)
 	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.silent.Came(addr, net, time.Now())
+	gone, ok := g.silent.Came(named(c), addr, net, conn, time.Now())
+	g.mu.Unlock()
+	if gone != nil {
+		gone.Close()
+	}
+	return ok
+}
+
+// named is what no two open connections have in common.
+func named(c network.ConnMultiaddrs) string {
+	return c.RemoteMultiaddr().String() + " " + c.LocalMultiaddr().String()
 }
 
 func (g *gate) InterceptUpgraded(c network.Conn) (bool, control.DisconnectReason) {
-	if addr, _, ok := from(c); ok && c.Stat().Direction == network.DirInbound {
+	if _, _, ok := from(c); ok && c.Stat().Direction == network.DirInbound {
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		g.silent.Spoke(addr)
+		g.silent.Spoke(named(c))
 	}
 	return true, 0
 }

@@ -80,6 +80,17 @@ func TestSilentConnectionsOfOneNetworkLockOutNobody(t *testing.T) {
 	reaches(t, h, ma.P_QUIC_V1)
 }
 
+// Whoever comes from a network without any takes the place of one from a network with several.
+func TestSilentConnectionsOfManyNetworksLeaveOthersAPlace(t *testing.T) {
+	const most = 16
+	h := newHost(t, Config{Listen: tcpAndQUIC(), MaxPeers: most, Timeouts: patient})
+	lim := newLimits(most, 2)
+	silent(t, h, lim.silent, slices.Repeat(times(lim.silent/2, "127.9.%d.9"), 4)...)
+	for range lim.silentOfOne + 1 { // once they have spoken they count no more
+		reaches(t, h, ma.P_TCP)
+	}
+}
+
 // However many networks the silent ones come from: peers that speak QUIC, and those that the
 // node dials itself, have places of their own.
 func TestSilentConnectionsOfAllNetworksLeaveQUICAlone(t *testing.T) {
