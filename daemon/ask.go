@@ -354,13 +354,24 @@ func (d *Daemon) Remove(ctx context.Context, id int64, data bool) (api.Removed, 
 	return d.remove(ctx, k, data)
 }
 
+// remove is Remove for a keeper. What others remove meanwhile is no entry any more.
 func (d *Daemon) remove(ctx context.Context, k *keeper, data bool) (api.Removed, error) {
+	k.removing.Lock()
+	defer k.removing.Unlock()
+	if now, err := d.keeper(int64(k.id)); err != nil {
+		return api.Removed{}, err
+	} else if now != k { // whoever removed it before could not write that
+		return d.remove(ctx, now, data)
+	}
 	r := api.Removed{Entry: k.view(), Data: []string{}}
 	if data && k.entry().Kind == catalog.Serve {
 		return r, api.Refuse(api.ErrRequest, "entry %d serves files that this node did not make; remove the entry alone, and the files by hand", k.id)
 	}
 	k.stop()
 	e, m := k.entry(), k.list() // the share may have arrived before it stopped
+	// It has stopped, so that is written even if the client no longer waits.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
+	defer cancel()
 	if _, err := d.db.Remove(ctx, k.id); err != nil && !errors.Is(err, catalog.ErrNoEntry) {
 		d.mu.Lock()
 		if !d.closed {

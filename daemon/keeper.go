@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/piecelease/fetcher"
@@ -23,6 +24,8 @@ type keeper struct {
 	shared fetcher.EntryID // what run shared last, as the node numbers it
 
 	found catalog.State // the state in which run found the entry
+
+	removing sync.Mutex // held while the entry is removed, from before the keeper stops until it is off Daemon.keepers or another is there
 
 	settled bool // guarded by mu
 }

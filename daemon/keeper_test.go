@@ -1,6 +1,8 @@
 package daemon
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"sync"
@@ -70,5 +72,49 @@ func TestWhatIsKnownOfAnEntryIsWhatTheCatalogHas(t *testing.T) {
 	must(t, err)
 	if got := k.entry(); !reflect.DeepEqual(got, kept) || kept.Sent != 20 {
 		t.Errorf("here %+v\nand in the catalog %+v", got, kept)
+	}
+}
+
+// Whoever asks for it, and however often, an entry is removed once: also if nobody waits for that any more.
+func TestAnEntryIsRemovedOnce(t *testing.T) {
+	d := begun(t, t.TempDir())
+	paused := true
+	e := added(t, d, api.Add{Paths: []string{file(t, "x", t.TempDir(), "f")}})
+	_, err := d.Set(t.Context(), e.ID, api.Set{Paused: &paused})
+	must(t, err)
+	k, err := d.keeper(e.ID)
+	must(t, err)
+	cursor := d.feed.From("")
+
+	k.stop() // as a removal does that cannot be written
+	d.mu.Lock()
+	again := d.keep(k.entry())
+	d.mu.Unlock()
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	results := make(chan error, 2)
+	for range cap(results) {
+		go func() { _, err := d.remove(gone, k, false); results <- err }()
+	}
+	one, two := <-results, <-results
+	if one == nil {
+		one, two = two, one
+	}
+	if two != nil || !errors.Is(one, api.ErrNoEntry) {
+		t.Errorf("removed twice: %v, %v", two, one)
+	}
+	select {
+	case <-again.done:
+	default:
+		t.Error("a keeper of a removed entry runs")
+	}
+	removed := 0
+	for v, ok, _, _ := cursor.Next(); ok; v, ok, _, _ = cursor.Next() {
+		if v.Type == "removed" {
+			removed++
+		}
+	}
+	if removed != 1 {
+		t.Errorf("it was said to be removed %d times", removed)
 	}
 }
