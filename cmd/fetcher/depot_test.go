@@ -21,7 +21,8 @@ import (
 // on runs a command of a node to its end.
 func (n *daemonProcess) on(args ...string) result {
 	n.t.Helper()
-	return finish(n.t, exec.Command(built(n.t), append(args, "--json", "--dir", n.dir)...), nil)
+	stdout, stderr, code := inside(append(args, "--json", "--dir", n.dir)...)
+	return result{code, linesOf(n.t, stdout), stderr}
 }
 
 // sure is on, which must succeed.
@@ -236,9 +237,11 @@ func TestWhatNobodyRenewsGoes(t *testing.T) {
 // output is the output of a command, which must succeed.
 func (n *daemonProcess) output(args ...string) []byte {
 	n.t.Helper()
-	out, err := exec.Command(built(n.t), append(args, "--json", "--dir", n.dir)...).Output()
-	must(n.t, err)
-	return out
+	stdout, stderr, code := inside(append(args, "--json", "--dir", n.dir)...)
+	if code != 0 {
+		n.t.Fatalf("%s: exit %d: %s", args, code, stderr)
+	}
+	return []byte(stdout)
 }
 
 // leases are those of an account.

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -222,11 +224,56 @@ type result struct {
 
 func (r result) summary() line { return r.lines[len(r.lines)-1] }
 
-// command runs the command with --json to its end.
+// command runs the command with --json to its end, and a node in a process of its own.
 func command(t testing.TB, args ...string) result {
 	t.Helper()
-	cmd := exec.Command(built(t), append(args, "--json", "--dir", t.TempDir())...)
-	return finish(t, cmd, nil)
+	args = append(args, "--json", "--dir", t.TempDir())
+	if args[0] == "node" {
+		return finish(t, exec.Command(built(t), args...), nil)
+	}
+	stdout, stderr, code := inside(args...)
+	return result{code, linesOf(t, stdout), stderr}
+}
+
+// inside runs a command to its end, for two minutes at most, in this process: to start one costs
+// more than most commands do.
+func inside(args ...string) (stdout, stderr string, code int) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	var out, errs buffer
+	code = run(args, strings.NewReader(""), &out, &errs, ctx)
+	return out.String(), errs.String(), code
+}
+
+// buffer is what several have written.
+type buffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (w *buffer) Write(b []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.b.Write(b)
+}
+
+func (w *buffer) String() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.b.String()
+}
+
+func linesOf(t testing.TB, text string) (out []line) {
+	t.Helper()
+	for s := range strings.Lines(text) {
+		var l line
+		if err := json.Unmarshal([]byte(s), &l); err != nil {
+			t.Errorf("not JSON: %q", s)
+			continue
+		}
+		out = append(out, l)
+	}
+	return out
 }
 
 // fetchCommand is a fetch into dir, not yet started.

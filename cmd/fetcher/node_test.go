@@ -292,11 +292,7 @@ func TestTheCommandsOfANode(t *testing.T) {
 	rig.WriteRandom(t, filepath.Join(src, "f"), 100_000, 1)
 	n := startNode(t, dir)
 	on := func(args ...string) (stdout, stderr string, code int) {
-		cmd := exec.Command(built(t), append(args, "--dir", dir)...)
-		var out, errs bytes.Buffer
-		cmd.Stdout, cmd.Stderr = &out, &errs
-		cmd.Run()
-		return out.String(), errs.String(), cmd.ProcessState.ExitCode()
+		return inside(append(args, "--dir", dir)...)
 	}
 	ticket, says, code := on("add", src)
 	if code != 0 || strings.Count(ticket, "\n") != 1 || !strings.HasPrefix(ticket, "share") || !strings.Contains(says, "served") {
