@@ -2,8 +2,10 @@ package fetcher_test
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -198,6 +200,28 @@ func TestAnErrorOfAnEarlierVisitIsNoAnswer(t *testing.T) {
 	}
 }
 
+// damage changes each file of each share on the depot's disk, so that whoever looks again finds it
+// damaged still.
+func (k *keeper) damage() {
+	k.Helper()
+	n := 0
+	k.ok(filepath.WalkDir(k.dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() || !strings.Contains(path, "/data/") {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		if err != nil || len(b) == 0 {
+			return err
+		}
+		n++
+		b[0]++
+		return errors.Join(os.Chmod(path, 0o600), os.WriteFile(path, b, 0o600))
+	}))
+	if n == 0 {
+		k.Fatal("there is nothing to damage")
+	}
+}
+
 // A depot whose copy is damaged keeps what is left of it if nobody serves the share any more.
 func TestADamagedCopyIsRenewedWhenItCannotBeOffered(t *testing.T) {
 	t.Parallel()
@@ -210,6 +234,7 @@ func TestADamagedCopyIsRenewedWhenItCannotBeOffered(t *testing.T) {
 	k.ok(err)
 	k.until(s.ID(), depot.Stable)
 	k.ok(s.Stop(t.Context()))
+	k.damage()
 	bad := share.NewSet(s.Manifest().Layout().Pieces())
 	bad.Add(0)
 	_, err = k.db.Looked(t.Context(), k.reading().Wall, k.reading().Wall, s.ID(), bad)
