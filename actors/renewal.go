@@ -135,10 +135,9 @@ func (r *renewals) Receive(ctx actor.Context) {
 		r.paid(ctx, m)
 	case holdsSaved:
 		r.saved(m)
-	case *actor.DeadLetterResponse:
-		r.late(r.s.Now().Add(visitTime))
+	case *actor.DeadLetterResponse: // it does not say of which visit, which gives up in time
 	case system.WakeDue:
-		r.late(r.s.Now())
+		r.late()
 	case fromLink:
 	case *actor.Stopping, *actor.Restarting:
 		r.stop()
@@ -410,10 +409,7 @@ func (r *renewals) end(v *depotVisit) {
 
 // bank enters what was paid for a task that the depot has not granted.
 func (r *renewals) bank(v *depotVisit) {
-	if a := r.core.Account(v.to.ID); a.Paid && v.paid > 0 {
-		a.Credit += renewal.Paid(v.paid)
-		r.core.Know(a, r.s.Wall())
-	}
+	r.core.Bank(v.lease(), v.paid, r.s.Wall())
 	v.paid = 0
 }
 
@@ -429,8 +425,9 @@ func (r *renewals) close(v *depotVisit) {
 	}
 }
 
-// late ends the visits that have taken too long by now.
-func (r *renewals) late(now time.Time) {
+// late ends the visits that have taken too long.
+func (r *renewals) late() {
+	now := r.s.Now()
 	for _, id := range slices.Sorted(maps.Keys(r.visits)) { // failed draws a time
 		if v := r.visits[id]; v != nil && !now.Before(v.giveUp) {
 			r.failed(v, ErrDepotAway)

@@ -30,7 +30,7 @@ type (
 		err    error
 	}
 	payDone struct {
-		depot  peers.ID
+		lease  renewal.Key // for which it was paid; no share: a payment from before
 		serial int
 		units  int64
 		err    error
@@ -52,7 +52,7 @@ func (r *renewals) owes(ctx actor.Context, v *depotVisit, units int64) {
 		r.core.Know(a, now)
 		r.dirty = true
 	}
-	most, _ := renewal.Cost(v.tasks[0].Bytes, v.tasks[0].Length, 0)
+	most := r.core.MayCost(v.lease(), v.tasks[0].Length, now)
 	var err error
 	switch {
 	case units < 1 || units > most-v.paid: // also bit by bit
@@ -102,24 +102,39 @@ func (r *renewals) settle(ctx actor.Context, v *depotVisit, m wire.Paid) {
 		r.failed(v, errOtherAnswer)
 		return
 	}
-	to, serial, purse := v.to.ID, v.serial, r.cfg.Purse
+	v.giveUp = r.s.Now().Add(visitTime)
+	k, serial, purse := v.lease(), v.serial, r.cfg.Purse
 	r.s.Task(ctx, func(ctx context.Context) any {
-		units, err := purse.Paid(ctx, to, m)
-		return payDone{to, serial, units, err}
+		units, err := purse.Paid(ctx, k.Depot, m)
+		return payDone{k, serial, units, err}
 	})
 }
 
+// lease names what the visit is about now; it has no share if there is no task.
+func (v *depotVisit) lease() renewal.Key {
+	k := renewal.Key{Depot: v.to.ID}
+	if len(v.tasks) > 0 {
+		k.Share = v.tasks[0].Share
+	}
+	return k
+}
+
 func (r *renewals) paid(ctx actor.Context, m payDone) {
-	v := r.visits[m.depot]
-	if v == nil || v.serial != m.serial {
-		return
+	v := r.visits[m.lease.Depot]
+	here := v != nil && v.serial == m.serial
+	if here && len(v.tasks) > 0 {
+		v.paid += m.units
+	} else if m.units > 0 { // of no task, or too late for it
+		r.core.Bank(m.lease, m.units, r.s.Wall())
+		r.dirty = true
 	}
-	v.paid += m.units
-	if m.err != nil {
+	switch {
+	case !here:
+	case m.err != nil:
 		r.unpaid(ctx, v, m.err)
-		return
+	default:
+		r.goOn(ctx, v)
 	}
-	r.goOn(ctx, v)
 }
 
 // unpaid goes on without the payment: tasks that need it are refused.

@@ -40,6 +40,8 @@ type Hold struct {
 	Also    []int64       `json:",omitempty"` // other wants for which it is an earlier version
 	Since   time.Time     // when it was entered
 	Bytes   int64         // size of the lease, according to the depot
+	Size    int64         // ... and according to the Want for which it was made; 0: not known
+	Covered time.Time     // until when it is paid for, by our own account
 	Expires time.Time     // by our clock, as last reported; zero: not granted yet
 	Granted time.Duration // its length when it was last granted or renewed; 0: not known
 	Maybe   time.Time     // how long it may last after an offer that the depot did not answer; zero: not in doubt
@@ -80,7 +82,7 @@ type Task struct {
 	Share  share.ID
 	Bytes  int64 // size of the lease
 	Length time.Duration
-	Units  int64 // its cost, if the depot grants all of it
+	Units  int64 // its cost by our own account, if the depot grants all of it
 	Due    bool  // of an Offer: the present lease is near its end, and is renewed even if the share cannot be offered
 	Fleet  bool  // only for whoever has the turn: ask for that, and call Visited again with what the depot says then
 }
@@ -156,6 +158,9 @@ func (s *Service) Know(a Account, now time.Time) { s.depot(a.Depot, now).Account
 func (s *Service) add(h Hold, now time.Time) {
 	d := s.depot(h.Depot, now)
 	d.holds[h.Share] = &h
+	if h.Covered.IsZero() {
+		h.Covered = h.Expires
+	}
 	if h.State == Unknown {
 		d.Next = times.Earliest(d.Next, now)
 	}
@@ -278,7 +283,7 @@ func (s *Service) Visited(id peers.ID, all []Heard, now time.Time) (tasks []Task
 	for x, h := range d.holds {
 		h.Maybe = time.Time{}
 		if heard, ok := said[x]; ok {
-			h.State, h.Bytes, h.Expires = heard.State, heard.Bytes, now.Add(max(heard.Left, 0))
+			s.reported(d, h, heard, now, true)
 		} else if h.State = Missing; h.Expires.After(now) {
 			h.Expires = now
 		}
@@ -305,7 +310,7 @@ func (s *Service) Visited(id peers.ID, all []Heard, now time.Time) (tasks []Task
 // task returns what to do about a hold on which a depot has just reported; nothing if its
 // Verb is 0.
 func (s *Service) task(d *depot, h *Hold, now time.Time) (t Task) {
-	t = Task{Share: h.Share, Bytes: h.Bytes, Length: s.length(h)}
+	t = Task{Share: h.Share, Bytes: s.size(h), Length: s.length(h)}
 	left := h.Expires.Sub(now)
 	switch s.fate(h) {
 	case leave:
@@ -318,7 +323,7 @@ func (s *Service) task(d *depot, h *Hold, now time.Time) (t Task) {
 	}
 	switch due := left <= s.window(d); {
 	case h.State == Missing && s.needs(h) != nil:
-		t.Verb, t.Bytes = Offer, s.needs(h).Bytes
+		t.Verb = Offer
 	case h.State == Missing:
 		return t // an earlier version; a later one is offered
 	case h.State == Corrupt && s.needs(h) != nil:
@@ -347,14 +352,18 @@ func (s *Service) Renewed(id peers.ID, heard Heard, now time.Time) {
 	}
 	if h := d.holds[heard.Share]; h != nil {
 		h.Cost += heard.Units
-		credit := d.Credit + Paid(heard.Units)
-		if missing, left := Cost(heard.Bytes, heard.Added, credit); d.Paid && missing > 0 && heard.Units == 0 {
-			d.Paid = false
-		} else if d.Paid {
-			d.Credit = left
+		size, left := min(heard.Bytes, s.size(h)), max(heard.Left, 0)
+		if d.Paid {
+			d.deposit(h, heard.Units, size, heard.Added, now)
+			if missing, rest := Cost(size, heard.Added, d.Credit); missing > 0 && heard.Units == 0 {
+				d.Paid = false
+			} else {
+				d.Credit = rest
+				h.cover(now, max(heard.Added, 0))
+			}
 		}
-		left := max(heard.Left, 0)
-		h.State, h.Bytes, h.Expires, h.Why = heard.State, heard.Bytes, now.Add(left), ""
+		s.reported(d, h, heard, now, false)
+		h.Why = ""
 		if t, ok := d.owed[heard.Share]; !ok || t.Length == s.length(h) { // else it was repaired, and its end stays
 			h.Granted = max(left, 1)
 		}

@@ -158,7 +158,7 @@ func (s *Service) plan(w *Want, now time.Time) {
 		d := s.depot(id, now)
 		switch h := d.holds[w.Share]; {
 		case h == nil:
-			d.holds[w.Share] = &Hold{Key: Key{id, w.Share}, Want: w.ID, Since: now, Bytes: w.Bytes}
+			d.holds[w.Share] = &Hold{Key: Key{id, w.Share}, Want: w.ID, Since: now, Bytes: w.Bytes, Size: w.Bytes}
 		case h.Want != w.ID && !s.wants[h.Want].at(h.Key):
 			h.Also = append(slices.DeleteFunc(slices.Clone(h.Also), func(id int64) bool { return id == w.ID || s.wants[id] == nil }), h.Want)
 			h.Want = w.ID
