@@ -78,6 +78,8 @@ type FetchOptions struct {
 	// Verifiers is how many pieces are checked at once; default GOMAXPROCS, or the
 	// number of cores if that is less.
 	Verifiers int
+	// Called says that a source may connect to this node, by Share.Call: none need be known then.
+	Called bool `json:"-"`
 	// MaxSources bounds how many sources are fetched from at once; default 64.
 	MaxSources int
 	// SyncEvery and SyncBytes bound what a power cut may cost; defaults 2 s and 256 MiB.
@@ -157,7 +159,7 @@ func (n *Node) Fetch(ctx context.Context, ticketOrID string, opt FetchOptions) (
 		return nil, err
 	}
 	beacons := n.asked(ticketOrID)
-	if len(sources) == 0 && known == nil && n.cfg.Discovery == nil && len(beacons) == 0 {
+	if len(sources) == 0 && known == nil && !opt.Called && n.cfg.Discovery == nil && len(beacons) == 0 {
 		return nil, ErrNoSource
 	}
 	t := &Transfer{node: n, id: id, handle: n.program.Handle(id), opt: opt, done: make(chan struct{}), listed: make(chan struct{}), last: Progress{Share: id}, secret: ticketSecret(ticketOrID)}

@@ -11,9 +11,12 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	ma "github.com/multiformats/go-multiaddr"
 
+	"github.com/piecelease/fetcher/actors"
+	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store"
@@ -132,6 +135,27 @@ func (n *Node) ShareFS(ctx context.Context, files fs.FS, opt ShareOptions) (*Sha
 		return nil, err
 	}
 	return n.offer(&Share{node: n, manifest: imp.Manifest, imported: imp, allow: opt.Allow, guard: n.guardOf(imp.Manifest.ID(), opt), idle: idle, done: make(chan struct{})})
+}
+
+// callAgain is how long it takes at most until [Share.Call] calls again: people wait for it.
+const callAgain = 30 * time.Second
+
+// Call has this node connect to those that a ticket of the share names, again whenever the connection is lost,
+// and tell them that the share can be had here. Those that fetch it then do so over that
+// connection, though they may not be able to reach this node. Calling again replaces the ticket.
+// An error wraps share.ErrTicket, or says that the ticket is of another share.
+func (s *Share) Call(ticket string) error {
+	id, them, err := ParseSource(ticket, nil)
+	switch {
+	case err != nil:
+		return err
+	case id != s.ID():
+		return words.Error(share.ErrTicket, "whoever made the ticket fetches share %s, and %s is share %s", id.Short(), s.manifest.Name, s.ID().Short())
+	case len(them) == 0:
+		return ErrNoSource
+	}
+	s.node.program.Tell(actors.ServeOn{Share: id, Layout: s.manifest.Layout(), Sources: them, Again: callAgain})
+	return nil
 }
 
 // offer serves a share, in place of one with the same content.

@@ -13,7 +13,7 @@
 //	                  seedermessages.go: OfferShare, PieceAvailable, WithdrawShare, AdmitRequest,
 //	                  ServeDone, ServeParked; wire.Subscribe, wire.Unsubscribe
 //	finder.go         Finder: where sources are
-//	                  FindSources, StopFinding, PeersNamed
+//	                  FindSources, StopFinding, PeersNamed, SourceCame
 //	beacon.go         Beacon: beacon's actor, remembers for others who has which share
 //	                  wire.Announce, wire.Seek, wire.Say, BeaconQuery
 //	beacons.go        Beacons: announces to beacons what this node has, and asks them for sources

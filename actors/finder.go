@@ -9,6 +9,7 @@ import (
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/transfer"
+	"github.com/piecelease/fetcher/wire"
 )
 
 // Bounds of what the Finder remembers for one share. Peers are named by peers,
@@ -34,6 +35,7 @@ type finder struct {
 // search is what is known about one wanted share.
 type search struct {
 	transfer *actor.PID
+	hidden   bool                  // nobody is told that the share is wanted
 	cancel   func()                // ends the discovery for it
 	known    map[peers.ID][]naming // the newest last
 	namedBy  map[peers.ID]int      // peers that were not known before
@@ -57,6 +59,8 @@ func (f *finder) Receive(ctx actor.Context) {
 		f.stop(m.Share)
 	case PeersNamed:
 		f.named(ctx, m)
+	case SourceCame:
+		f.came(ctx, m)
 	case *actor.Stopping, *actor.Restarting:
 		for id := range f.wanted {
 			f.stop(id)
@@ -69,7 +73,7 @@ func (f *finder) Receive(ctx actor.Context) {
 
 func (f *finder) find(ctx actor.Context, m FindSources) {
 	f.stop(m.Share)
-	w := &search{transfer: ctx.Sender(), known: map[peers.ID][]naming{f.self: nil}, namedBy: map[peers.ID]int{}}
+	w := &search{transfer: ctx.Sender(), hidden: m.Hidden, known: map[peers.ID][]naming{f.self: nil}, namedBy: map[peers.ID]int{}}
 	f.wanted[m.Share] = w
 	for _, a := range m.Known {
 		if _, known := w.known[a.ID]; !known {
@@ -141,6 +145,16 @@ func (f *finder) named(ctx actor.Context, m PeersNamed) {
 	}
 }
 
+// came takes a peer as a source that says of itself that it has the share, if the share is wanted.
+func (f *finder) came(ctx actor.Context, m SourceCame) {
+	if w := f.wanted[m.Else.Share]; w == nil || w.hidden {
+		ctx.Respond(m.Else)
+		return
+	}
+	ctx.Respond(wire.SubscribeResult{Share: m.Else.Share, Accepted: true})
+	f.named(ctx, PeersNamed{Share: m.Else.Share, By: f.self, Via: peers.ViaItself, Peers: []peers.Addr{m.Peer}})
+}
+
 // believe reduces the addresses of a named peer to those that may be dialled on the
 // word of the namer, and reports whether they suffice to reach it. A peer that came to
 // us says itself where it is.
@@ -193,10 +207,18 @@ type FindSources struct {
 	Share   share.ID
 	Known   []peers.Addr
 	Beacons []Meeting // that are asked who has it
+	Hidden  bool      // nobody is to know that it is wanted
 }
 
 // StopFinding, Transfer -> Finder.
 type StopFinding struct{ Share share.ID }
+
+// SourceCame, Seeder -> Finder: a peer, connected with this node, serves a share. The Finder answers
+// the peer: with Else if the share is not wanted.
+type SourceCame struct {
+	Peer peers.Addr
+	Else wire.SubscribeResult
+}
 
 // PeersNamed, FetchPool, Seeder or Beacons -> Finder: peers said to have (some of) a share.
 type PeersNamed struct {

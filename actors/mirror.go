@@ -49,6 +49,7 @@ func newMirror(s *system.System, net Network, m ServeOn) *mirror {
 		}
 	}
 	x.calls = peers.NewCalls(ids, s.Seed(fmt.Sprint("mirror ", m.Share)))
+	x.calls.Rarest = cmp.Or(m.Again, x.calls.Rarest)
 	return x
 }
 
@@ -143,7 +144,7 @@ func (x *mirror) answered(ctx actor.Context, m wire.SubscribeResult) {
 		x.hangUp(p) // the connection stays up without it
 		x.calls.Stands(p.at.ID, x.s.Now())
 	default:
-		x.over(ctx, p.at.ID, cmp.Or(m.Retry, notBefore))
+		x.over(ctx, p.at.ID, cmp.Or(m.Retry, x.m.Again, notBefore))
 	}
 }
 

@@ -253,7 +253,7 @@ func TestAMirrorPutsUpWithANodeThatKnowsNone(t *testing.T) {
 	m, _ := testShare(t, 2<<20)
 	n := sw.add("node", 1e6)
 	old := sw.puppet("old", n)
-	n.program.s.Send(n.program.node, ServeOn{m.ID(), m.Layout(), []peers.Addr{{ID: "old"}, {ID: "node"}, {ID: "old"}}})
+	n.program.s.Send(n.program.node, ServeOn{Share: m.ID(), Layout: m.Layout(), Sources: []peers.Addr{{ID: "old"}, {ID: "node"}, {ID: "old"}}})
 	sw.w.Run(time.Second)
 	var reply uint64
 	for _, e := range old.heard {
@@ -278,4 +278,20 @@ func TestAMirrorPutsUpWithANodeThatKnowsNone(t *testing.T) {
 	}
 	sw.w.Run(time.Hour)
 	log.None(t)
+}
+
+// A source calls a node that does not want its share yet, and calls again soon: then it is fetched from,
+// though the node cannot know where it is.
+func TestASourceIsFetchedFromOnceItsShareIsWanted(t *testing.T) {
+	const again = 30 * time.Second
+	sw := newSwarm(t, 1)
+	m, content := testShare(t, 1<<20)
+	source, n := sw.add("source", 1e6).seed(m, content), sw.add("node", 1e6)
+	source.program.Tell(ServeOn{Share: m.ID(), Layout: m.Layout(), Sources: []peers.Addr{{ID: n.id, Addrs: []string{"/sim"}}}, Again: again})
+	sw.w.Run(5 * time.Minute)
+	n.fetch(m.ID())
+	sw.w.Run(2 * again)
+	if n.end == nil || n.end.Err != nil {
+		t.Fatalf("%+v", n.end)
+	}
 }

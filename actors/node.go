@@ -362,12 +362,14 @@ type Scores []float64
 // AskRank, Transfer -> Node. Answered with RankSource, and PeerBanned if so.
 type AskRank struct{ Peer peers.ID }
 
-// ServeOn, Transfer -> Node: what was wanted of the share is here, and is still being
-// served. Sources are to be told, so that they name this node to others.
+// ServeOn, Transfer or API -> Node: what was wanted of the share is here, and is still being
+// served. Sources are to be told, so that they name this node to others, or fetch from it
+// themselves.
 type ServeOn struct {
 	Share   share.ID
 	Layout  *share.Layout
 	Sources []peers.Addr
+	Again   time.Duration // until a source that is away or refuses is told again; 0: notBefore
 }
 
 // transferEnded, Transfer -> Node: the transfer is over and may be stopped.

@@ -173,7 +173,7 @@ func (d *seeder) subscribe(ctx actor.Context, m wire.Subscribe) {
 	pieces, r := d.catalog.Offered(m.Share, peer)
 	why, retry := d.refusal(peer, m, pieces, r)
 	if why != 0 {
-		ctx.Respond(wire.SubscribeResult{Share: m.Share, Reason: wire.Why(why), Retry: retry})
+		d.refuse(ctx, peer, m, why, retry)
 		return
 	}
 	o := d.audiences[m.Share]
@@ -210,6 +210,18 @@ func (d *seeder) refusal(peer peers.ID, m wire.Subscribe, pieces int, r wire.Rep
 	return 0, 0
 }
 
+// refuse refuses a subscription. A peer that has a share which this node cannot serve yet, or cannot name to
+// others, may be of use to this node itself: the Finder answers it.
+func (d *seeder) refuse(ctx actor.Context, peer peers.ID, m wire.Subscribe, why wire.Code, retry time.Duration) {
+	no := wire.SubscribeResult{Share: m.Share, Reason: wire.Why(why), Retry: retry}
+	may := why == wire.CodeOpening || why == wire.CodeNoShare || why == wire.CodeNoAddress
+	if m.Mirror && may && d.spare.Take(peer, subscribeCost, d.s.Now()) == 0 {
+		ctx.RequestWithCustomSender(d.finder, SourceCame{Peer: peers.Addr{ID: peer, Addrs: m.Addrs}, Else: no}, ctx.Sender())
+		return
+	}
+	ctx.Respond(no)
+}
+
 // adopt makes a peer a child.
 func (d *seeder) adopt(ctx actor.Context, o *audience, peer peers.ID, m wire.Subscribe) {
 	d.drop(ctx, m.Share, peer) // one subscription per peer: the new one counts
@@ -237,7 +249,7 @@ func (d *seeder) mirror(ctx actor.Context, o *audience, peer peers.ID, m wire.Su
 	from, _ := d.net.Where(peer)
 	endpoints := peers.Named(d.net.Endpoints(m.Addrs), from.Reach)
 	if len(endpoints) == 0 {
-		ctx.Respond(wire.SubscribeResult{Share: m.Share, Reason: wire.Why(wire.CodeNoAddress)})
+		d.refuse(ctx, peer, m, wire.CodeNoAddress, 0)
 		return
 	}
 	gone, ok := o.mirrors.Add(peer, from.Net, endpoints)

@@ -252,3 +252,43 @@ func TestAPlanSaysThatNoSourceHasWhatIsMissing(t *testing.T) {
 		t.Errorf("%+v", plans)
 	}
 }
+
+// A source that comes by itself is told yes only if its share is wanted, and nobody is told of a
+// fetch that hides.
+func TestAFinderTakesSourcesThatComeByThemselves(t *testing.T) {
+	sw := newSwarm(t, 1)
+	n := sw.add("node", 1e6)
+	s := n.program.s
+	defer closeNode(t, s)
+	finder := s.Spawn(nil, "a-finder", 1000, func() actor.Actor { return newFinder(s, n, nil, nil) }, system.OnPanicStop)
+	wanted, hidden, other := share.IDOf(nil), share.IDOf([]byte{1}), share.IDOf([]byte{2})
+	n.met["caller"] = true
+	var found []share.ID
+	told := map[share.ID]wire.SubscribeResult{}
+	s.Spawn(nil, "a-transfer", 1000, receive(func(ctx actor.Context) {
+		switch m := ctx.Message().(type) {
+		case *actor.Started:
+			ctx.Request(finder, FindSources{Share: wanted})
+			ctx.Request(finder, FindSources{Share: hidden, Hidden: true})
+			for _, id := range []share.ID{wanted, hidden, other} {
+				ctx.Request(finder, SourceCame{peers.Addr{ID: "caller"}, wire.SubscribeResult{Share: id, Retry: time.Hour}})
+			}
+		case wire.SubscribeResult:
+			told[m.Share] = m
+		case SourceFound:
+			found = append(found, wanted)
+			if m.Addr.ID != "caller" || m.Via != peers.ViaItself {
+				t.Errorf("found %+v", m)
+			}
+		}
+	}), system.OnPanicStop)
+	sw.w.Settle()
+	if len(found) != 1 {
+		t.Errorf("%d sources were found", len(found))
+	}
+	for id, yes := range map[share.ID]bool{wanted: true, hidden: false, other: false} {
+		if m := told[id]; m.Accepted != yes || (m.Retry == time.Hour) == yes {
+			t.Errorf("%v, want %v", m, yes)
+		}
+	}
+}

@@ -153,7 +153,7 @@ func (t *transferActor) do(ctx actor.Context) {
 func (t *transferActor) doSources(ctx actor.Context, what any) bool {
 	switch x := what.(type) {
 	case transfer.FindSources:
-		ctx.Request(t.finder, FindSources{Share: t.cmd.Share, Known: t.cmd.Sources, Beacons: t.cmd.Beacons})
+		ctx.Request(t.finder, FindSources{Share: t.cmd.Share, Known: t.cmd.Sources, Beacons: t.cmd.Beacons, Hidden: t.cmd.Config.Anonymous})
 	case transfer.StopFinding:
 		ctx.Send(t.finder, StopFinding{t.cmd.Share})
 	case transfer.Rank:
@@ -241,7 +241,7 @@ func (t *transferActor) tell(ctx actor.Context, what any) bool {
 	case transfer.StayInFleet:
 		ctx.Send(t.node, StayInFleet{t.cmd.Share, t.manifest.Layout(), x.Have.Clone(), t.cmd.Config.Fleet})
 	case transfer.ServeOn:
-		ctx.Send(t.node, ServeOn{t.cmd.Share, t.manifest.Layout(), x.Sources})
+		ctx.Send(t.node, ServeOn{Share: t.cmd.Share, Layout: t.manifest.Layout(), Sources: x.Sources})
 	case transfer.ReaderOpened:
 		t.readerOpened(ctx, x)
 	case transfer.ReaderReady:

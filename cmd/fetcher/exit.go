@@ -122,6 +122,7 @@ var advices = []struct {
 	{errBeacon, "Check that --beacon-at is the same on both machines, that the beacon runs, and that this machine can reach it."},
 	{fetcher.ErrWrongCode, "The code is used up, and whoever shares was told so: ask for a new one."},
 	{fetcher.ErrCodeGone, "A code is good for one try within two minutes, at the beacon where it was made: ask for a new one."},
+	{errUncalled, "Run on the other machine what was printed, while this waits, and see that it can reach this one at an address of the ticket."},
 	{share.ErrNetwork, "Check that it is still being shared, and that this machine can reach the one that shares it; then run the same command again."},
 	{rounds.ErrAway, "Check that it runs, and that this machine can reach it; then run the same command again."},
 	{fetcher.ErrNotListed, "fetcher fleet status shows what is."},
@@ -134,6 +135,9 @@ var advices = []struct {
 
 // errUnfound marks that no node was found that has a share of which only the ID is known.
 var errUnfound = errors.New("no source was found")
+
+// errUncalled marks that a fetch waited for a source to connect to it, and got nothing.
+var errUncalled = errors.New("no source came")
 
 // unfound marks the error of a command that was called with what and further peers.
 func unfound(err error, what string, peers []string) error {

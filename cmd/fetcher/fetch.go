@@ -36,6 +36,7 @@ type fetchFlags struct {
 	seed      string
 	stall     time.Duration
 	identity  bool
+	called    bool // a source connects to this node, and not the other way
 	lan       bool
 	dht       []string
 	beaconAt  []string
@@ -44,6 +45,9 @@ type fetchFlags struct {
 	limitDown string
 	fleet     fleetFlags
 }
+
+// calledWait is how long a fetch waits for a source to connect to it, unless told: people pass a ticket on.
+const calledWait = 10 * time.Minute
 
 // seedForever is the value of --seed without a time.
 const seedForever = "forever"
@@ -98,6 +102,7 @@ on doing so when it is done.`,
 	fl.fleet.add(f)
 	f.StringVar(&fl.seed, "seed", "", "go on serving when done: for a `TIME` such as 30m, or until Ctrl-C")
 	f.Lookup("seed").NoOptDefVal = seedForever
+	f.BoolVar(&fl.called, "listen-for-source", false, "print a ticket for whoever shares it to give to share --to, and let them connect to this node, for when it cannot reach them; it has its stored identity then, and waits 10m unless --stall says otherwise")
 	return c
 }
 
@@ -112,6 +117,14 @@ func (fl *fetchFlags) sources(f *pflag.FlagSet) {
 	f.StringVar(&fl.limitUp, "limit-up", "", "send others at most this `RATE` of bytes per second, such as 500K or 10M")
 	f.StringVar(&fl.limitDown, "limit-down", "", "ask for at most this `RATE` of bytes per second, such as 500K or 10M")
 	f.BoolVar(&fl.identity, "identity", false, identityHelp)
+}
+
+// await sets what else goes with a fetch that a source connects to.
+func (fl *fetchFlags) await(stall bool) {
+	fl.identity = true // its ticket leads to a node that was started again, too
+	if !stall {
+		fl.stall = calledWait
+	}
 }
 
 // rates are the limits in bytes per second; 0 is none.
@@ -166,6 +179,9 @@ func (fl fetchFlags) beacons() fetcher.Beacons { return fetcher.Beacons{Use: tru
 
 func (a *app) fetch(cmd *cobra.Command, args []string, fl fetchFlags) error {
 	ctx := cmd.Context()
+	if fl.called {
+		fl.await(cmd.Flags().Changed("stall"))
+	}
 	seed, limit, err := fl.check()
 	if err != nil {
 		return err
@@ -192,21 +208,20 @@ func (a *app) fetch(cmd *cobra.Command, args []string, fl fetchFlags) error {
 	defer node.Close()
 	children.node = node
 	a.tellOfNode(ctx, "fetcher add "+ticket+" -o "+quote(fl.out))
-	t, err := node.Fetch(ctx, ticket, fetcher.FetchOptions{Dir: fl.out, Only: fl.only, Skip: fl.skip, Repair: fl.repair, Like: fl.like, Peers: fl.peers, Stall: fl.stall, Keep: seed != 0})
+	t, err := node.Fetch(ctx, ticket, fetcher.FetchOptions{Dir: fl.out, Only: fl.only, Skip: fl.skip, Repair: fl.repair, Like: fl.like, Peers: fl.peers, Called: fl.called, Stall: fl.stall, Keep: seed != 0})
 	if err != nil {
 		return err
 	}
 	w := &watcher{app: a, node: node, t: t, children: children, began: began}
+	if fl.called {
+		if err := w.awaitCall(); err != nil {
+			return err
+		}
+	}
 	err = w.follow(ctx)
 	w.summarize()
 	if err != nil {
-		if errors.Is(err, errInterrupted) {
-			fmt.Fprintf(a.stderr, "interrupted; each whole piece that is verified is kept. To resume:\n\n    %s\n", again(cmd, ticket, fl.out))
-		}
-		if t.Progress().Verified == 0 {
-			err = unfound(err, ticket, fl.peers)
-		}
-		return err
+		return w.failed(cmd, err, ticket, fl)
 	}
 	fmt.Fprintf(a.stderr, "done: %s\n%s\n", printable(t.Path()), achieved(t.Progress(), time.Since(began)))
 	files, _, _ := t.Manifest().Count()
@@ -219,6 +234,20 @@ func (a *app) fetch(cmd *cobra.Command, args []string, fl fetchFlags) error {
 		}
 	}
 	return w.leave()
+}
+
+// failed says how to go on after an interruption, and marks the error of a fetch that got nothing.
+func (w *watcher) failed(cmd *cobra.Command, err error, ticket string, fl fetchFlags) error {
+	switch {
+	case errors.Is(err, errInterrupted):
+		fmt.Fprintf(w.stderr, "interrupted; each whole piece that is verified is kept. To resume:\n\n    %s\n", again(cmd, ticket, fl.out))
+	case w.t.Progress().Verified > 0:
+	case fl.called:
+		return marked{err, errUncalled}
+	default:
+		return unfound(err, ticket, fl.peers)
+	}
+	return err
 }
 
 // ticket is the argument, or for "-" what is read from stdin: as many lines as it takes, so
@@ -388,6 +417,25 @@ func (w *watcher) seed(ctx context.Context, d time.Duration) error {
 	w.children.shares[w.t.ID()] = w.t.Manifest()
 	w.children.follow(ctx)
 	return nil
+}
+
+// awaitCall prints the ticket by which a source connects to this node.
+func (w *watcher) awaitCall() error {
+	addrs, ticket := w.node.Addrs(), w.node.Ticket(w.t.ID())
+	if len(addrs) == 0 {
+		return usageError{errors.New("--listen-for-source needs an address at which this node can be reached, and it listens nowhere")}
+	}
+	warnings := append([]string{}, reachWarnings(addrs, nil)...)
+	w.out.write("await", map[string]any{"ticket": ticket, "share": w.t.ID().String(), "peer": string(w.node.ID()), "addrs": addrs, "reach": where(addrs, nil), "warnings": warnings})
+	for _, s := range warnings {
+		fmt.Fprintln(w.stderr, "warning:", s)
+	}
+	fmt.Fprintf(w.stderr, "waiting for whoever shares it; run there, with the file or folder as PATH\n\n%sfetcher share PATH --to %s\n\n", verbatim, ticket)
+	if w.flags.json {
+		return nil
+	}
+	_, err := fmt.Fprintln(sink{w.stdout}, ticket)
+	return err
 }
 
 // offer prints the ticket of what it keeps serving: alone on stdout, as share does.

@@ -182,3 +182,32 @@ func TestHomesBehindRoutersReachEachOther(t *testing.T) {
 		})
 	}
 }
+
+// Only the fetching machine can be reached: the source, behind a router that lets nothing in and without
+// a relay, connects to it by its ticket.
+func TestASourceBehindARouterConnectsToWhoeverFetches(t *testing.T) {
+	rig.OnlyLong(t)
+	t.Parallel()
+	src, dir := filepath.Join(t.TempDir(), "big.bin"), t.TempDir()
+	rig.WriteRandom(t, src, 3<<20, 7)
+	w := newTown(t, "", "masquerade random,fully-random")
+	first := startSharing(t, w.in(w.home(0), "share", src))
+	if r := finish(t, w.in(w.world, "fetch", first.ticket, "-o", t.TempDir(), "--stall", "10s"), nil); r.code == 0 {
+		t.Fatal("the source can be reached")
+	}
+	var ways []string
+	r := finish(t, w.in(w.world, "fetch", first.ticket, "--listen-for-source", "-o", dir), func(l line) {
+		switch {
+		case l.Type == "await":
+			startSharing(t, w.in(w.home(0), "share", src, "--to", l.Ticket))
+		case l.Type == "source" && l.Way != "":
+			ways = append(ways, l.Way)
+		}
+	})
+	if r.code != 0 || rig.Fingerprint(t, filepath.Join(dir, "big.bin")) != rig.Fingerprint(t, src) {
+		t.Fatalf("exit %d: %s", r.code, r.stderr)
+	}
+	if len(ways) == 0 || ways[0] != "direct" {
+		t.Errorf("it was fetched %v", ways)
+	}
+}

@@ -25,6 +25,7 @@ type shareFlags struct {
 	name, links, limitUp             string
 	visible                          fetcher.Visibility
 	qr, secret, code                 bool
+	to                               string
 	reach                            reachFlags
 }
 
@@ -66,6 +67,7 @@ a slash matches at any depth, and one that begins with a slash only at the top.`
 	f.StringVar(&fl.links, "links", "keep", "what to do with symbolic links: `MODE` keep those that stay inside, skip all, or refuse them")
 	f.StringVar(&fl.limitUp, "limit-up", "", "send at most this `RATE` of bytes per second, such as 500K or 10M")
 	f.BoolVar(&fl.code, "code", false, "give the ticket to whoever types a code that you tell them, too; it needs --beacon-at")
+	f.StringVar(&fl.to, "to", "", "connect to whoever made this `TICKET` with fetch --listen-for-source, for when they cannot reach this machine")
 	f.BoolVar(&fl.qr, "qr", false, "show the ticket as a QR code too")
 	return c
 }
@@ -96,6 +98,13 @@ func (fl shareFlags) check(paths []string) (opt fetcher.ShareOptions, limitUp in
 	}
 	if opt.Allow, err = allowed(fl.allow); err != nil {
 		return opt, 0, err
+	}
+	if fl.to != "" {
+		if t, err := share.Parse(fl.to); err != nil {
+			return opt, 0, usageError{fmt.Errorf("--to: %w", err)}
+		} else if len(t.Peers) == 0 {
+			return opt, 0, usageError{errors.New("--to takes the ticket that fetch --listen-for-source prints, and not an ID")}
+		}
 	}
 	if fl.visible == fetcher.Public && len(fl.reach.dht) == 0 {
 		return opt, 0, usageError{errors.New("--visible public needs a table to be found in: give --dht too")}
@@ -167,6 +176,9 @@ func (a *app) share(ctx context.Context, paths []string, fl shareFlags) error {
 		}
 		return err
 	}
+	if err := s.call(fl.to); err != nil {
+		return err
+	}
 	s.places = fl.reach.settled(ctx, node)
 	if err := s.describe(); err != nil {
 		return err
@@ -218,6 +230,20 @@ func (s *sharer) importAll(ctx context.Context, paths []string, opt fetcher.Shar
 		s.children.shares[one.ID()] = one.Manifest()
 	}
 	return nil
+}
+
+// call has the share that a ticket is for told to whoever made that.
+func (s *sharer) call(to string) (err error) {
+	if to == "" {
+		return nil
+	}
+	for _, one := range s.shares {
+		if err = one.Call(to); err == nil {
+			fmt.Fprintf(s.stderr, "whoever made the ticket of --to is told of %s, again after each loss of the connection\n", printable(one.Manifest().Name))
+			return nil
+		}
+	}
+	return fmt.Errorf("--to: %w", err)
 }
 
 // importError is an error about several files, some of which could be left out.

@@ -1,0 +1,46 @@
+package fetcher
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/piecelease/fetcher/share"
+)
+
+// A source that listens nowhere is fetched from over the connection that it makes itself.
+func TestASourceThatNobodyCanReachCallsWhoeverFetches(t *testing.T) {
+	t.Parallel()
+	src, dir := filepath.Join(t.TempDir(), "big.bin"), t.TempDir()
+	want := writeRandom(t, src, 3<<20, 7)
+	s := shareOf(t, src, func(c *Config) { c.Listen = []string{"none"} })
+	n := openNode(t)
+	x, err := n.Fetch(t.Context(), s.ID().String(), FetchOptions{Dir: dir, Called: true, Stall: time.Minute})
+	must(t, err)
+	must(t, s.Call(n.Ticket(s.ID())))
+	must(t, x.Wait(t.Context()))
+	if got, _ := os.ReadFile(filepath.Join(dir, "big.bin")); !bytes.Equal(got, want) {
+		t.Error("content differs")
+	}
+}
+
+func TestACallIsForTheShareOfItsTicket(t *testing.T) {
+	t.Parallel()
+	src := filepath.Join(t.TempDir(), "small.bin")
+	writeRandom(t, src, 1000, 7)
+	s, n := shareOf(t, src), openNode(t)
+	other, err := share.ParseID(someID(t))
+	must(t, err)
+	if err := s.Call(n.Ticket(other)); !errors.Is(err, share.ErrTicket) {
+		t.Error("another share's:", err)
+	}
+	if err := s.Call("nonsense"); !errors.Is(err, share.ErrTicket) {
+		t.Error("no ticket:", err)
+	}
+	if err := s.Call(s.ID().String()); !errors.Is(err, ErrNoSource) {
+		t.Error("an ID alone:", err)
+	}
+}

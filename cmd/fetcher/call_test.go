@@ -1,0 +1,63 @@
+package main
+
+import (
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/piecelease/fetcher/internal/rig"
+)
+
+// A source that listens nowhere is told by the ticket of whoever fetches where to connect to.
+func TestASourceConnectsToWhoeverFetches(t *testing.T) {
+	t.Parallel()
+	src, dir := filepath.Join(t.TempDir(), "film"), t.TempDir()
+	rig.WriteRandom(t, src, 300_000, 1)
+	first := startSharing(t, exec.Command(built(t), "share", src, "--json", "--dir", t.TempDir(), "--lan=false", "--listen", "none"))
+	cmd := exec.Command(built(t), "fetch", first.ticket, "--listen-for-source", "-o", dir, "--json", "--dir", t.TempDir(), "--listen", "/ip4/127.0.0.1/tcp/0")
+	awaits := ""
+	res := finish(t, cmd, func(l line) {
+		if l.Type == "await" {
+			awaits = l.Ticket
+			startSharing(t, exec.Command(built(t), "share", src, "--json", "--dir", t.TempDir(), "--lan=false", "--listen", "none", "--to", l.Ticket))
+		}
+	})
+	if res.code != 0 || awaits == "" {
+		t.Fatalf("exit %d: %s", res.code, res.stderr)
+	}
+	if rig.Fingerprint(t, filepath.Join(dir, "film")) != rig.Fingerprint(t, src) {
+		t.Error("other bytes")
+	}
+	if !strings.Contains(res.stderr, "fetcher share PATH --to "+awaits) {
+		t.Errorf("it does not say what to run there: %s", res.stderr)
+	}
+
+	other := filepath.Join(t.TempDir(), "other")
+	rig.WriteRandom(t, other, 3000, 2)
+	res = finish(t, exec.Command(built(t), "share", other, "--json", "--dir", t.TempDir(), "--lan=false", "--listen", "none", "--to", awaits), nil)
+	if res.code != 2 || !strings.Contains(res.stderr, "and other is share") {
+		t.Errorf("another file for that ticket: exit %d: %s", res.code, res.stderr)
+	}
+	res = finish(t, exec.Command(built(t), "share", other, "--json", "--dir", t.TempDir(), "--to", "nonsense"), nil)
+	if res.code != 2 || !strings.Contains(res.stderr, "--to: ") {
+		t.Errorf("a ticket that is none: exit %d: %s", res.code, res.stderr)
+	}
+}
+
+// When nobody comes it ends, and says what is to be done.
+func TestAFetchThatNobodyComesToEnds(t *testing.T) {
+	t.Parallel()
+	src := filepath.Join(t.TempDir(), "film")
+	rig.WriteRandom(t, src, 3000, 1)
+	s := startSharing(t, exec.Command(built(t), "share", src, "--json", "--dir", t.TempDir(), "--lan=false", "--listen", "none"))
+	fetch := func(listen string) result {
+		return finish(t, exec.Command(built(t), "fetch", s.ticket, "--listen-for-source", "--stall", "300ms", "-o", t.TempDir(), "--json", "--dir", t.TempDir(), "--listen", listen), nil)
+	}
+	if res := fetch("/ip4/127.0.0.1/tcp/0"); res.code != 4 && res.code != 6 || !strings.Contains(res.stderr, "Run on the other machine what was printed") {
+		t.Errorf("exit %d: %s", res.code, res.stderr)
+	}
+	if res := fetch("none"); res.code != 2 || !strings.Contains(res.stderr, "it listens nowhere") {
+		t.Errorf("without an address: exit %d: %s", res.code, res.stderr)
+	}
+}
