@@ -39,9 +39,11 @@ func TestASourceConnectsToWhoeverFetches(t *testing.T) {
 	if res.code != 2 || !strings.Contains(res.stderr, "and other is share") {
 		t.Errorf("another file for that ticket: exit %d: %s", res.code, res.stderr)
 	}
-	res = finish(t, exec.Command(built(t), "share", other, "--json", "--dir", t.TempDir(), "--to", "nonsense"), nil)
-	if res.code != 2 || !strings.Contains(res.stderr, "--to: ") {
-		t.Errorf("a ticket that is none: exit %d: %s", res.code, res.stderr)
+	for to, want := range map[string]string{"nonsense": "--to: ", first.id: "and not an ID"} {
+		res = finish(t, exec.Command(built(t), "share", other, "--json", "--dir", t.TempDir(), "--to", to), nil)
+		if res.code != 2 || !strings.Contains(res.stderr, want) {
+			t.Errorf("--to %s: exit %d: %s", to, res.code, res.stderr)
+		}
 	}
 }
 
