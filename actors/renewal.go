@@ -222,7 +222,20 @@ func (r *renewals) save(ctx actor.Context) {
 	}
 	r.dirty, r.saving = false, true
 	b := r.core.Book()
+	r.forget(b)
 	r.s.Task(ctx, func(ctx context.Context) any { return holdsSaved{r.cfg.Book.SaveHolds(ctx, b)} })
+}
+
+// forget drops the errors of what is not held any more, or was not refused when its depot was asked last.
+func (r *renewals) forget(b renewal.Book) {
+	refused := map[renewal.Key]bool{}
+	for _, a := range b.Accounts {
+		refused[renewal.Key{Depot: a.Depot}] = true
+	}
+	for _, h := range b.Holds {
+		refused[h.Key] = h.Why != ""
+	}
+	maps.DeleteFunc(r.errs, func(k renewal.Key, _ visitError) bool { return !refused[k] })
 }
 
 func (r *renewals) saved(m holdsSaved) {

@@ -2,6 +2,7 @@ package actors
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -28,6 +29,11 @@ type DropHold struct{ Want int64 }
 // VisitDepot, API -> Node -> renewals: a depot is to be visited now, as what was missing for it may be there.
 // Answered with HoldList, before the visit.
 type VisitDepot struct{ Depot peers.ID }
+
+// maxAsked requests wait for the book or for visits.
+const maxAsked = 1 << 10
+
+var errManyAsked = errors.New("too many requests wait for the book of what depots keep to be read or written, or for depots; look in the log, and try again later")
 
 // HoldsQuery, API -> Node -> renewals. Answered with HoldList.
 type HoldsQuery struct{}
@@ -58,10 +64,15 @@ func (n *node) holdShares(ctx actor.Context) {
 	if n.deps.Holds == nil {
 		return
 	}
-	self, cfg := ctx.Self(), *n.deps.Holds
-	n.holds = n.s.Spawn(ctx, "renewals", controlBox, func() actor.Actor {
-		return &renewals{s: n.s, net: n.deps.Network, catalog: n.deps.Catalog, node: self, cfg: cfg, rng: rand.New(rand.NewPCG(n.s.Seed("requests of renewals"), 1))}
-	}, system.OnPanicRestart)
+	n.holds = n.s.Spawn(ctx, "renewals", controlBox, n.renewals(ctx.Self()), system.OnPanicRestart)
+}
+
+// renewals produces the actor, again after each panic. Names of requests go on then: depots remember them.
+func (n *node) renewals(self *actor.PID) func() actor.Actor {
+	cfg, rng := *n.deps.Holds, rand.New(rand.NewPCG(n.s.Seed("requests of renewals"), 1))
+	return func() actor.Actor {
+		return &renewals{s: n.s, net: n.deps.Network, catalog: n.deps.Catalog, node: self, cfg: cfg, rng: rng}
+	}
 }
 
 // AskHolds is what depots keep for a node, after it was told something: KeepHold, DropHold,
@@ -71,11 +82,14 @@ func AskHolds(ctx context.Context, p *Program, what any) (HoldList, error) {
 }
 
 func (r *renewals) told(ctx actor.Context) {
-	if r.core == nil {
+	switch {
+	case len(r.early)+len(r.asked) >= maxAsked:
+		r.respond(ctx, ctx.Sender(), errManyAsked)
+	case r.core == nil:
 		r.early = append(r.early, earlyHold{ctx.Message(), ctx.Sender()})
-		return
+	default:
+		r.command(ctx, ctx.Message(), ctx.Sender(), nil)
 	}
-	r.command(ctx, ctx.Message(), ctx.Sender(), nil)
 }
 
 func (r *renewals) command(ctx actor.Context, what any, from *actor.PID, err error) {

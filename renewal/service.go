@@ -291,6 +291,8 @@ func (s *Service) Visited(id peers.ID, all []Heard, now time.Time) (tasks []Task
 	for _, h := range d.holds { // all states are known by now
 		if t := s.task(d, h, now); t.Verb != 0 {
 			tasks = append(tasks, t)
+		} else if h.State == Stable { // whatever was refused before
+			h.Why = ""
 		}
 	}
 	slices.SortFunc(tasks, func(a, b Task) int {

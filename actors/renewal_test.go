@@ -1,0 +1,244 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/piecelease/fetcher/actors/system"
+	"github.com/piecelease/fetcher/depot"
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/renewal"
+	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/wire"
+)
+
+// heldWorld is renewals alone, whose depots are the test.
+type heldWorld struct {
+	Network
+	Catalog
+	t      *testing.T
+	w      *system.World
+	s      *system.System
+	r      *renewals // of now
+	pid    *actor.PID
+	asked  []AskDepot
+	names  []string                        // of requests
+	answer func(depot peers.ID, q any) any // nil: there is none
+	book   renewal.Book
+	fault  error // of the book
+	purse  int64 // units that a payment was entered with
+}
+
+func (h *heldWorld) Self() peers.ID                                      { return "self" }
+func (h *heldWorld) Addrs() []string                                     { return nil }
+func (h *heldWorld) Open(peers.Addr, share.ID, *share.Layout, Sink) Link { return h }
+func (h *heldWorld) Request(wire.PieceRequest) bool                      { return false }
+func (h *heldWorld) Cancel(uint64)                                       {}
+func (h *heldWorld) Close()                                              {}
+func (h *heldWorld) Offered(share.ID, peers.ID) (int, wire.Reply) {
+	return 1, wire.Reply{Status: wire.OK}
+}
+func (h *heldWorld) LoadHolds(context.Context) (renewal.Book, error)          { return h.book, h.fault }
+func (h *heldWorld) SaveHolds(_ context.Context, b renewal.Book) error        { h.book = b; return h.fault }
+func (h *heldWorld) Paid(context.Context, peers.ID, wire.Paid) (int64, error) { return h.purse, nil }
+func (h *heldWorld) Pay(_ context.Context, _ peers.Addr, units int64) (m wire.Pay, err error) {
+	if h.purse = units; units > 0 {
+		m.Passes = make([]byte, wire.SpendSize)
+	}
+	return m, nil
+}
+
+func (h *heldWorld) hear(ctx actor.Context) {
+	m, ok := ctx.Message().(AskDepot)
+	if !ok {
+		return
+	}
+	h.asked = append(h.asked, m)
+	switch q := m.Question.(type) {
+	case wire.Hold:
+		h.names = append(h.names, q.Request)
+	case wire.Renew:
+		h.names = append(h.names, q.Request)
+	}
+	if a := h.answer(m.Depot.ID, m.Question); a != nil {
+		ctx.Respond(DepotAnswer{Depot: m.Depot.ID, Answer: a})
+	}
+}
+
+func newHeld(t *testing.T, start func(*heldWorld)) *heldWorld {
+	w, n, _ := newWorld(1, "self")
+	h := &heldWorld{t: t, w: w, s: n[0]}
+	h.answer = func(_ peers.ID, q any) any {
+		if m, ok := q.(wire.Hold); ok {
+			return wire.Held{Share: m.Share, At: h.s.Wall().Unix(), State: uint8(depot.Stable), Bytes: m.Bytes, Expires: m.Until, Added: m.Until - h.s.Wall().Unix()}
+		}
+		return wire.HoldingsPage{At: h.s.Wall().Unix()}
+	}
+	if start != nil {
+		start(h)
+	}
+	self := h.s.Spawn(nil, "node", 1000, receive(h.hear), system.OnPanicStop)
+	n1 := &node{s: h.s, deps: Deps{Network: h, Catalog: h, Holds: &HoldsConfig{Book: h, Purse: h}}}
+	produce := n1.renewals(self)
+	h.pid = h.s.Spawn(nil, "renewals", 1000, func() actor.Actor {
+		h.r = produce().(*renewals)
+		return actor.ReceiveFunc(func(ctx actor.Context) {
+			if ctx.Message() == "panic" {
+				panic("a test")
+			}
+			h.r.Receive(ctx)
+		})
+	}, system.OnPanicRestart)
+	w.Settle()
+	t.Cleanup(func() { closeNode(t, h.s) })
+	return h
+}
+
+func (h *heldWorld) keep(id int64, depots ...peers.ID) {
+	m := KeepHold{Want: renewal.Want{ID: id, Share: share.IDOf([]byte{byte(id)}), Bytes: 1 << 30, Depots: depots}}
+	for _, d := range depots {
+		m.Depots = append(m.Depots, peers.Addr{ID: d})
+	}
+	h.s.Send(h.pid, m)
+	h.w.Run(time.Second)
+}
+
+// Depots remember requests by their names: no name comes again after a restart.
+func TestRequestsAreNamedAnewAfterARestart(t *testing.T) {
+	h := newHeld(t, nil)
+	h.keep(1, "d")
+	h.s.Send(h.pid, "panic")
+	h.w.Settle()
+	h.keep(2, "d")
+	seen := map[string]bool{}
+	for _, name := range h.names {
+		if seen[name] {
+			t.Errorf("two requests are named %s", name)
+		}
+		seen[name] = true
+	}
+	if len(h.names) < 2 {
+		t.Error(h.names)
+	}
+}
+
+// A dead letter ends no visit that goes on.
+func TestADeadLetterEndsNoOtherVisit(t *testing.T) {
+	h := newHeld(t, nil)
+	h.answer = func(peers.ID, any) any { return nil }
+	h.keep(1, "d", "e")
+	if len(h.r.visits) != 2 {
+		t.Fatal(h.r.visits)
+	}
+	h.s.Send(h.pid, &actor.DeadLetterResponse{})
+	h.w.Settle()
+	if len(h.r.visits) != 2 {
+		t.Errorf("%d of 2 visits go on", len(h.r.visits))
+	}
+	h.w.Run(visitTime + time.Second)
+	if a := h.r.core.Account("d"); a.Failed == 0 {
+		t.Errorf("a visit without an answer: %+v", a)
+	}
+}
+
+// What was paid is ours, also if writing that outlasts the visit; and writing has its own time.
+func TestAPaymentThatIsWrittenLateIsCredit(t *testing.T) {
+	for writing, failed := range map[time.Duration]int{visitTime / 2: 0, 2 * visitTime: 1} {
+		h := newHeld(t, nil)
+		granted, paid := h.answer, false
+		h.answer = func(id peers.ID, q any) any {
+			switch m := q.(type) {
+			case wire.Hold:
+				if !paid {
+					return wire.Held{Share: m.Share, Refused: uint8(depot.Unpaid), Room: 1 << 10}
+				}
+			case wire.Pay:
+				paid = true
+				h.w.After(visitTime*3/4, func() {
+					h.w.TaskDelay = func(*rand.Rand) time.Duration { return writing }
+					h.s.Send(h.pid, DepotAnswer{Depot: id, Answer: wire.Paid{}})
+				})
+				return nil
+			}
+			return granted(id, q)
+		}
+		h.keep(1, "d")
+		h.w.Run(visitTime*3/4 + writing + time.Second)
+		a := h.r.core.Account("d")
+		if a.Failed != failed {
+			t.Errorf("writing takes %v: %+v", writing, a)
+		}
+		if failed > 0 && a.Credit != renewal.Paid(1<<10) {
+			t.Errorf("1,024 units were paid, and credit is %d units", a.Credit/renewal.Paid(1))
+		}
+	}
+}
+
+// What was refused once, and stands now or is not held any more, has no error.
+func TestOldRefusalsAreForgotten(t *testing.T) {
+	h := newHeld(t, nil)
+	answer := h.answer
+	h.answer = func(id peers.ID, q any) any {
+		if m, ok := q.(wire.Hold); ok {
+			return wire.Held{Share: m.Share, Refused: uint8(depot.OverQuota)}
+		}
+		return answer(id, q)
+	}
+	h.keep(1, "d")
+	h.keep(2, "d")
+	if len(h.r.errs) != 2 {
+		t.Fatalf("%+v", h.r.errs)
+	}
+	h.answer = func(id peers.ID, q any) any { // somebody else had the depot keep it
+		if _, ok := q.(wire.Holdings); ok {
+			at := h.s.Wall().Unix()
+			return wire.HoldingsPage{At: at, Items: []wire.Holding{{Share: share.IDOf([]byte{1}), State: uint8(depot.Stable), Bytes: 1 << 30, Expires: at + 30*86400}}}
+		}
+		return nil
+	}
+	h.s.Send(h.pid, DropHold{Want: 2})
+	h.s.Send(h.pid, VisitDepot{Depot: "d"})
+	h.w.Run(10 * time.Second)
+	for _, x := range h.r.core.Holds(h.s.Wall()) {
+		if x.Why != "" {
+			t.Errorf("%+v", x)
+		}
+	}
+	if len(h.r.errs) != 0 {
+		t.Errorf("%+v", h.r.errs)
+	}
+}
+
+// Requests that wait for a book that cannot be read are not without number.
+func TestRequestsThatWaitForTheBookAreBounded(t *testing.T) {
+	h := newHeld(t, func(h *heldWorld) { h.fault = errors.New("a full disk") })
+	h.w.Run(time.Second) // it is not read now, and tried again in a minute
+	refused := 0
+	for range maxAsked + 5 {
+		h.s.Hear(h.pid, HoldsQuery{}, func(a any) {
+			if err, ok := a.(error); ok && errors.Is(err, errManyAsked) {
+				refused++
+			}
+		})
+		h.w.Settle()
+	}
+	h.w.Run(time.Second)
+	if refused != 5 || len(h.r.early) != maxAsked {
+		t.Errorf("%d were refused, and %d wait", refused, len(h.r.early))
+	}
+	h.fault = nil
+	h.w.Run(2 * depotRetry)
+	h.fault = errors.New("a full disk")
+	for i := range maxAsked + 5 {
+		h.s.Send(h.pid, DropHold{Want: int64(i)})
+		h.w.Settle()
+	}
+	if len(h.r.asked) != maxAsked {
+		t.Errorf("%d wait", len(h.r.asked))
+	}
+}
