@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -156,7 +155,10 @@ func (d *Daemon) complete(w *catalog.Wish) error {
 	}
 	for i, p := range w.Paths {
 		w.Paths[i] = filepath.Clean(p)
-		if err := readable(w.Paths[i]); filepath.IsAbs(p) && err != nil {
+		if !filepath.IsAbs(p) {
+			continue // Check refuses it
+		}
+		if err := readable(w.Paths[i]); err != nil {
 			if errors.Is(err, os.ErrPermission) {
 				return api.Refuse(share.ErrPath, "the user of the node, %s, may not read %s; allow it, or serve another path", userName(), p)
 			}
@@ -398,30 +400,12 @@ func (d *Daemon) Peers(ctx context.Context) ([]api.Peer, error) {
 	if err != nil {
 		return nil, err
 	}
-	by := map[peers.ID]*api.Peer{}
-	of := func(id peers.ID) *api.Peer {
-		if by[id] == nil {
-			by[id] = &api.Peer{Peer: string(id)}
-		}
-		by[id].Entries++
-		return by[id]
-	}
-	for _, c := range children {
-		p := of(c.Peer)
-		p.Addr, p.OutBytes = c.Addr, p.OutBytes+c.Bytes
-	}
+	sources := map[share.ID][]fetcher.Source{}
 	for _, k := range d.all() {
-		for _, s := range k.sources() {
-			p := of(s.Peer)
-			p.InBytes, p.Rate, p.Banned = p.InBytes+s.Bytes, p.Rate+int64(s.Rate), p.Banned || s.Banned
-		}
+		id := shareOf(k.entry())
+		sources[id] = append(sources[id], k.sources()...)
 	}
-	out := make([]api.Peer, 0, len(by))
-	for _, p := range by {
-		out = append(out, *p)
-	}
-	slices.SortFunc(out, func(a, b api.Peer) int { return cmp.Compare(a.Peer, b.Peer) })
-	return out, nil
+	return peersOf(children, sources), nil
 }
 
 // History returns how a peer did in the last 24 hours.
@@ -445,7 +429,7 @@ func (d *Daemon) Limits(context.Context) (api.Limits, error) {
 func (d *Daemon) SetLimits(_ context.Context, l api.SetLimits) (api.Limits, error) {
 	for _, rate := range []*int64{l.Up, l.Down} {
 		if rate != nil && *rate != 0 && (*rate < 1<<10 || *rate > 1<<50) {
-			return api.Limits{}, api.Refuse(api.ErrRequest, "a limit is at least 1024 bytes per second, or 0 for none, not %d", *rate)
+			return api.Limits{}, api.Refuse(api.ErrRequest, "a limit is from 1024 to %d bytes per second, or 0 for none, not %d", int64(1)<<50, *rate)
 		}
 	}
 	d.mu.Lock()

@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/api"
 	"github.com/piecelease/fetcher/catalog"
+	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 )
 
@@ -243,4 +245,39 @@ func (r *record) running() *fetcher.Transfer {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.transfer
+}
+
+// peersOf sums up by peer what children take and sources give.
+func peersOf(children []fetcher.Child, sources map[share.ID][]fetcher.Source) []api.Peer {
+	type both struct {
+		peer  peers.ID
+		share share.ID
+	}
+	by, met := map[peers.ID]*api.Peer{}, map[both]bool{}
+	of := func(id peers.ID, s share.ID) *api.Peer {
+		if by[id] == nil {
+			by[id] = &api.Peer{Peer: string(id)}
+		}
+		if b := (both{id, s}); !met[b] {
+			met[b] = true
+			by[id].Entries++
+		}
+		return by[id]
+	}
+	for _, c := range children {
+		p := of(c.Peer, c.Share)
+		p.Addr, p.OutBytes = c.Addr, p.OutBytes+c.Bytes
+	}
+	for id, all := range sources {
+		for _, s := range all {
+			p := of(s.Peer, id)
+			p.InBytes, p.Rate, p.Banned = p.InBytes+s.Bytes, p.Rate+int64(s.Rate), p.Banned || s.Banned
+		}
+	}
+	out := make([]api.Peer, 0, len(by))
+	for _, p := range by {
+		out = append(out, *p)
+	}
+	slices.SortFunc(out, func(a, b api.Peer) int { return cmp.Compare(a.Peer, b.Peer) })
+	return out
 }

@@ -10,8 +10,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/api"
 	"github.com/piecelease/fetcher/catalog"
+	"github.com/piecelease/fetcher/share"
 )
 
 const everySetting = `
@@ -214,8 +216,8 @@ func TestAReloadChangesWhatCanChange(t *testing.T) {
 		t.Errorf("%+v, %v", l, err)
 	}
 	for _, bad := range []int64{1, -1, 1 << 51} {
-		if _, err := d.SetLimits(t.Context(), api.SetLimits{Down: &bad}); err == nil {
-			t.Errorf("a limit of %d was taken", bad)
+		if _, err := d.SetLimits(t.Context(), api.SetLimits{Down: &bad}); err == nil || !strings.Contains(err.Error(), "from 1024 to 1125899906842624 bytes") {
+			t.Errorf("a limit of %d: %v", bad, err)
 		}
 	}
 	if _, err := d.Reload(Settings{Up: 1}); err == nil {
@@ -323,5 +325,15 @@ func TestWhoMayOpenWhichSocket(t *testing.T) {
 	long := begun(t, t.TempDir(), func(c *Config) { c.Socket = "/" + strings.Repeat("x", maxSocket) })
 	if _, err := long.Listen(); err == nil || !strings.Contains(err.Error(), "shorter path") {
 		t.Errorf("a path that no system takes: %v", err)
+	}
+}
+
+// A peer that gives and takes the same share has one entry with this node.
+func TestAPeerThatGivesAndTakesAShareCountsItOnce(t *testing.T) {
+	one, two := share.IDOf([]byte("1")), share.IDOf([]byte("2"))
+	got := peersOf([]fetcher.Child{{Peer: "a", Share: one, Bytes: 5}, {Peer: "b", Share: one, Bytes: 6}},
+		map[share.ID][]fetcher.Source{one: {{Peer: "a", Bytes: 7}}, two: {{Peer: "a", Bytes: 8}}})
+	if len(got) != 2 || got[0].Entries != 2 || got[0].InBytes != 15 || got[0].OutBytes != 5 || got[1].Entries != 1 {
+		t.Errorf("%+v", got)
 	}
 }

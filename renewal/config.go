@@ -13,8 +13,8 @@ const DefaultLength = 31 * 24 * time.Hour
 // Config says when visits are made. The zero value is the default; fields that are not
 // set follow from Length.
 type Config struct {
-	// Length is the length of leases, from the day of the renewal. A depot that grants
-	// less needs a Config of its own. Default DefaultLength.
+	// Length is the length of leases, from the day of the renewal. For a depot that grants
+	// less, the other times are shorter in proportion. Default DefaultLength.
 	Length time.Duration
 	// Mean and Range give the time from one visit of a depot to the next: from
 	// Mean - Range/2 to Mean + Range/2, uniformly distributed. Defaults Length/15 and

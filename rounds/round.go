@@ -304,7 +304,10 @@ func (r *Round) heldBy(is reading) error {
 }
 
 // nextTerm returns one more than every known term. If a record or a pointer cannot be
-// read, its revision counts as its term: each term took at least one write.
+// read, its revision counts as its term: each term took at least one write, except where a
+// term was raised above what members had Heard. So a process that knows nothing but a damaged record
+// may choose a lower term than there was. What was published then is kept: a pointer that can be read is read
+// here, and never goes back to a lower term. A member that knows more is Heard.
 func (r *Round) nextTerm(ctx context.Context, was reading, within time.Duration) (uint64, error) {
 	high := r.high // includes the record's term
 	if was.finding == corrupt {
