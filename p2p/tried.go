@@ -105,11 +105,14 @@ func (r *reach) haveTried() {
 // untried is a public address of this host that was not tried lately, nor asked about in vain;
 // nil: there is none. A relay does not look names up.
 func (r *reach) untried(asked map[string]time.Time) ma.Multiaddr {
-	tried := r.h.Tried()
+	tried, public := r.h.Tried(), 0
 	for _, s := range r.h.Addrs() {
 		a, err := ma.NewMultiaddr(s)
 		if _, ip := endpointOf(bare(a)); err != nil || !ip || !manet.IsPublicAddr(a) {
 			continue
+		}
+		if public++; public > maxTried { // no more are remembered
+			return nil
 		}
 		a = bare(a)
 		if _, vain := asked[a.String()]; !vain && !slices.ContainsFunc(tried, func(x Tried) bool { return x.Addr == a.String() && time.Since(x.At) < triedFor }) {
