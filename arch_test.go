@@ -51,7 +51,7 @@ var layers = map[string]string{
 	"depot/archive":     "share",
 	"catalog":           "share passes renewal internal/sqlitedb",
 	"discovery":         ". share peers",
-	"discovery/dht":     ". share peers",
+	"discovery/dht":     ". p2p share peers",
 	"p2p":               "share peers wire internal/bounds internal/words",
 	"actors/system":     "peers wire",
 	"actors":            "share peers beacon depot leasemgr fetchpool verifier fleet transfer rounds renewal spoken wire actors/system internal/times internal/turns internal/words",

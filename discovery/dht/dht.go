@@ -13,6 +13,7 @@ import (
 	kad "github.com/libp2p/go-libp2p-kad-dht"
 	"github.com/libp2p/go-libp2p-kad-dht/records"
 	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/core/protocol"
 	ma "github.com/multiformats/go-multiaddr"
 	"github.com/multiformats/go-multihash"
 	"golang.org/x/sync/errgroup"
@@ -45,6 +46,7 @@ const (
 	asksFirst  = 10 * time.Second // before a question is asked again, twice as long each time ...
 	asksLast   = 10 * time.Minute // ... up to this
 	providers  = 32               // peers that one question is to bring
+	turnFor    = 2 * time.Second  // of a question; one that takes longer goes on, and does not count
 	maxRecords = 1 << 16          // what is remembered for others
 )
 
@@ -71,7 +73,7 @@ type Config struct {
 type DHT struct {
 	cfg     Config
 	entry   []peer.AddrInfo
-	near    int // the reach of the nearest address of entry: no nearer one is believed
+	near    int // the reach of the nearest address of entry, or else of this node's farthest: no nearer one is believed
 	ctx     context.Context
 	stop    context.CancelFunc
 	changed chan struct{} // holds one if what is to be entered may have changed
@@ -157,7 +159,17 @@ func (d *DHT) run(n fetcher.Local) {
 	for _, e := range d.entry {
 		trusted = append(trusted, addrOf(e.ID, e.Addrs))
 	}
-	table, err := kad.New(n.Guest(named, trusted...), d.options(n.Addrs())...)
+	if len(d.entry) == 0 {
+		d.near = farthest(n.Addrs())
+	}
+	guest := n.Guest(named, trusted...)
+	known, err := newBook(guest.Peerstore(), d.speaks(), d.believed)
+	if err != nil {
+		d.cfg.Logger.Warn("the distributed hash table cannot be used", "error", err)
+		return
+	}
+	defer known.Close()
+	table, err := kad.New(&tableHost{guest, known}, d.options(n.Addrs())...)
 	if err != nil {
 		d.cfg.Logger.Warn("the distributed hash table cannot be used", "error", err)
 		return
@@ -193,6 +205,14 @@ func (d *DHT) comeIn() bool {
 	return d.ctx.Err() == nil
 }
 
+// speaks is the protocol of the table.
+func (d *DHT) speaks() protocol.ID {
+	if d.cfg.Public {
+		return kad.ProtocolDHT
+	}
+	return prefix + "/kad/1.0.0"
+}
+
 func (d *DHT) options(addrs []string) []kad.Option {
 	out := []kad.Option{kad.BootstrapPeersFunc(func() []peer.AddrInfo { return d.entry }), kad.AddressFilter(d.believed)}
 	if d.cfg.Public {
@@ -210,10 +230,18 @@ func (d *DHT) options(addrs []string) []kad.Option {
 // serves says whether others ask this node, which has these addresses: one that does not stay,
 // or that they cannot reach, would keep them waiting.
 func (d *DHT) serves(addrs []string) bool {
-	return !d.cfg.Quiet && slices.ContainsFunc(addrs, func(s string) bool {
-		a, err := ma.NewMultiaddr(s)
-		return err == nil && (len(d.entry) == 0 || share.Reach(a) <= d.near)
-	})
+	return !d.cfg.Quiet && len(addrs) > 0 && farthest(addrs) <= d.near
+}
+
+// farthest is from how far the best of some addresses can be reached, as share.Reach has it.
+func farthest(addrs []string) (reach int) {
+	reach = share.SameMachine
+	for _, s := range addrs {
+		if a, err := ma.NewMultiaddr(s); err == nil {
+			reach = min(reach, share.Reach(a))
+		}
+	}
+	return reach
 }
 
 // addrOf is a peer as the rest of fetcher names it.

@@ -40,8 +40,8 @@ func open(t *testing.T, cfg Config) (*fetcher.Node, *DHT) {
 	return n, d
 }
 
-// network is a table of some nodes; all come in through the first.
-func network(t *testing.T, size int) (entry []string, all []*DHT) {
+// nodes makes a table of some nodes; all come in through the first.
+func nodes(t *testing.T, size int) (entry []string, all []*DHT) {
 	for range size {
 		n, d := open(t, Config{Entry: entry})
 		if all = append(all, d); entry == nil {
@@ -113,11 +113,12 @@ const bucket = 20
 // A public share is found by its ID alone; when its source has gone, by the ticket that it gave
 // out, at a peer that has fetched it. All know no more than one node in the table.
 func TestAPublicShareIsFoundByItsID(t *testing.T) {
+	t.Parallel()
 	size, err := strconv.Atoi(cmp.Or(os.Getenv("DHT_NODES"), "5"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	entry, all := network(t, size)
+	entry, all := nodes(t, size)
 	source, _ := open(t, Config{Entry: entry})
 	path := someFile(t, "public")
 	s, err := source.Share(t.Context(), path, fetcher.ShareOptions{Visible: fetcher.Public})
@@ -145,7 +146,8 @@ func TestAPublicShareIsFoundByItsID(t *testing.T) {
 // What is private, or for the local network, is entered nowhere; what was public and is not any
 // more is not entered again.
 func TestOnlyWhatIsPublicIsEntered(t *testing.T) {
-	entry, all := network(t, 3)
+	t.Parallel()
+	entry, all := nodes(t, 3)
 	n, _ := open(t, Config{Entry: entry})
 	quiet, _ := open(t, Config{Entry: entry, Quiet: true})
 	private, lan := shared(t, n, "private", fetcher.Private), shared(t, n, "lan", fetcher.VisibleLAN)
@@ -164,6 +166,7 @@ func TestOnlyWhatIsPublicIsEntered(t *testing.T) {
 }
 
 func TestAnEntryThatCannotBeReadIsRefused(t *testing.T) {
+	t.Parallel()
 	for _, bad := range []string{"", "x", "/ip4/192.0.2.1/tcp/4001", "192.0.2.1:4001"} {
 		if _, err := New(Config{Entry: []string{bad}}); err == nil || !strings.Contains(err.Error(), "/p2p/") {
 			t.Errorf("%q: %v", bad, err)
@@ -172,6 +175,7 @@ func TestAnEntryThatCannotBeReadIsRefused(t *testing.T) {
 }
 
 func TestAShelfHoldsNoMoreThanItMay(t *testing.T) {
+	t.Parallel()
 	s := newShelf(10)
 	key := func(i int) datastore.Key { return datastore.NewKey(fmt.Sprint("/providers/", i%7, "/", i)) }
 	found := func(prefix string) (n int) {
@@ -216,6 +220,7 @@ func TestAShelfHoldsNoMoreThanItMay(t *testing.T) {
 
 // Others compute the key from docs/formats.md.
 func TestTheKeyIsWhatTheFormatSays(t *testing.T) {
+	t.Parallel()
 	id := share.IDOf([]byte("a manifest"))
 	sum := blake3.Sum256(append([]byte("fetcher dht 1 "), id.Bytes()...))
 	if got, want := []byte(keyOf(id).Hash()), append([]byte{0x1e, 0x20}, sum[:]...); !bytes.Equal(got, want) {
@@ -224,6 +229,7 @@ func TestTheKeyIsWhatTheFormatSays(t *testing.T) {
 }
 
 func TestWhatPeopleSayOfTheTable(t *testing.T) {
+	t.Parallel()
 	node := "/ip4/192.0.2.1/tcp/4001/p2p/12D3KooWQmqjg66gDTAdCMV7th7UgzvMtxbZANfGQFjGeauZVakE"
 	for _, x := range []struct {
 		said string
@@ -247,6 +253,7 @@ func TestWhatPeopleSayOfTheTable(t *testing.T) {
 
 // An address nearer than the way into the table is not believed, whoever names it.
 func TestNoNearerAddressIsBelieved(t *testing.T) {
+	t.Parallel()
 	for entry, want := range map[string]int{
 		"/ip4/8.8.8.8/tcp/4001":   1,
 		"/ip4/10.0.0.1/tcp/4001":  2,

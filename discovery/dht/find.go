@@ -3,7 +3,9 @@ package dht
 import (
 	"context"
 	"sync"
+	"time"
 
+	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"github.com/piecelease/fetcher/peers"
@@ -35,6 +37,7 @@ type search struct {
 	d     *DHT
 	key   share.ID
 	known []peer.ID
+	asked int // how often
 
 	mu    sync.Mutex
 	found func(peers.Via, peers.Addr) // nil: nobody wants to know any more
@@ -63,7 +66,9 @@ func (s *search) run(ctx context.Context) {
 func (s *search) ask(ctx context.Context) {
 	select {
 	case s.d.turns <- struct{}{}:
-		defer func() { <-s.d.turns }()
+		over := sync.OnceFunc(func() { <-s.d.turns })
+		defer over()
+		defer time.AfterFunc(turnFor, over).Stop()
 	case <-ctx.Done():
 		return
 	}
@@ -71,7 +76,7 @@ func (s *search) ask(ctx context.Context) {
 	defer cancel()
 	var all sync.WaitGroup
 	defer all.Wait()
-	for _, p := range s.known[:min(len(s.known), providers)] {
+	for _, p := range s.lost() {
 		all.Go(func() {
 			if at, err := s.d.table.FindPeer(ctx, p); err == nil {
 				s.tell(at)
@@ -81,6 +86,20 @@ func (s *search) ask(ctx context.Context) {
 	for at := range s.d.table.FindProvidersAsync(ctx, keyOf(s.key), providers) {
 		s.tell(at)
 	}
+}
+
+// lost are the known peers to be asked for: those that are not connected, and had time to be. Others
+// in the table learn whom this node looks for.
+func (s *search) lost() (out []peer.ID) {
+	if s.asked++; s.asked == 1 {
+		return nil
+	}
+	for _, p := range s.known[:min(len(s.known), providers)] {
+		if s.d.table.Host().Network().Connectedness(p) != network.Connected {
+			out = append(out, p)
+		}
+	}
+	return out
 }
 
 func (s *search) tell(at peer.AddrInfo) {

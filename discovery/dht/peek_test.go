@@ -19,6 +19,7 @@ import (
 // Somebody in the table writes down what it is asked. Of a private share that is fetched by a ticket, whose
 // source answers, it learns neither who has it nor that it is fetched.
 func TestAStrangerInTheTableLearnsNothingOfAPrivateFetch(t *testing.T) {
+	t.Parallel()
 	spy, err := libp2p.New(libp2p.ListenAddrStrings("/ip4/127.0.0.1/tcp/0"))
 	if err != nil {
 		t.Fatal(err)

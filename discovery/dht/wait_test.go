@@ -19,6 +19,7 @@ import (
 // One node in the table never answers questions. Sixteen shares that nobody has are looked for; one that somebody has
 // is found soon all the same.
 func TestSharesThatNobodyHasDoNotKeepOneFromBeingFound(t *testing.T) {
+	t.Parallel()
 	spy, err := libp2p.New(libp2p.ListenAddrStrings("/ip4/127.0.0.1/tcp/0"))
 	if err != nil {
 		t.Fatal(err)
