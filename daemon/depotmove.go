@@ -324,36 +324,27 @@ func (x *importer) share(ctx context.Context, s archive.Share) error {
 		x.out.Expired++
 		return nil
 	}
-	id, bytes := s.Manifest.ID(), depot.Bytes(s.Manifest)
+	id := s.Manifest.ID()
 	k, err := x.l.db.Share(ctx, id)
 	if err != nil {
 		return err
 	}
-	absent, err := x.l.root.Absent(id)
-	switch {
-	case err != nil:
-		return err
-	case k.State == depot.Going:
+	if k.State == depot.Going {
 		x.out.Leaving++
 		return nil
-	case k.State == depot.None && absent:
-		return x.bring(ctx, s, bytes, leases)
-	case k.State == depot.None:
-		return x.found(ctx, now, id, bytes, leases)
 	}
-	x.out.Known++
-	_, err = x.l.db.Found(ctx, now, id, k.Bytes, false, leases)
-	return err
-}
-
-// found enters a share that is on the disk, and that the crawler has not seen yet.
-func (x *importer) found(ctx context.Context, now time.Time, id share.ID, bytes int64, leases []depot.Promise) error {
 	seen, err := x.l.root.Look(id)
 	if err != nil {
 		return err
 	}
+	if k.State == depot.None {
+		leases = append(seen.Leases, leases...)
+	}
+	if whole := seen.Manifest != nil && seen.Whole && seen.Bad.Count() == 0; !whole || k.State != depot.None && k.State != depot.Stable {
+		return x.bring(ctx, s, k, leases)
+	}
 	x.out.Known++
-	_, err = x.l.db.Found(ctx, now, id, bytes, seen.Manifest != nil && seen.Whole && seen.Bad.Count() == 0, append(seen.Leases, leases...))
+	_, err = x.l.db.Found(ctx, now, id, depot.Bytes(s.Manifest), true, leases)
 	return err
 }
 
@@ -371,35 +362,85 @@ func (x *importer) promises(s archive.Share, now time.Time) (out []depot.Promise
 	return out, nil
 }
 
-// bring enters a share that is not here at all. Its data is on the disk, with its leases, before the ledger
-// knows it: should this be cut short, the crawler enters both. It needs no starter lease, as it has others.
-func (x *importer) bring(ctx context.Context, s archive.Share, bytes int64, leases []depot.Promise) error {
+// bring enters a share whose data is not here, or not all of it. If the ledger does not know it, its data is on the
+// disk, with its leases, before it does: should this be cut short, the crawler enters both. If the ledger knows it,
+// the leases come first, so that nobody removes what is being brought.
+func (x *importer) bring(ctx context.Context, s archive.Share, k depot.Kept, leases []depot.Promise) error {
+	id, bytes := s.Manifest.ID(), depot.Bytes(s.Manifest)
 	free, err := x.l.root.Free()
 	if err != nil {
 		return err
 	}
-	if free >= 0 && free-x.space < bytes {
-		return fmt.Errorf("%w: %v takes %s, and %s are free", share.ErrDiskFull, s.Manifest.ID(), share.Size(bytes), share.Size(max(free-x.space, 0)))
+	space := x.space
+	if k.State == depot.Coming {
+		space -= k.Bytes
 	}
-	_, now, err := x.depotNow(ctx)
-	if err != nil {
-		return err
+	if free >= 0 && free-space < bytes {
+		return fmt.Errorf("%w: %v takes %s, and %s are free", share.ErrDiskFull, id, share.Size(bytes), share.Size(max(free-space, 0)))
 	}
-	if !slices.ContainsFunc(leases, func(p depot.Promise) bool { return p.Account == "starter" }) {
-		leases = append(leases, depot.Promise{Account: "starter", Expires: now.Truncate(time.Second)})
+	if k.State != depot.None {
+		if state, err := x.enter(ctx, id, bytes, false, leases); err != nil {
+			return err
+		} else if state == depot.Going {
+			x.out.Leaving++
+			return nil
+		}
+	} else if !slices.ContainsFunc(leases, func(p depot.Promise) bool { return p.Account == "starter" }) {
+		_, now, err := x.depotNow(ctx)
+		if err != nil {
+			return err
+		}
+		leases = append(leases, depot.Promise{Account: "starter", Expires: now.Truncate(time.Second)}) // it needs none, as it has others
 	}
 	err = x.l.root.Bring(ctx, s.Manifest, leases, func(p share.Piece, buf []byte) ([]share.Hash, error) { return x.in.Piece(s.Manifest, p, buf) })
-	if errors.Is(err, fs.ErrExist) { // somebody holds it since a moment
-		err = nil
+	if errors.Is(err, share.ErrHeld) || errors.Is(err, fs.ErrExist) { // it is being fetched
+		x.out.Leaving++
+		return nil
 	}
 	if err != nil {
 		return err
 	}
-	x.out.Shares, x.out.Bytes = x.out.Shares+1, x.out.Bytes+s.Manifest.Layout().Bytes()
-	id := s.Manifest.ID()
-	state, err := x.l.db.Found(ctx, now, id, bytes, true, leases)
-	if err == nil && state == depot.Stable {
-		_, err = x.node.DepotDo(ctx, fetcher.DepotImported{Share: id})
+	if state, err := x.enter(ctx, id, bytes, true, leases); err != nil {
+		return err
+	} else if state != depot.Stable {
+		x.out.Leaving++
+		return nil
 	}
+	x.out.Shares, x.out.Bytes = x.out.Shares+1, x.out.Bytes+s.Manifest.Layout().Bytes()
+	_, err = x.node.DepotDo(ctx, fetcher.DepotImported{Share: id})
 	return err
+}
+
+// enter enters the leases of a share, and if it is whole that it is. It returns the state.
+func (x *importer) enter(ctx context.Context, id share.ID, bytes int64, whole bool, leases []depot.Promise) (depot.State, error) {
+	_, now, err := x.depotNow(ctx)
+	if err != nil {
+		return depot.None, err
+	}
+	db := x.l.db
+	k, err := db.Share(ctx, id)
+	if err == nil && k.State == depot.Coming { // before its leases, which those end that declared another size
+		_, err = db.Measure(ctx, now, id, bytes)
+	}
+	if err != nil {
+		return k.State, err
+	}
+	state, err := db.Found(ctx, now, id, bytes, whole, leases)
+	if err != nil || !whole {
+		return state, err
+	}
+	switch state {
+	case depot.Coming:
+		err = db.Complete(ctx, now, id)
+	case depot.Corrupt:
+		err = db.Mended(ctx, now, id)
+	default:
+		return state, nil
+	}
+	var edge *depot.EdgeError
+	if err != nil && !errors.As(err, &edge) { // it may have been noted meanwhile
+		return state, err
+	}
+	k, err = db.Share(ctx, id)
+	return k.State, err
 }

@@ -56,6 +56,9 @@ func (d *DB) Found(ctx context.Context, now time.Time, id share.ID, bytes int64,
 		if r.state == depot.Going {
 			return nil // Removable asks the disk
 		}
+		if !whole {
+			t.touch(r.id) // its leases may have been lost with its data
+		}
 		for _, p := range leases {
 			if err := t.reenter(&r, p); err != nil {
 				return err

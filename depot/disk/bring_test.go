@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"testing"
 	"time"
@@ -104,7 +105,7 @@ func brought(t *testing.T, at int, seed uint64) (whole bool) {
 
 func TestABroughtShareTakesNoPlace(t *testing.T) {
 	r, dir := ready(t)
-	m, content := small(t)
+	m, _ := small(t)
 	cut := func(share.Piece, []byte) ([]share.Hash, error) { return nil, errCut }
 	if err := r.Bring(t.Context(), m, nil, cut); !errors.Is(err, errCut) {
 		t.Error(err)
@@ -116,11 +117,11 @@ func TestABroughtShareTakesNoPlace(t *testing.T) {
 	if err := r.Write(m.ID(), promise); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Bring(t.Context(), m, nil, from(content)); !errors.Is(err, fs.ErrExist) {
-		t.Error("it took the place of a share that is held:", err)
+	if err := r.Bring(t.Context(), m, nil, cut); !errors.Is(err, errCut) {
+		t.Error(err)
 	}
 	if got, err := r.Promises(m.ID()); err != nil || len(got) != 1 {
-		t.Error(got, err)
+		t.Error("the leases of a share that is held are lost:", got, err)
 	}
 	if err := vfs.EnsureDir(r.dir, "bringing"); err != nil {
 		t.Fatal(err)
@@ -130,5 +131,115 @@ func TestABroughtShareTakesNoPlace(t *testing.T) {
 	r.bring.Unlock()
 	if _, err2 := r.dir.Lstat("bringing"); err != nil || err2 != nil {
 		t.Error("what is being brought was swept away:", err, err2, dir)
+	}
+}
+
+// A share that has a place already, or gets one while it is brought, keeps its leases and gets what it lacks; after
+// a fault and a power cut they are still there, and it can be brought again.
+func TestAShareThatHasAPlaceIsBrought(t *testing.T) {
+	m, content := small(t)
+	id := m.ID()
+	promise := []depot.Promise{{Account: "holder", Expires: time.Unix(1e9, 0)}}
+	held := func(r *Root) error { return r.Write(id, promise) }
+	for what, has := range map[string]struct{ before, meanwhile func(r *Root) error }{
+		"held":           {before: held},
+		"held meanwhile": {meanwhile: held},
+		"cut": {before: func(r *Root) error {
+			if err := errors.Join(r.Bring(t.Context(), m, promise, from(content)), held(r)); err != nil {
+				return err
+			}
+			return vfs.WriteFile(r.dir, Folder(id)+"/data/film", Folder(id)+"/data/new", content[:9], true)
+		}},
+	} {
+		t.Run(what, func(t *testing.T) {
+			for broken, at := true, 0; broken; at++ {
+				disk, b, names := storetest.New(1<<20), &book{}, 0
+				begin := func() *Root {
+					r := New(func() (vfs.FS, error) { return disk.FS(), nil }, func() string { names++; return fmt.Sprint("d", names) })
+					r.Workers = 1
+					if err := r.Ready(t.Context(), b); err != nil {
+						t.Fatal(err)
+					}
+					return r
+				}
+				r, n := begin(), 0
+				if has.before != nil {
+					if err := has.before(r); err != nil {
+						t.Fatal(err)
+					}
+				}
+				held := has.before != nil
+				fault := func(op storetest.Op) error {
+					if op.Changes() {
+						if n++; n > at {
+							return errors.New("broken")
+						}
+					}
+					return nil
+				}
+				disk.Fault = fault
+				err := r.Bring(t.Context(), m, promise[:0], func(p share.Piece, buf []byte) ([]share.Hash, error) {
+					if !held && has.meanwhile != nil {
+						disk.Fault = nil
+						if err := has.meanwhile(r); err != nil {
+							t.Fatal(err)
+						}
+						held, disk.Fault = true, fault
+					}
+					return from(content)(p, buf)
+				})
+				broken, disk.Fault = err != nil, nil
+				disk.CutPower()
+				r.Close()
+				disk.Restart(uint64(at))
+				r = begin()
+				for again := false; ; again = true {
+					seen, err := r.Look(id)
+					if err != nil || held && len(seen.Leases) != 1 {
+						t.Fatalf("fault %d: %+v, %v", at, seen, err)
+					}
+					whole := seen.Manifest != nil && seen.Whole && seen.Bad.Count() == 0
+					if whole {
+						break
+					}
+					if !broken || again {
+						t.Fatalf("fault %d: what was brought is not here: %+v", at, seen)
+					}
+					if err := r.Bring(t.Context(), m, promise, from(content)); err != nil {
+						t.Fatalf("fault %d, again: %v", at, err)
+					}
+				}
+				r.Close()
+			}
+		})
+	}
+}
+
+// A share that is being fetched, or begins to be while it is brought, is left to that.
+func TestAShareThatIsFetchedIsNotBrought(t *testing.T) {
+	r, _ := ready(t)
+	m, content := small(t)
+	var p io.Closer
+	begin := func() {
+		var err error
+		if p, err = r.Open(t.Context(), m, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := r.Bring(t.Context(), m, nil, func(piece share.Piece, buf []byte) ([]share.Hash, error) {
+		begin()
+		return from(content)(piece, buf)
+	})
+	if !errors.Is(err, fs.ErrExist) {
+		t.Error(err)
+	}
+	if err := r.Bring(t.Context(), m, nil, from(content)); !errors.Is(err, share.ErrHeld) {
+		t.Error(err)
+	}
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Bring(t.Context(), m, nil, from(content)); err != nil {
+		t.Error(err)
 	}
 }
