@@ -201,7 +201,7 @@ func (x *machine) order(p uint32) [4]int {
 	return [4]int{x.m.level(p), window, begun, class}
 }
 
-func (x *machine) acquire(id peers.ID, max int) {
+func (x *machine) acquire(id peers.ID, max int) (no Refusal) {
 	i, known := x.m.byID[id]
 	if known && max > 0 { // what Acquire does first
 		x.m.clock.tick(x.now)
@@ -215,7 +215,8 @@ func (x *machine) acquire(id peers.ID, max int) {
 			s = x.m.sources[i]
 			could = x.grantable(s)
 		}
-		got, no := x.m.Acquire(id, 1, x.now)
+		var got []Lease
+		got, no = x.m.Acquire(id, 1, x.now)
 		x.note(got, no)
 		if len(got) == 0 {
 			x.refused(id, no, s, could, before)
@@ -226,6 +227,7 @@ func (x *machine) acquire(id peers.ID, max int) {
 		x.drain()
 		before = x.m.fingerprint()
 	}
+	return no
 }
 
 func (x *machine) granted(l Lease, s *source, could []uint32) {
@@ -575,7 +577,7 @@ func (x *machine) finish() {
 	x.apply(x.m.SetHave("honest", share.FullSet(x.n), x.now))
 	for rounds := 0; !x.m.Done(); rounds++ {
 		x.claim(11, rounds < 2000, "no end in sight")
-		x.acquire("honest", 4)
+		no := x.acquire("honest", 4)
 		for p := range share.Piece(x.n) {
 			for _, l := range x.holders(p) {
 				if l.Source == "honest" {
@@ -583,7 +585,11 @@ func (x *machine) finish() {
 				}
 			}
 		}
-		if at := x.m.Wake(); at.After(x.now) {
+		at := x.m.Wake()
+		if !at.After(x.now) || no.Until.After(x.now) && no.Until.Before(at) {
+			at = no.Until // when whoever was refused asks again
+		}
+		if at.After(x.now) {
 			x.now = at
 			x.apply(x.m.Expire(x.now))
 		}
