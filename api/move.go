@@ -14,13 +14,15 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 )
 
-// importPath is where a body may be of any length.
-const importPath = "/v1/depot/import"
+const (
+	importPath = "/v1/depot/import" // where a body may be of any length
+	exportPath = "/v1/depot/export" // what is there is not for those who may only look
+)
 
 // moves registers the export and the import of a depot, which are streams.
 func (s *Server) moves(a huma.API) {
 	security := []map[string][]string{{"token": {}}}
-	huma.Register(a, huma.Operation{Method: "GET", Path: "/v1/depot/export", OperationID: "export", Summary: "The shares of the depot with their accounts, leases and data (a tar)", Security: security,
+	huma.Register(a, huma.Operation{Method: "GET", Path: exportPath, OperationID: "export", Summary: "The shares of the depot with their accounts, leases and data (a tar)", Security: security,
 		Responses: map[string]*huma.Response{"200": {Description: "the stream, for an import", Content: map[string]*huma.MediaType{"application/x-tar": {}}}},
 	}, func(ctx context.Context, in *struct {
 		After string `query:"after" maxLength:"128" doc:"only shares with a greater ID"`
@@ -78,7 +80,7 @@ const importTime = 5 * time.Minute
 
 // Export returns the shares of the depot above an ID, with their leases, as a stream to be closed.
 func (c *Client) Export(ctx context.Context, after string) (io.ReadCloser, error) {
-	res, err := c.open(ctx, "GET", "/v1/depot/export?after="+url.QueryEscape(after), nil, nil)
+	res, err := c.open(ctx, "GET", exportPath+"?after="+url.QueryEscape(after), nil, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/piecelease/fetcher/share"
 )
@@ -64,5 +65,21 @@ func TestAReaderImportsNothing(t *testing.T) {
 	res, body := request(t, c, "POST", "http://"+at+importPath, "x", "Authorization", "Bearer read")
 	if res.StatusCode != 403 {
 		t.Errorf("%d %v", res.StatusCode, body)
+	}
+}
+
+// Whoever may only look does not get the data of all shares that a depot keeps for others, with their accounts.
+func TestAReaderExportsNoDepot(t *testing.T) {
+	a := &Access{Token: "all", Read: "read"}
+	_, at, c := served(t, a)
+	for _, method := range []string{"GET", "HEAD"} {
+		for _, path := range []string{exportPath, exportPath + "?after=x", "/v1/depot/%65xport", a.link(exportPath, time.Now())} {
+			if res, body := request(t, c, method, "http://"+at+path, "", "Authorization", "Bearer read"); res.StatusCode != 403 {
+				t.Errorf("%s %s: %d, %+v", method, path, res.StatusCode, body)
+			}
+		}
+	}
+	if res, _ := request(t, c, "HEAD", "http://"+at+exportPath, "", "Authorization", "Bearer all"); res.StatusCode != 200 {
+		t.Error(res.StatusCode)
 	}
 }

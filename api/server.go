@@ -34,7 +34,7 @@ const (
 // Access says who may use a listener. The zero value is for a socket that only people who
 // may do everything can open.
 type Access struct {
-	// Token gives full access, Read only lets a client look. If Token is empty, no token is needed.
+	// Token gives full access, Read only lets a client look, but not export the depot. If Token is empty, no token is needed.
 	Token, Read string
 	// Hosts are the names, with ports, by which the listener may be addressed, so that a page
 	// from another name cannot reach it through a browser. Empty: any.
@@ -162,6 +162,8 @@ func (s *Server) guarded(a Access) http.Handler {
 			refuse(w, http.StatusUnauthorized, "the token of this node is needed; it is in its state directory")
 		case a.Token != "" && a.only(r) && r.Method != http.MethodGet && r.Method != http.MethodHead:
 			refuse(w, http.StatusForbidden, "this token may look, and change nothing")
+		case a.Token != "" && a.only(r) && r.URL.Path == exportPath:
+			refuse(w, http.StatusForbidden, "this token may look, and an export has the data of all accounts; use the token that may do everything")
 		default:
 			if r.URL.Path != importPath {
 				r.Body = http.MaxBytesReader(w, r.Body, maxBody)
