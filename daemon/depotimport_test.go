@@ -195,3 +195,25 @@ func TestAnImportLeavesWhatIsBeingFetched(t *testing.T) {
 		t.Errorf("%+v, %v", got, b.state(film))
 	}
 }
+
+// An owner took the key of an account away, and perhaps its quota; an export from before that gives neither back.
+func TestAnImportGivesNoKeyBackThatWasTakenAway(t *testing.T) {
+	t.Parallel()
+	few := int64(5)
+	for _, quota := range []*int64{nil, &few} {
+		a := newMover(t)
+		a.account("anna", peerA)
+		a.put("film", map[string]time.Time{"anna": later})
+		stream := a.export("")
+		_, err := a.SetAccount(t.Context(), "anna", api.SetAccount{RemoveKey: peerA, Quota: quota})
+		must(t, err)
+		want, err := a.account2("anna")
+		must(t, err)
+		got := a.enter(stream)
+		acc, err := a.account2("anna")
+		must(t, err)
+		if acc.Quota != want.Quota || len(acc.Keys) != 0 || len(got.Refused) != 1 {
+			t.Errorf("the account is %+v after an import (%+v)", acc, got)
+		}
+	}
+}

@@ -228,7 +228,7 @@ func (x *importer) all(ctx context.Context, now time.Time, from io.Reader) (err 
 }
 
 // account finds the account here that an account there is: the one that has one of its keys, or else
-// its name, provided that nobody has a key to that. If there is none, it is made.
+// its name, provided that it was made of leases found on the disk, or there it has no key. If there is none, it is made.
 func (x *importer) account(ctx context.Context, now time.Time, a archive.Account) error {
 	if _, twice := x.names[a.Name]; twice {
 		return fmt.Errorf("%w: the account %q is in it twice, or is not an account", archive.ErrFormat, a.Name)
@@ -289,17 +289,25 @@ func (x *importer) byName(ctx context.Context, now time.Time, a archive.Account,
 			return err
 		}
 		id, err = db.AddAccount(ctx, now, a.Name, t)
-		x.out.Accounts++
-	case err == nil:
-		var keys []peers.ID
-		if keys, err = db.Keys(ctx, id); err == nil && len(keys) > 0 {
-			if len(a.Keys) > 0 {
-				x.refuse(a, "the account of that name here has other keys; if it is the same, add a key of the other to it with fetcher depot account set")
-				return nil
-			}
-		} else if err == nil && len(a.Keys) > 0 { // it was made of leases that were found on the disk
-			err = db.SetAccount(ctx, id, t)
+		if errors.Is(err, depot.ErrTaken) { // the crawler has just found leases of it
+			return x.byName(ctx, now, a, t)
 		}
+		x.out.Accounts++
+	case err == nil && len(a.Keys) > 0:
+		info, err2 := db.Info(ctx, now, id)
+		keys, err3 := db.Keys(ctx, id)
+		if err = errors.Join(err2, err3); err != nil {
+			return err
+		}
+		if len(keys) > 0 {
+			x.refuse(a, "the account of that name here has other keys; if it is the same, add a key of the other to it with fetcher depot account set")
+			return nil
+		}
+		if info.Terms != depot.FoundTerms {
+			x.refuse(a, "the account of that name here has no key, and its owner set what it may have; if it is the same, add a key to it with fetcher depot account set")
+			return nil
+		}
+		err = db.SetAccount(ctx, id, t) // it was made of leases that were found on the disk
 	}
 	for _, k := range a.Keys {
 		if err == nil {

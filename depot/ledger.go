@@ -39,6 +39,9 @@ func (s Terms) Check() error {
 	return nil
 }
 
+// FoundTerms are those of an account that was made of leases found on a disk, until its owner sets others.
+var FoundTerms = Terms{MaxLease: time.Second}
+
 // Errors about accounts.
 var (
 	ErrNoAccount = errors.New("no such account")

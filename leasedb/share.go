@@ -86,7 +86,8 @@ func (t *tx) reenter(r *row, p depot.Promise) error {
 	if at <= t.now {
 		return t.exec(`UPDATE shares SET lapsed = max(lapsed, ?2) WHERE id = ?1`, r.id, at)
 	}
-	if err := t.exec(`INSERT OR IGNORE INTO accounts(name, quota, max_lease, created) VALUES (?1, 0, 1, ?2)`, p.Account, t.now); err != nil {
+	if err := t.exec(`INSERT OR IGNORE INTO accounts(name, quota, max_lease, created) VALUES (?1, ?3, ?4, ?2)`, p.Account, t.now,
+		depot.FoundTerms.Quota, int64(depot.FoundTerms.MaxLease/time.Second)); err != nil {
 		return err
 	}
 	var account int64
