@@ -71,7 +71,7 @@ func (m *member) snapshot(ctx context.Context, depot string, t rounds.Target) (s
 	if err := m.d.lender.db.Snapshot(ctx, path); err != nil {
 		return share.ID{}, err
 	}
-	k, err := m.d.added(ctx, catalog.Wish{Paths: []string{path}})
+	k, err := m.d.added(ctx, catalog.Wish{Paths: []string{path}, Secret: true})
 	if err != nil {
 		return share.ID{}, err
 	}
