@@ -2,6 +2,7 @@ package beacon
 
 import (
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/piecelease/fetcher/peers"
@@ -73,14 +74,27 @@ func (c *Channels[E]) Open(id peers.ID, net string, now time.Time) (n int, refus
 	if wait := often(c.roomsFrom, c.roomsOf, net, id, openCost, now); wait > 0 {
 		return 0, TooOften, wait
 	}
-	if len(c.of) >= maxChannels || c.blocks[net] >= channelsOfBlock {
-		return 0, Full, ChannelLife
+	if wait := c.full(net, now); wait > 0 {
+		return 0, Full, wait
 	}
 	n = c.free()
 	c.of[n] = &channel[E]{net: net, owner: id, opened: now}
 	c.byAge = append(c.byAge, n)
 	c.blocks[net]++
 	return n, 0, 0
+}
+
+// full returns how long there is no room for another channel of a block of addresses; 0: there is.
+func (c *Channels[E]) full(net string, now time.Time) (wait time.Duration) {
+	until := func(n int) time.Duration { return c.of[n].opened.Add(numberLife).Sub(now) }
+	if len(c.of) >= maxChannels {
+		wait = until(c.byAge[0])
+	}
+	if c.blocks[net] >= channelsOfBlock {
+		i := slices.IndexFunc(c.byAge, func(n int) bool { return c.of[n].net == net })
+		wait = max(wait, until(c.byAge[i]))
+	}
+	return wait
 }
 
 // free draws a number that is not in use, of one digit more than those of which half are.
