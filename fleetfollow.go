@@ -96,6 +96,7 @@ type follower struct {
 	work  FleetWork
 	news  chan []rounds.Entry
 
+	ours   bool         // the store is not another fleet's
 	told   MemberReport // last
 	toldAt time.Time
 }
@@ -144,7 +145,7 @@ func (f *follower) read(entries []rounds.Entry) (listed []ListedShare, gone []sh
 	return listed, gone
 }
 
-// tell says how far this node is, if that has changed.
+// tell says how far this node is, if that has changed. It writes nothing into another fleet's store.
 func (f *follower) tell(ctx context.Context) {
 	now := time.Now()
 	if now.Sub(f.toldAt) < tellEvery {
@@ -163,7 +164,15 @@ func (f *follower) tell(ctx context.Context) {
 	r.At = now.UTC()
 	ctx, cancel := context.WithTimeout(ctx, tellEvery)
 	defer cancel()
-	if err := f.store.put(ctx, statusKey+string(r.Peer), r); err != nil {
+	var err error
+	if !f.ours {
+		_, _, err = f.store.read(ctx)
+		f.ours = err == nil
+	}
+	if err == nil {
+		err = f.store.put(ctx, statusKey+string(r.Peer), r)
+	}
+	if err != nil {
 		f.told = MemberReport{} // again the next time
 		f.log.Debug("how far this node is was not told to the fleet", "error", err)
 	}

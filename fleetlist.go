@@ -265,8 +265,8 @@ func (s FleetStore) report(e rounds.Entry) (r MemberReport, ok bool) {
 	return r, true
 }
 
-// read reads the list, and what members say. A store in which nothing is ours is another
-// fleet's.
+// read reads the list, and what members say. Whose store it is, its mark says; without one the list; and only if
+// that is empty the reports, which a member of another fleet may have written into it.
 func (s FleetStore) read(ctx context.Context) (list, said []rounds.Entry, err error) {
 	ctx, cancel := context.WithTimeout(ctx, storeWithin)
 	defer cancel()
@@ -280,16 +280,18 @@ func (s FleetStore) read(ctx context.Context) (list, said []rounds.Entry, err er
 	if err != nil && !errors.Is(err, rounds.ErrNotFound) {
 		return nil, nil, err
 	}
-	foreign := false
-	for _, e := range slices.Concat(list, said, []rounds.Entry{mark}) {
-		var is json.RawMessage
-		if len(e.Value) > 0 && s.secret().Open(e.Key, e.Value, &is) == nil {
-			return list, said, nil
+	for _, proof := range [][]rounds.Entry{{mark}, list, said} {
+		foreign := false
+		for _, e := range proof {
+			var is json.RawMessage
+			if len(e.Value) > 0 && s.secret().Open(e.Key, e.Value, &is) == nil {
+				return list, said, nil
+			}
+			foreign = foreign || len(e.Value) > 0
 		}
-		foreign = foreign || len(e.Value) > 0
-	}
-	if foreign {
-		return nil, nil, ErrOtherFleet
+		if foreign {
+			return nil, nil, ErrOtherFleet
+		}
 	}
 	return list, said, nil
 }

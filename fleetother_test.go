@@ -1,0 +1,54 @@
+package fetcher
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/piecelease/fetcher/rounds/memkv"
+	"github.com/piecelease/fetcher/share"
+)
+
+// noWork is the work of a member that has nothing to do.
+type noWork struct{}
+
+func (noWork) Update(context.Context, []ListedShare, []share.ID) {}
+func (noWork) Report() []ShareReport                             { return nil }
+
+// A node whose secret is another fleet's writes nothing into the store, and is told so for as long as it runs.
+func TestANodeOfAnotherFleetSaysSoAlsoLater(t *testing.T) {
+	t.Parallel()
+	for what, claim := range map[string]bool{"a store that is marked": true, "one with a list alone": false} {
+		synctest.Test(t, func(t *testing.T) {
+			kv := memkv.New()
+			s, wrong := FleetStore{kv, fleetSecret}, FleetStore{kv, "the secret of another fleet"}
+			if claim {
+				must(t, s.Claim(t.Context()))
+			} else {
+				key := listKey + share.IDOf([]byte("a share")).String()
+				must(t, s.put(t.Context(), key, ListedShare{}))
+			}
+			follow := func(s FleetStore, peer string) {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				_ = s.Follow(ctx, MemberReport{Peer: "follower"}, nil, noWork{})
+				_, err := kv.Get(t.Context(), statusKey+"follower")
+				if written := err == nil; written != (peer == "ours") {
+					t.Errorf("%s: %s has reported: %v", what, peer, written)
+				}
+			}
+			follow(wrong, "a stranger")
+			if _, err := wrong.Rollout(t.Context()); !errors.Is(err, ErrOtherFleet) {
+				t.Errorf("%s: after a minute: %v", what, err)
+			}
+			// not even what it had written before counts
+			must(t, wrong.put(t.Context(), statusKey+"peer", MemberReport{Peer: "peer"}))
+			if err := wrong.Claim(t.Context()); !errors.Is(err, ErrOtherFleet) {
+				t.Errorf("%s: claimed: %v", what, err)
+			}
+			follow(s, "ours")
+		})
+	}
+}
