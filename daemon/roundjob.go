@@ -39,6 +39,12 @@ func (m *member) each(j roundJob) {
 }
 
 func (j roundJob) loop(ctx context.Context, round *rounds.Round, log *slog.Logger) {
+	var g *rounds.Guard // of a round that could not be given up
+	defer func() {
+		if g != nil {
+			g.Close()
+		}
+	}()
 	for wait := time.Second; ; {
 		select {
 		case <-ctx.Done():
@@ -46,30 +52,43 @@ func (j roundJob) loop(ctx context.Context, round *rounds.Round, log *slog.Logge
 		case <-time.After(wait):
 		}
 		var err error
-		wait, err = j.once(ctx, round)
+		g, wait, err = j.once(ctx, round, g)
 		if err != nil && ctx.Err() == nil {
 			log.Warn("a job of the fleet was not done; it is tried again", "round", j.name, "in", wait, "error", err)
 		}
 	}
 }
 
-// once does the job if its round is free, and returns when to try again.
-func (j roundJob) once(ctx context.Context, round *rounds.Round) (again time.Duration, err error) {
-	g, err := round.TryAcquire(ctx, j.every)
+// once does the job if its round is free, or still has the guard g, and returns when to try again. After
+// an error the round is given up. If the store cannot be told so, nobody else gets the round before its
+// time is over: then the guard is kept for the next try.
+func (j roundJob) once(ctx context.Context, round *rounds.Round, g *rounds.Guard) (kept *rounds.Guard, again time.Duration, err error) {
+	if g != nil && g.Left() == 0 {
+		g.Close()
+		g = nil
+	}
+	if g == nil {
+		g, err = round.TryAcquire(ctx, j.every)
+	}
 	if held, ok := errors.AsType[*rounds.HeldError](err); ok {
-		return max(min(held.Again, j.retry), time.Second), nil
+		return nil, max(min(held.Again, j.retry), time.Second), nil
 	}
 	if err != nil {
-		return j.retry, err
+		return nil, j.retry, err
 	}
-	defer g.Close()
 	work, end := context.WithTimeout(ctx, g.Left())
 	outcome, err := j.do(work, g)
 	end()
 	last, end := context.WithTimeout(context.WithoutCancel(ctx), endRound)
 	defer end()
-	if err != nil {
-		return j.retry, errors.Join(err, g.Abandon(last, err.Error()))
+	if err == nil {
+		defer g.Close()
+		return nil, max(g.Left(), time.Second), g.Complete(last, outcome)
 	}
-	return max(g.Left(), time.Second), g.Complete(last, outcome)
+	told := g.Abandon(last, err.Error())
+	if told != nil && !errors.As(told, new(*rounds.LostError)) && ctx.Err() == nil {
+		return g, min(j.retry, max(g.Left(), time.Second)), errors.Join(err, told)
+	}
+	g.Close()
+	return nil, j.retry, errors.Join(err, told)
 }

@@ -103,12 +103,12 @@ func TestAJobOfTheFleetIsBounded(t *testing.T) {
 		}}
 		r := jobView(t, kv, j, "a")
 		begun := time.Now()
-		again, err := j.once(t.Context(), r)
+		_, again, err := j.once(t.Context(), r, nil)
 		if took := time.Since(begun); !errors.Is(err, context.DeadlineExceeded) || took != time.Hour || again != time.Minute {
 			t.Errorf("after %v: again in %v, %v", took, again, err)
 		}
 		kv.away = true
-		if again, err := j.once(t.Context(), r); !errors.Is(err, errAway) || again != time.Minute {
+		if _, again, err := j.once(t.Context(), r, nil); !errors.Is(err, errAway) || again != time.Minute {
 			t.Errorf("while the store is away: again in %v, %v", again, err)
 		}
 		kv.away = false
@@ -119,7 +119,7 @@ func TestAJobOfTheFleetIsBounded(t *testing.T) {
 			return "", ctx.Err()
 		}
 		begun = time.Now()
-		if _, err = j.once(ctx, r); err == nil || time.Since(begun) > endRound {
+		if _, _, err = j.once(ctx, r, nil); err == nil || time.Since(begun) > endRound {
 			t.Errorf("it ended after %v: %v", time.Since(begun), err)
 		}
 	})
@@ -131,6 +131,7 @@ var errAway = errors.New("the store is away")
 type awayKV struct {
 	*memkv.KV
 	away, hangs bool
+	back        time.Time // until then it is away, too
 }
 
 func (k *awayKV) Get(ctx context.Context, key string) (rounds.Entry, error) {
@@ -152,8 +153,37 @@ func (k *awayKV) answer(ctx context.Context) error {
 	case k.hangs:
 		<-ctx.Done()
 		return fmt.Errorf("no answer: %w", ctx.Err())
-	case k.away:
+	case k.away, time.Now().Before(k.back):
 		return errAway
 	}
 	return nil
+}
+
+// A job fails because the store of the fleet is away for a minute. Then the store is back: the job, which is
+// to be tried again after ten minutes, is done well before the next day.
+func TestAJobThatFailedWhileTheStoreWasAwayIsDoneSoon(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		kv := &awayKV{KV: memkv.New()}
+		tries, done := 0, time.Time{}
+		j := roundJob{name: "job", every: 24 * time.Hour, retry: 10 * time.Minute, do: func(context.Context, *rounds.Guard) (string, error) {
+			if tries++; tries == 1 {
+				kv.back = time.Now().Add(time.Minute)
+				return "", errors.New("the store is away")
+			}
+			if done.IsZero() {
+				done = time.Now()
+			}
+			return "done", nil
+		}}
+		ctx, end := context.WithCancel(t.Context())
+		begun := time.Now()
+		go j.loop(ctx, jobView(t, kv, j, "a"), slog.New(slog.DiscardHandler))
+		time.Sleep(48 * time.Hour)
+		end()
+		synctest.Wait()
+		if took := done.Sub(begun); done.IsZero() || took > time.Hour {
+			t.Errorf("it was done after %v", took)
+		}
+	})
 }
