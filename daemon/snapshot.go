@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/piecelease/fetcher"
@@ -36,6 +37,7 @@ func roundOf(depot string) string { return "leases." + depot }
 
 // snapshots writes a snapshot in each round, until the end.
 func (m *member) snapshots() {
+	m.sweepSnapshots()
 	for {
 		meta, err := m.d.lender.db.Meta(m.d.life)
 		if err == nil && meta.Depot != "" {
@@ -51,8 +53,10 @@ func (m *member) snapshots() {
 }
 
 func (m *member) snapshotJob(depot string) roundJob {
+	seq := uint64(0) // a round may have several attempts
 	return roundJob{name: roundOf(depot), every: snapshotRound, retry: snapshotRetry, do: func(ctx context.Context, g *rounds.Guard) (string, error) {
-		id, err := m.snapshot(ctx, depot, rounds.Target{Term: g.Term(), Seq: 1})
+		seq++
+		id, err := m.snapshot(ctx, depot, rounds.Target{Term: g.Term(), Seq: seq})
 		if err != nil {
 			return "", fmt.Errorf("no snapshot of the leases was made for the fleet: %w", err)
 		}
@@ -61,24 +65,29 @@ func (m *member) snapshotJob(depot string) roundJob {
 	}}
 }
 
-// snapshot writes one, makes the fleet keep it, and makes the pointer name it.
-func (m *member) snapshot(ctx context.Context, depot string, t rounds.Target) (share.ID, error) {
-	folder := filepath.Join(m.d.dir, snapshotsName, fmt.Sprintf("%016x-%d", t.Term, t.Seq))
-	if err := errors.Join(os.RemoveAll(folder), os.MkdirAll(folder, 0o700)); err != nil {
-		return share.ID{}, err
+// snapshot writes one, makes the fleet keep it, and makes the pointer name it. Of an attempt that fails
+// nothing is left.
+func (m *member) snapshot(ctx context.Context, depot string, t rounds.Target) (id share.ID, err error) {
+	path := filepath.Join(m.d.dir, snapshotsName, fmt.Sprintf("%016x-%d", t.Term, t.Seq), leasesName)
+	named := false // by the pointer, perhaps
+	defer func() {
+		if err != nil && !named && m.d.life.Err() == nil {
+			m.forgetSnapshot(context.WithoutCancel(ctx), path)
+		}
+	}()
+	if err := errors.Join(os.RemoveAll(filepath.Dir(path)), os.MkdirAll(filepath.Dir(path), 0o700)); err != nil {
+		return id, err
 	}
-	path := filepath.Join(folder, leasesName)
 	if err := m.d.lender.db.Snapshot(ctx, path); err != nil {
-		return share.ID{}, err
+		return id, err
 	}
 	k, err := m.d.added(ctx, catalog.Wish{Paths: []string{path}, Secret: true})
 	if err != nil {
-		return share.ID{}, err
+		return id, err
 	}
 	k.settledIn(ctx)
 	v := k.view()
-	id, err := m.store.AddInternal(ctx, v.Ticket)
-	if err != nil {
+	if id, err = m.store.AddInternal(ctx, v.Ticket); err != nil {
 		return id, fmt.Errorf("it is %s: %w", v.State, err)
 	}
 	m.awaitCopy(ctx, id)
@@ -87,11 +96,20 @@ func (m *member) snapshot(ctx context.Context, depot string, t rounds.Target) (s
 		return id, err
 	}
 	t.Value = id.String()
-	if err := p.Publish(ctx, t); err != nil {
+	if err = p.Publish(ctx, t); err != nil {
+		named = mayName(ctx, p, t)
 		return id, err
 	}
-	m.forgetSnapshots(ctx, id)
+	m.forgetSnapshots(ctx)
 	return id, nil
+}
+
+// mayName reports whether a pointer names what could not be published, for all that is known.
+func mayName(ctx context.Context, p *rounds.Pointer, t rounds.Target) bool {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endRound)
+	defer cancel()
+	is, err := p.Get(ctx)
+	return is == t || err != nil && !errors.Is(err, rounds.ErrNever)
 }
 
 // awaitCopy waits a while for another member to have a share.
@@ -118,28 +136,64 @@ func (m *member) awaitCopy(ctx context.Context, id share.ID) {
 }
 
 // forgetSnapshots removes all but the latest and the one before.
-func (m *member) forgetSnapshots(ctx context.Context, latest share.ID) {
+func (m *member) forgetSnapshots(ctx context.Context) {
+	ours := m.ownSnapshots()
+	for _, k := range ours[:max(0, len(ours)-2)] {
+		m.forgetSnapshot(ctx, k.entry().Paths[0])
+	}
+}
+
+// ownSnapshots are the entries of snapshots of this node, in the order in which they were added.
+func (m *member) ownSnapshots() (ours []*keeper) {
 	top := filepath.Join(m.d.dir, snapshotsName)
-	var ours []*keeper // in the order in which they were added
 	for _, k := range m.d.all() {
 		if e := k.entry(); len(e.Paths) == 1 && filepath.Base(e.Paths[0]) == leasesName && filepath.Dir(filepath.Dir(e.Paths[0])) == top {
 			ours = append(ours, k)
 		}
 	}
-	for _, k := range ours[:max(0, len(ours)-2)] {
-		e := k.entry()
-		if _, err := m.d.remove(ctx, k, false); err != nil {
-			m.d.log.Warn("an old snapshot of the leases stays", "id", k.id, "error", err)
-			continue
+	return ours
+}
+
+// forgetSnapshot removes a snapshot, and takes it off the fleet's list unless another one is the same share.
+func (m *member) forgetSnapshot(ctx context.Context, path string) {
+	ours := m.ownSnapshots()
+	if i := slices.IndexFunc(ours, func(k *keeper) bool { return k.entry().Paths[0] == path }); i >= 0 {
+		if _, err := m.d.remove(ctx, ours[i], false); err != nil {
+			m.d.log.Warn("an old snapshot of the leases stays", "id", ours[i].id, "error", err)
+			return
 		}
-		if e.Share != latest && e.Share != ours[len(ours)-2].entry().Share {
-			if err := m.store.Remove(ctx, e.Share); err != nil && !errors.Is(err, fetcher.ErrNotListed) {
-				m.d.log.Warn("an old snapshot of the leases stays on the fleet's list", "share", e.Share.String(), "error", err)
+		id := ours[i].entry().Share
+		if same := func(k *keeper) bool { return k.entry().Share == id }; !id.IsZero() && !slices.ContainsFunc(slices.Delete(ours, i, i+1), same) {
+			if err := m.store.Remove(ctx, id); err != nil && !errors.Is(err, fetcher.ErrNotListed) {
+				m.d.log.Warn("an old snapshot of the leases stays on the fleet's list", "share", id.String(), "error", err)
 			}
 		}
-		if err := os.RemoveAll(filepath.Dir(e.Paths[0])); err != nil {
-			m.d.log.Warn("an old snapshot of the leases stays", "error", err)
+	}
+	if err := os.RemoveAll(filepath.Dir(path)); err != nil {
+		m.d.log.Warn("an old snapshot of the leases stays", "error", err)
+	}
+}
+
+// sweepSnapshots removes the folders of snapshots that have no entry: the node was killed before it had made one.
+func (m *member) sweepSnapshots() {
+	has := map[string]bool{} // by their names alone: the state directory may have moved
+	for _, k := range m.d.all() {
+		for _, path := range k.entry().Paths {
+			has[filepath.Base(filepath.Dir(path))] = true
 		}
+	}
+	top := filepath.Join(m.d.dir, snapshotsName)
+	all, err := os.ReadDir(top)
+	if errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	for _, e := range all {
+		if !has[e.Name()] {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(top, e.Name())))
+		}
+	}
+	if err != nil {
+		m.d.log.Warn("what is left of a snapshot of the leases stays", "error", err)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -118,5 +119,67 @@ func TestALostDatabaseOfLeasesComesBackFromTheFleet(t *testing.T) {
 	must(t, err)
 	if len(back) != 2 || back[1].Name != "photos" || back[1].Quota != account.Quota || len(back[1].Keys) != 1 {
 		t.Errorf("the accounts: %+v", back)
+	}
+}
+
+// A snapshot that could not be named is tried again every ten minutes: nothing of the ones before is left.
+func TestSnapshotsThatFailLeaveNothing(t *testing.T) {
+	t.Parallel()
+	m := Membership{URL: "sqlite:" + filepath.Join(t.TempDir(), "kv"), Secret: "the secret of a fleet"}
+	folder := t.TempDir()
+	keeper := begun(t, t.TempDir(), func(c *Config) { c.Depot = folder; inFleet(m)(c) })
+	name, err := keeper.lender.db.Meta(t.Context())
+	must(t, err)
+	// somebody else's pointer is ahead, as after a store that came back from a backup: each Publish is refused
+	p, err := rounds.NewPointer(keeper.member.store.KV, roundOf(name.Depot))
+	must(t, err)
+	must(t, p.Publish(t.Context(), rounds.Target{Term: 1 << 40, Seq: 1, Value: share.IDOf([]byte("x")).String()}))
+	for i := range uint64(2) {
+		_, err := keeper.AddAccount(t.Context(), api.AddAccount{Name: string(rune('a' + i)), Key: string(keeper.node.ID()), Quota: 1 << 30})
+		must(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		id, err := keeper.member.snapshot(ctx, name.Depot, rounds.Target{Term: 1000 + i, Seq: 1})
+		cancel()
+		if err == nil {
+			t.Fatal("it was published")
+		}
+		path := filepath.Join(keeper.dir, snapshotsName, fmt.Sprintf("%016x-1", 1000+i))
+		if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s: %v", path, err)
+		}
+		for _, k := range keeper.member.ownSnapshots() {
+			if filepath.Dir(k.entry().Paths[0]) == path {
+				t.Errorf("its entry is there: %+v", k.entry())
+			}
+		}
+		if r, err := keeper.member.store.Rollout(t.Context()); err != nil || slices.ContainsFunc(r.Shares, func(x fetcher.ShareRollout) bool { return x.ID == id && !id.IsZero() }) {
+			t.Errorf("it is on the list: %+v, %v", r.Shares, err)
+		}
+		_, err = keeper.RemoveAccount(t.Context(), string(rune('a'+i)))
+		must(t, err)
+	}
+}
+
+// A node was killed while it wrote a snapshot. What is left of that goes when it runs again.
+func TestASnapshotThatAKillLeftGoes(t *testing.T) {
+	t.Parallel()
+	m := Membership{URL: "sqlite:" + filepath.Join(t.TempDir(), "kv"), Secret: "the secret of a fleet"}
+	folder, dir := t.TempDir(), t.TempDir()
+	left := filepath.Join(dir, snapshotsName, "00000000000003e8-1")
+	file(t, large(3), left, leasesName)
+	whole := begun(t, dir, func(c *Config) { c.Depot = folder; inFleet(m)(c) })
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		if _, err := os.Stat(left); errors.Is(err, os.ErrNotExist) {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("it is still there")
+		}
+	}
+	kept := file(t, large(3), filepath.Join(dir, snapshotsName, "0000000000000001-7"), leasesName)
+	added(t, whole, api.Add{Paths: []string{kept}})
+	whole.member.sweepSnapshots()
+	if _, err := os.Stat(kept); err != nil {
+		t.Errorf("one that has an entry: %v", err)
 	}
 }
