@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -11,8 +12,10 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/rounds/kvurl"
+	"github.com/piecelease/fetcher/store/vfs"
 )
 
 // Membership is what a machine knows about its fleet, and what a token contains.
@@ -129,11 +132,30 @@ func (m Membership) Save(dir string) error {
 		return err
 	}
 	_, err = f.Write(append(b, '\n'))
-	if err = errors.Join(err, f.Close()); err == nil {
+	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
 		err = os.Rename(f.Name(), path)
 	}
 	if err != nil {
 		os.Remove(f.Name())
+		return err
+	}
+	fsys, err := vfs.Dir(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(fsys.SyncDir("."), fsys.Close())
+}
+
+// Found founds a fleet: the membership is stored in a state directory before claim marks the store as the fleet's, as
+// a claimed store is of no use to anybody once its secret is lost. If the store is another fleet's, the machine
+// belongs to none; after any other error it is not known whether it was claimed, so the membership stays.
+func (m Membership) Found(ctx context.Context, dir string, claim func(context.Context) error) error {
+	if err := m.Save(dir); err != nil {
+		return err
+	}
+	err := claim(ctx)
+	if errors.Is(err, fetcher.ErrOtherFleet) {
+		return errors.Join(err, os.Remove(filepath.Join(dir, MembershipName)))
 	}
 	return err
 }

@@ -1,10 +1,13 @@
 package daemon
 
 import (
+	"context"
 	"errors"
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/piecelease/fetcher"
 )
 
 // A membership that cannot be read is not replaced by another.
@@ -40,5 +43,32 @@ func TestAMembershipThatCannotBeReadIsNotReplaced(t *testing.T) {
 	must(t, m.Save(dir))
 	if got, ok, err := Joined(dir); got != m || !ok || err != nil {
 		t.Errorf("it has joined %+v, %v, %v", got, ok, err)
+	}
+}
+
+// The secret of a fleet is kept before its store is claimed, and is gone only if that is another fleet's.
+func TestTheSecretOfAClaimedStoreIsKept(t *testing.T) {
+	t.Parallel()
+	m := Membership{URL: "nats://127.0.0.1:4222/ours", Secret: "the secret of a fleet"}
+	lost := errors.New("the answer was lost")
+	for _, x := range []struct {
+		err  error
+		kept bool
+	}{{nil, true}, {lost, true}, {fetcher.ErrOtherFleet, false}} {
+		dir := t.TempDir()
+		err := m.Found(t.Context(), dir, func(context.Context) error {
+			if got, ok, err := Joined(dir); got != m || !ok || err != nil {
+				t.Errorf("a kill here loses the secret: %+v, %v, %v", got, ok, err)
+			}
+			return x.err
+		})
+		if _, ok, err2 := Joined(dir); !errors.Is(err, x.err) || ok != x.kept || err2 != nil {
+			t.Errorf("%v: %v, kept %v, %v", x.err, err, ok, err2)
+		}
+	}
+	other, dir := Membership{URL: m.URL, Secret: "the secret of another"}, t.TempDir()
+	must(t, other.Save(dir))
+	if err := m.Found(t.Context(), dir, func(context.Context) error { t.Error("claimed"); return nil }); err == nil {
+		t.Error("a machine of another fleet founded one")
 	}
 }

@@ -149,15 +149,10 @@ joins.`,
 func (a fleetApp) invite(ctx context.Context, fl storeFlags) error {
 	m, made, err := a.inviting(fl)
 	if err == nil && fl.url != "" {
-		err = a.tryStore(ctx, m)
+		err = a.tryStore(ctx, m, made)
 	}
 	if err != nil {
 		return err
-	}
-	if made {
-		if err := a.join(m); err != nil {
-			return fmt.Errorf("%w; the store is this fleet's already, so keep its token: %s", err, m.Token())
-		}
 	}
 	a.out.write("invitation", map[string]any{"token": m.Token()})
 	if !a.flags.json {
@@ -193,14 +188,24 @@ func (a fleetApp) inviting(fl storeFlags) (m daemon.Membership, made bool, err e
 }
 
 // tryStore claims a store for the fleet, so that nobody is invited to a store that does not exist, or is
-// another fleet's.
-func (a fleetApp) tryStore(ctx context.Context, m daemon.Membership) error {
+// another fleet's. This machine joins a fleet that was made just now.
+func (a fleetApp) tryStore(ctx context.Context, m daemon.Membership, made bool) error {
 	s, done, err := openStore(m, a.now(ctx))
 	if err != nil {
 		return err
 	}
 	defer done()
-	return s.Claim(ctx)
+	if !made {
+		return s.Claim(ctx)
+	}
+	dir, err := a.stateDir()
+	if err == nil {
+		err = m.Found(ctx, dir, s.Claim)
+	}
+	if err == nil {
+		fmt.Fprintln(a.stderr, joinedText)
+	}
+	return err
 }
 
 func (a fleetApp) joinCommand() *cobra.Command {
@@ -229,6 +234,8 @@ of "-" is read from stdin.`,
 	}
 }
 
+const joinedText = "this machine belongs to the fleet"
+
 // join keeps a membership in the state directory.
 func (a fleetApp) join(m daemon.Membership) error {
 	dir, err := a.stateDir()
@@ -236,7 +243,7 @@ func (a fleetApp) join(m daemon.Membership) error {
 		err = m.Save(dir)
 	}
 	if err == nil {
-		fmt.Fprintln(a.stderr, "this machine belongs to the fleet")
+		fmt.Fprintln(a.stderr, joinedText)
 	}
 	return err
 }
