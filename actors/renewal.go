@@ -26,8 +26,8 @@ type HoldsConfig struct {
 	Renewal renewal.Config
 	// Purse pays depots that take passes; nil: none is paid.
 	Purse Purse
-	// Turn asks for the turn to renew a fleet's leases at a depot, which cost units as far as is known; nil:
-	// there is no need to ask. The turn lasts until end is called, which must not block; an error says why
+	// Turn asks for the turn to renew a fleet's leases at a depot, of which the cheapest costs units as far as is
+	// known; nil: there is no need to ask. The turn lasts until end is called, which must not block; an error says why
 	// another member is to do it.
 	Turn func(ctx context.Context, depot peers.ID, units int64) (end func(), err error)
 	// Visited is told of the end of each visit to a depot, and what went wrong, if anything. It

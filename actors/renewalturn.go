@@ -6,6 +6,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/renewal"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/wire"
 )
@@ -20,12 +21,7 @@ type turnReady struct {
 
 // askTurn asks for the turn, if the tasks of a visit need it; false: they do not.
 func (r *renewals) askTurn(ctx actor.Context, v *depotVisit) bool {
-	units, needed := int64(0), false
-	for _, t := range v.tasks {
-		if t.Fleet {
-			units, needed = units+t.Units, true
-		}
-	}
+	units, needed := leastUnits(v.tasks)
 	if !needed || v.turn != nil || r.cfg.Turn == nil {
 		return false
 	}
@@ -36,6 +32,16 @@ func (r *renewals) askTurn(ctx actor.Context, v *depotVisit) bool {
 		return turnReady{id, serial, end, err}
 	})
 	return true
+}
+
+// leastUnits is the cost of the cheapest task that needs the turn; false: none does.
+func leastUnits(tasks []renewal.Task) (units int64, needed bool) {
+	for _, t := range tasks {
+		if t.Fleet && (!needed || t.Units < units) {
+			units, needed = t.Units, true
+		}
+	}
+	return units, needed
 }
 
 // turned goes on with a visit: with the turn, it asks again what the depot keeps, as

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -29,8 +30,11 @@ type member struct {
 	name  string // of this machine
 	holds *fleetHolds
 
-	mu   sync.Mutex // guards list
-	list map[share.ID]*listed
+	keeping sync.Mutex // held while depots are told what to keep
+
+	mu     sync.Mutex // guards the fields below
+	list   map[share.ID]*listed
+	untold map[share.ID]bool // depots are not told yet what the list says of them
 
 	asking sync.Mutex // held while the store is asked for the fields below
 	last   api.Fleet
@@ -41,7 +45,6 @@ type listed struct {
 	fetcher.ListedShare
 	err   error // why there is no entry for it
 	again time.Time
-	told  bool // depots are to keep of it what the list says
 }
 
 // addAgain is how often an entry that could not be made for a share is tried again.
@@ -66,7 +69,7 @@ func openMember(d *Daemon, cfg Config) (*member, error) {
 		return nil, err
 	}
 	name, _ := os.Hostname()
-	out := &member{d: d, store: fetcher.FleetStore{KV: kv, Secret: m.Secret}, kv: kv, name: name, list: map[share.ID]*listed{}}
+	out := &member{d: d, store: fetcher.FleetStore{KV: kv, Secret: m.Secret}, kv: kv, name: name, list: map[share.ID]*listed{}, untold: map[share.ID]bool{}}
 	out.holds = &fleetHolds{m: out, rounds: map[peers.ID]*rounds.Round{}}
 	return out, nil
 }
@@ -133,10 +136,11 @@ func (m *member) Update(ctx context.Context, changed []fetcher.ListedShare, gone
 	has := m.index()
 	m.mu.Lock()
 	for _, l := range changed {
-		m.list[l.ID] = &listed{ListedShare: l}
+		m.list[l.ID], m.untold[l.ID] = &listed{ListedShare: l}, true
 	}
 	for _, id := range gone {
 		delete(m.list, id)
+		m.untold[id] = true
 	}
 	var missing []*listed
 	for id, l := range m.list {
@@ -144,6 +148,7 @@ func (m *member) Update(ctx context.Context, changed []fetcher.ListedShare, gone
 			missing = append(missing, l)
 		}
 	}
+	untold := len(m.untold) > 0
 	m.mu.Unlock()
 	slices.SortFunc(missing, func(a, b *listed) int { return a.Added.Compare(b.Added) })
 	for _, l := range missing {
@@ -154,7 +159,12 @@ func (m *member) Update(ctx context.Context, changed []fetcher.ListedShare, gone
 			m.sources(ctx, k, l)
 		}
 	}
-	m.keep(ctx, gone)
+	if untold && m.keeping.TryLock() { // a depot may be slow, and the fleet is to hear of this member meanwhile
+		m.d.runs.Go(func() {
+			defer m.keeping.Unlock()
+			m.keep(ctx)
+		})
+	}
 	for _, id := range gone {
 		k := has[id]
 		if k == nil || !k.entry().Fleet {
@@ -172,25 +182,26 @@ func (m *member) Update(ctx context.Context, changed []fetcher.ListedShare, gone
 
 // keep has depots keep what the list says of shares for which that has changed, and nothing of those that are
 // gone from it.
-func (m *member) keep(ctx context.Context, gone []share.ID) {
-	var todo []*listed
-	for _, id := range gone {
-		todo = append(todo, &listed{ListedShare: fetcher.ListedShare{ID: id}})
-	}
+func (m *member) keep(ctx context.Context) {
 	m.mu.Lock()
-	for _, l := range m.list {
-		if !l.told {
-			todo = append(todo, l)
-		}
-	}
+	todo := slices.Collect(maps.Keys(m.untold))
 	m.mu.Unlock()
-	for _, l := range todo {
-		err := m.holds.keep(ctx, l.ListedShare)
+	for _, id := range todo {
+		want := fetcher.ListedShare{ID: id}
 		m.mu.Lock()
-		l.told = err == nil
+		l := m.list[id]
+		m.mu.Unlock()
+		if l != nil {
+			want = l.ListedShare
+		}
+		err := m.holds.keep(ctx, want)
+		m.mu.Lock()
+		if err == nil && m.list[id] == l { // it may have changed meanwhile
+			delete(m.untold, id)
+		}
 		m.mu.Unlock()
 		if err != nil && ctx.Err() == nil {
-			m.d.log.Warn("depots are not told what they are to keep for the fleet", "share", l.ID.String(), "error", err)
+			m.d.log.Warn("depots are not told what they are to keep for the fleet", "share", id.String(), "error", err)
 		}
 	}
 }

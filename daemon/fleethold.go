@@ -75,7 +75,8 @@ func (f *fleetHolds) turn(ctx context.Context, depot peers.ID, units int64) (end
 	return sync.OnceFunc(func() { close(over) }), nil
 }
 
-// afford refuses the turn for what this node's passes do not pay for, and another's may.
+// afford refuses the turn if this node's passes do not pay for anything that is due, which another's may. units is
+// the cost of the cheapest; what they do not pay for beside that is refused one by one.
 func (f *fleetHolds) afford(ctx context.Context, depot peers.ID, units int64) error {
 	stock, err := f.m.d.purse.Stock(ctx)
 	if err != nil {

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"errors"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"github.com/piecelease/fetcher/api"
 	"github.com/piecelease/fetcher/passes/purse"
 	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
 )
 
 // What one member has a depot keep for the fleet each member shows and renews, also when the others are gone; and
@@ -97,5 +99,78 @@ func TestTheTurnToRenewIsOneMembersAtATime(t *testing.T) {
 	gone := begun(t, t.TempDir(), inFleet(Membership{URL: "sqlite:" + filepath.Join(t.TempDir(), "not", "there", "kv"), Secret: "the secret of a fleet"}))
 	if _, err := gone.member.turn(t.Context(), at, 0); err != nil {
 		t.Errorf("its store is away: %v", err)
+	}
+}
+
+// While a depot is slow to answer (here: for as long as the lock is held that a hold has meanwhile), a member goes on
+// telling its fleet how far it is.
+func TestASlowDepotDoesNotSilenceAMember(t *testing.T) {
+	t.Parallel()
+	fleet := Membership{URL: "sqlite:" + filepath.Join(t.TempDir(), "kv"), Secret: "the secret of a fleet"}
+	a, b := begun(t, t.TempDir(), inFleet(fleet)), begun(t, t.TempDir(), inFleet(fleet))
+	e := added(t, b, api.Add{Paths: []string{file(t, large(9), t.TempDir(), "film")}})
+	a.holds.changing.Lock()
+	defer a.holds.changing.Unlock()
+	_, err := b.AddToFleet(t.Context(), e.Ticket)
+	must(t, err)
+	rolled(t, b, "report of the other", func(f api.Fleet) bool { return len(f.Shares) == 1 && f.Shares[0].Done == 2 })
+}
+
+// A member has the passes for one of two renewals, and another member for the other: each renews what it can.
+func TestAMemberRenewsForItsFleetWhatItsPassesPayFor(t *testing.T) {
+	t.Parallel()
+	fleet := Membership{URL: "sqlite:" + filepath.Join(t.TempDir(), "kv"), Secret: "the secret of a fleet"}
+	depot := begun(t, t.TempDir(), func(c *Config) { c.Depot = filepath.Join(t.TempDir(), "depot") })
+	a := begun(t, t.TempDir(), inFleet(fleet))
+	v, err := depot.Voucher(t.Context(), api.NewVoucher{Passes: 60})
+	must(t, err)
+	_, err = a.RedeemPasses(t.Context(), api.RedeemPasses{Code: v.Code})
+	must(t, err)
+	end, err := a.member.turn(t.Context(), depot.node.ID(), 50) // the cheapest
+	must(t, err)
+	end()
+	if _, err := a.member.turn(t.Context(), depot.node.ID(), 61); !errors.Is(err, purse.ErrMissing) {
+		t.Errorf("for what it cannot pay: %v", err)
+	}
+}
+
+// A node that has left its fleet forgets what it had a depot keep for that, which the others still want.
+func TestANodeThatLeftItsFleetForgetsWhatItHeldForIt(t *testing.T) {
+	t.Parallel()
+	fleet := Membership{URL: "sqlite:" + filepath.Join(t.TempDir(), "kv"), Secret: "the secret of a fleet"}
+	dir := t.TempDir()
+	depot := begun(t, t.TempDir(), func(c *Config) { c.Depot = filepath.Join(t.TempDir(), "depot") })
+	a := begun(t, dir, inFleet(fleet))
+	_, err := depot.AddAccount(t.Context(), api.AddAccount{Name: "fleet", Key: string(a.node.ID()), Quota: 1e9})
+	must(t, err)
+	var ids []string
+	for i, ofFleet := range []bool{true, false} {
+		e := added(t, a, api.Add{Paths: []string{file(t, large(byte(i)), t.TempDir(), "film")}})
+		ids = append(ids, e.Share)
+		if ofFleet {
+			_, err = a.AddToFleet(t.Context(), e.Ticket)
+			must(t, err)
+			rolled(t, a, "done", func(f api.Fleet) bool { return len(f.Shares) == 1 && f.Shares[0].Done == 1 })
+		}
+		_, err = a.Hold(t.Context(), api.Hold{Entry: e.ID, Depots: []string{depot.node.Addrs()[0]}, Fleet: ofFleet})
+		must(t, err)
+	}
+	must(t, a.Close())
+	must(t, os.Remove(filepath.Join(dir, MembershipName)))
+	a = begun(t, dir)
+	if all, err := a.StandingHolds(t.Context()); err != nil || len(all) != 1 || all[0].Share != ids[1] {
+		t.Errorf("it holds %+v, %v", all, err)
+	}
+	if _, err := a.Release(t.Context(), api.Release{Share: ids[0]}); !errors.Is(err, api.ErrNoEntry) {
+		t.Errorf("released: %v", err)
+	}
+	_, err = a.Release(t.Context(), api.Release{Share: ids[1]})
+	must(t, err)
+	for i, want := range []int{1, 0} {
+		id, err := share.ParseID(ids[i])
+		must(t, err)
+		if l, err := depot.lender.db.Leases(t.Context(), time.Now(), id); err != nil || len(l) != want {
+			t.Errorf("the depot keeps %+v, want %d; %v", l, want, err)
+		}
 	}
 }
