@@ -288,8 +288,9 @@ func (s *Service) Visited(id peers.ID, all []Heard, now time.Time) (tasks []Task
 			h.Expires = now
 		}
 	}
-	for _, h := range d.holds { // all states are known by now
-		if t := s.task(d, h, now); t.Verb != 0 {
+	window := s.window(d) // all states are known by now
+	for _, h := range d.holds {
+		if t := s.task(d, h, window, now); t.Verb != 0 {
 			tasks = append(tasks, t)
 		} else if h.State == Stable { // whatever was refused before
 			h.Why = ""
@@ -311,7 +312,7 @@ func (s *Service) Visited(id peers.ID, all []Heard, now time.Time) (tasks []Task
 
 // task returns what to do about a hold on which a depot has just reported; nothing if its
 // Verb is 0.
-func (s *Service) task(d *depot, h *Hold, now time.Time) (t Task) {
+func (s *Service) task(d *depot, h *Hold, window time.Duration, now time.Time) (t Task) {
 	t = Task{Share: h.Share, Bytes: s.size(h), Length: s.length(h)}
 	left := h.Expires.Sub(now)
 	switch s.fate(h) {
@@ -323,7 +324,7 @@ func (s *Service) task(d *depot, h *Hold, now time.Time) (t Task) {
 		}
 		return t
 	}
-	switch due := left <= s.window(d); {
+	switch due := left <= window; {
 	case h.State == Missing && s.needs(h) != nil:
 		t.Verb = Offer
 	case h.State == Missing:
