@@ -391,17 +391,23 @@ func (l slowLedger) Deposit(ctx context.Context, now time.Time, p depot.Payment)
 	return l.Ledger.Deposit(ctx, now, p)
 }
 
-// The same payment comes twice at once: a visit was given up and another sends it again. The one that
-// noted it first comes to the book second.
-func TestAPaymentThatComesTwiceAtOnceIsEntered(t *testing.T) {
-	t.Parallel()
+// readyToPay is a payer with a payment of 64 passes for a depot, and what takes it there.
+func readyToPay(t *testing.T) (*payer, wire.Pay, issuer.Counter) {
+	t.Helper()
 	x := newPayer(t, 1)
 	x.buy(64)
 	m, err := x.purse.Pay(t.Context(), payee, 64)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := issuer.Counter{Issuer: x.issuer}
+	return x, m, issuer.Counter{Issuer: x.issuer}
+}
+
+// The same payment comes twice at once: a visit was given up and another sends it again. The one that
+// noted it first comes to the book second.
+func TestAPaymentThatComesTwiceAtOnceIsEntered(t *testing.T) {
+	t.Parallel()
+	x, m, c := readyToPay(t)
 	noted, go1, done1 := make(chan bool), make(chan bool), make(chan bool)
 	go func() {
 		defer close(done1)
@@ -458,13 +464,7 @@ func TestALostLedgerBringsNoPassBackWhateverIsCutShort(t *testing.T) {
 // longer good for a new one.
 func TestAPaymentThatWasCutShortIsFinishedLate(t *testing.T) {
 	t.Parallel()
-	x := newPayer(t, 1)
-	x.buy(64)
-	m, err := x.purse.Pay(t.Context(), payee, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := issuer.Counter{Issuer: x.issuer}
+	x, m, c := readyToPay(t)
 	full := errors.New("the disk is full")
 	if _, err := takePasses(t.Context(), failing{x.db, full}, c, x.now, "depot", "account", x.who, m); !errors.Is(err, full) {
 		t.Fatal(err)
