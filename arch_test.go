@@ -1,6 +1,7 @@
 package fetcher_test
 
 import (
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -157,7 +158,7 @@ var clock = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Ne
 // everything else in it draws from the global source.
 var seeded = []string{"New", "NewPCG", "NewChaCha8", "NewZipf", "Rand", "PCG", "ChaCha8", "Zipf", "Source"}
 
-// A source is one Go file of ours that is not a test.
+// A source is one Go file of ours.
 type source struct {
 	pkg, file string // the package's folder, and the path of the file
 	*ast.File
@@ -167,6 +168,10 @@ var fset = token.NewFileSet()
 
 // sources is every file of the module except tests and testdata, for all systems.
 func sources(t *testing.T) []source {
+	return files(t, func(name string) bool { return !strings.HasSuffix(name, "_test.go") })
+}
+
+func files(t *testing.T, want func(name string) bool) []source {
 	t.Helper()
 	var out []source
 	err := filepath.WalkDir(".", func(file string, d fs.DirEntry, err error) error {
@@ -178,7 +183,7 @@ func sources(t *testing.T) []source {
 			return filepath.SkipDir
 		case d.IsDir() && file != "." && isModule(file):
 			return filepath.SkipDir
-		case d.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go"):
+		case d.IsDir() || !strings.HasSuffix(name, ".go") || !want(name):
 			return nil
 		}
 		f, err := parser.ParseFile(fset, file, nil, parser.ParseComments|parser.SkipObjectResolution)
@@ -272,6 +277,25 @@ func TestTheRaceDetectorPassesOverPurePackagesAlone(t *testing.T) {
 	for pkg := range strings.SplitSeq(list, "|") {
 		if !slices.Contains(pure, pkg) || pureImports[[2]string{pkg, "unsafe"}] != "" {
 			t.Errorf("make race leaves out %q, which is not pure or has unsafe code", pkg)
+		}
+	}
+}
+
+// Beside a bubble of testing/synctest the race detector reports races that are none, or crashes
+// (golang/go issue 78156), so that no other test runs then.
+func TestNoTestRunsBesideABubble(t *testing.T) {
+	for _, s := range files(t, func(name string) bool { return strings.HasSuffix(name, "_test.go") }) {
+		for _, d := range s.Decls {
+			calls := map[string]bool{}
+			ast.Inspect(d, func(n ast.Node) bool {
+				if sel, ok := n.(*ast.SelectorExpr); ok {
+					calls[fmt.Sprint(sel.X, ".", sel.Sel)] = true
+				}
+				return true
+			})
+			if f, ok := d.(*ast.FuncDecl); ok && calls["synctest.Test"] && calls["t.Parallel"] {
+				t.Errorf("%s: %s has a bubble, and runs beside other tests", s.file, f.Name)
+			}
 		}
 	}
 }

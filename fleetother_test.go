@@ -19,7 +19,6 @@ func (noWork) Report() []ShareReport                             { return nil }
 
 // A node whose secret is another fleet's writes nothing into the store, and is told so for as long as it runs.
 func TestANodeOfAnotherFleetSaysSoAlsoLater(t *testing.T) {
-	t.Parallel()
 	for what, claim := range map[string]bool{"a store that is marked": true, "one with a list alone": false} {
 		synctest.Test(t, func(t *testing.T) {
 			kv := memkv.New()

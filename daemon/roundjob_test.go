@@ -26,7 +26,6 @@ func jobView(t *testing.T, kv rounds.KV, j roundJob, who string) *rounds.Round {
 // Of three members one does the job in each round. A failure passes the round to another, and
 // so does a holder that ends.
 func TestOneMemberDoesAJobOfTheFleetInEachRound(t *testing.T) {
-	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		kv := memkv.New()
 		var mu sync.Mutex
@@ -94,7 +93,6 @@ func TestOneMemberDoesAJobOfTheFleetInEachRound(t *testing.T) {
 // The work ends with its round; while the store is away it is tried again and again, and a node that
 // ends does not wait for the store for long.
 func TestAJobOfTheFleetIsBounded(t *testing.T) {
-	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		kv := &awayKV{KV: memkv.New()}
 		j := roundJob{name: "job", every: time.Hour, retry: time.Minute, do: func(ctx context.Context, _ *rounds.Guard) (string, error) {
@@ -162,7 +160,6 @@ func (k *awayKV) answer(ctx context.Context) error {
 // A job fails because the store of the fleet is away for a minute. Then the store is back: the job, which is
 // to be tried again after ten minutes, is done well before the next day.
 func TestAJobThatFailedWhileTheStoreWasAwayIsDoneSoon(t *testing.T) {
-	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		kv := &awayKV{KV: memkv.New()}
 		tries, done := 0, time.Time{}
