@@ -328,6 +328,42 @@ func TestOneDoorForTimeAndGoroutinesInActors(t *testing.T) {
 	}
 }
 
+// An actor's Receive says which method hears a message: each case is one call or assignment, and perhaps a return.
+func TestReceiveIsASwitchOfCalls(t *testing.T) {
+	for _, s := range sources(t) {
+		if s.pkg != "actors" {
+			continue
+		}
+		for _, d := range s.Decls {
+			f, ok := d.(*ast.FuncDecl)
+			if !ok || f.Name.Name != "Receive" {
+				continue
+			}
+			ast.Inspect(f, func(n ast.Node) bool {
+				c, ok := n.(*ast.CaseClause)
+				if !ok || len(c.Body) == 0 {
+					return true
+				}
+				rest := c.Body[1:]
+				if len(rest) == 1 {
+					if _, ok := rest[0].(*ast.ReturnStmt); ok {
+						rest = nil
+					}
+				}
+				switch c.Body[0].(type) {
+				case *ast.ExprStmt, *ast.AssignStmt, *ast.ReturnStmt:
+				default:
+					rest = c.Body
+				}
+				if len(rest) > 0 {
+					t.Errorf("%s: a case of more than a call", fset.Position(c.Pos()))
+				}
+				return true
+			})
+		}
+	}
+}
+
 // A flag belongs to the command: a program that embeds a node has fields, and reads their names.
 func TestFlagsAreNamedInTheCommandAlone(t *testing.T) {
 	for _, s := range sources(t) {

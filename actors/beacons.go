@@ -99,8 +99,7 @@ func (b *beacons) Receive(ctx actor.Context) {
 		b.over(ctx, b.posts[b.peerOf(m.Target)])
 	case linkWaits, system.Unreadable, system.WakeDue:
 	case *actor.Stopping:
-		b.withdraw(ctx)
-		b.stop(ctx)
+		b.leave(ctx)
 		return
 	case *actor.Restarting:
 		b.stop(ctx)
@@ -387,12 +386,14 @@ func (b *beacons) hangUp(ctx actor.Context, p *beaconPost) {
 }
 
 // withdraw takes back all that was announced: this node ends.
-func (b *beacons) withdraw(ctx actor.Context) {
+// leave takes everything back that was announced, and hangs up.
+func (b *beacons) leave(ctx actor.Context) {
 	for _, id := range slices.Sorted(maps.Keys(b.posts)) {
 		if p := b.posts[id]; p.up {
 			b.announce(ctx, p, p.sorted(func(share.Hash, time.Time) bool { return true }), true)
 		}
 	}
+	b.stop(ctx)
 }
 
 func (b *beacons) stop(ctx actor.Context) {

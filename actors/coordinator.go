@@ -2,6 +2,7 @@ package actors
 
 import (
 	"context"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -55,8 +56,7 @@ func (c *coordinator) Receive(ctx actor.Context) {
 	case wire.FleetTerm:
 		c.core.Term(by, m, now)
 	case deposed:
-		c.core.Deposed(m.Seat, now)
-		ctx.Stop(ctx.Self())
+		c.deposed(ctx, m, now)
 	case AllowMembers:
 		c.core.Allow(m.Allow, now)
 	case FleetQuery:
@@ -75,6 +75,12 @@ func (c *coordinator) Receive(ctx actor.Context) {
 		c.core.Unknown(by)
 	}
 	c.do(ctx, c.core.Next(now))
+}
+
+// deposed has the members told, and ends.
+func (c *coordinator) deposed(ctx actor.Context, m deposed, now time.Time) {
+	c.core.Deposed(m.Seat, now)
+	ctx.Stop(ctx.Self())
 }
 
 // from is the sender of the message that is being handled.

@@ -100,8 +100,7 @@ func (c *depotCall) Receive(ctx actor.Context) {
 		ctx.Stop(ctx.Self())
 	case linkWaits:
 	case *actor.Stopping, *actor.Restarting:
-		c.hangUp()
-		c.wake.Stop()
+		c.stop()
 	case actor.SystemMessage, actor.AutoReceiveMessage:
 	default:
 		system.Unexpected(ctx)
@@ -185,6 +184,11 @@ func (c *depotCall) fail(ctx actor.Context, err error) {
 		c.m.Changed(wire.HoldingChanged{}, err)
 	}
 	ctx.Stop(ctx.Self())
+}
+
+func (c *depotCall) stop() {
+	c.hangUp()
+	c.wake.Stop()
 }
 
 func (c *depotCall) hangUp() {

@@ -62,9 +62,7 @@ func (f *finder) Receive(ctx actor.Context) {
 	case SourceCame:
 		f.came(ctx, m)
 	case *actor.Stopping, *actor.Restarting:
-		for id := range f.wanted {
-			f.stop(id)
-		}
+		f.stopAll()
 	case actor.SystemMessage, actor.AutoReceiveMessage:
 	default:
 		system.Unexpected(ctx)
@@ -100,6 +98,12 @@ func (f *finder) discover(self *actor.PID, m FindSources) (cancel func()) {
 		// Nobody knows who named them, so all that are found in one way are bounded together.
 		f.s.Send(self, PeersNamed{Share: m.Share, By: peers.ID(via.String()), Via: via, Peers: []peers.Addr{a}})
 	})
+}
+
+func (f *finder) stopAll() {
+	for id := range f.wanted {
+		f.stop(id)
+	}
 }
 
 func (f *finder) stop(id share.ID) {

@@ -65,9 +65,7 @@ func (n *node) Receive(ctx actor.Context) {
 	case AskRank:
 		n.rank(ctx, ctx.Sender(), m.Peer)
 	case WithdrawShare:
-		n.leaveFleet(ctx, m.Share)
-		n.noMirror(ctx, m.Share)
-		ctx.Forward(n.seeder)
+		n.withdraw(ctx, m)
 	case OfferShare, AdmitRequest, ServeDone, ServeParked, ChildLost, SetUploadRate, ChildrenQuery:
 		ctx.Forward(n.seeder)
 	case transferEnded:
@@ -91,8 +89,7 @@ func (n *node) Receive(ctx actor.Context) {
 	case system.WakeDue:
 		n.save(ctx)
 	case *actor.Stopping, *actor.Restarting:
-		n.wake.Stop()
-		n.saveNow(ctx)
+		n.stop(ctx)
 		return
 	case *actor.Stopped:
 		n.stopped()
@@ -151,6 +148,12 @@ func (n *node) serveOn(ctx actor.Context, m ServeOn) {
 	n.noMirror(ctx, m.Share)
 	n.started++
 	n.mirrors[m.Share] = n.s.Spawn(ctx, fmt.Sprint("mirror-", n.started), controlBox, func() actor.Actor { return newMirror(n.s, n.deps.Network, m) }, system.OnPanicRestart)
+}
+
+func (n *node) withdraw(ctx actor.Context, m WithdrawShare) {
+	n.leaveFleet(ctx, m.Share)
+	n.noMirror(ctx, m.Share)
+	ctx.Forward(n.seeder)
 }
 
 func (n *node) noMirror(ctx actor.Context, id share.ID) {
@@ -275,6 +278,11 @@ func (n *node) save(ctx actor.Context) {
 	if !n.saveAt.After(n.s.Now()) {
 		n.saveNow(ctx)
 	}
+}
+
+func (n *node) stop(ctx actor.Context) {
+	n.wake.Stop()
+	n.saveNow(ctx)
 }
 
 func (n *node) saveNow(ctx actor.Context) {

@@ -141,8 +141,7 @@ func (o *office) Receive(ctx actor.Context) {
 		o.query(ctx)
 		return
 	case system.ChildFailed:
-		o.run = nil
-		o.core.Failed(now)
+		o.failed(now)
 	case system.WakeDue:
 	case *actor.DeadLetterResponse: // a member that is not there now
 	case *actor.Terminated:
@@ -252,6 +251,12 @@ func (o *office) begin(ctx actor.Context, todo fleet.OfficeTodo) {
 
 func (o *office) notify(e fleet.Event) {
 	o.s.Log().Debug("fleet", "share", o.cmd.Share.String(), "member", string(e.Peer), "change", e.Change.String(), "members", e.Members)
+}
+
+// failed takes note that the coordinator has panicked.
+func (o *office) failed(now time.Time) {
+	o.run = nil
+	o.core.Failed(now)
 }
 
 // end ends the run of the coordinator.

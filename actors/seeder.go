@@ -69,8 +69,7 @@ func (d *seeder) Receive(ctx actor.Context) {
 	case wire.Subscribe:
 		d.subscribe(ctx, m)
 	case wire.Unsubscribe:
-		d.unsubscribe(ctx, m.Share, system.SenderPeer(ctx))
-		d.taken.over(m.Share, system.SenderPeer(ctx), m.Done)
+		d.unsubscribe(ctx, m)
 	case ChildLost:
 		d.lost(m.Peer)
 	case AdmitRequest:
@@ -244,7 +243,7 @@ func (d *seeder) adopt(ctx actor.Context, o *audience, peer peers.ID, m wire.Sub
 
 // mirror takes note of a peer that serves a share on, for as long as its connection stands.
 func (d *seeder) mirror(ctx actor.Context, o *audience, peer peers.ID, m wire.Subscribe) {
-	d.unsubscribe(ctx, m.Share, peer)
+	d.forget(ctx, m.Share, peer)
 	d.noMirror(ctx, o, peer)
 	from, _ := d.net.Where(peer)
 	endpoints := peers.Named(d.net.Endpoints(m.Addrs), from.Reach)
@@ -280,7 +279,13 @@ func (d *seeder) sendMap(id share.ID, c *child) {
 	}
 }
 
-func (d *seeder) unsubscribe(ctx actor.Context, id share.ID, peer peers.ID) {
+func (d *seeder) unsubscribe(ctx actor.Context, m wire.Unsubscribe) {
+	peer := system.SenderPeer(ctx)
+	d.forget(ctx, m.Share, peer)
+	d.taken.over(m.Share, peer, m.Done)
+}
+
+func (d *seeder) forget(ctx actor.Context, id share.ID, peer peers.ID) {
 	d.drop(ctx, id, peer)
 	d.forsaken(peer)
 }

@@ -117,8 +117,7 @@ func (x *speaker) Receive(ctx actor.Context) {
 	case linkUp:
 		x.start(ctx)
 	case linkDown:
-		x.link = nil
-		x.away(ctx, m.err)
+		x.down(ctx, m)
 	case wire.Heard:
 		x.heard(ctx, m)
 	case system.Unreadable:
@@ -286,6 +285,11 @@ func (x *speaker) finish(ctx actor.Context) {
 	x.channel = 0
 	ctx.Send(x.asker, *x.result)
 	ctx.Stop(ctx.Self())
+}
+
+func (x *speaker) down(ctx actor.Context, m linkDown) {
+	x.link = nil
+	x.away(ctx, m.err)
 }
 
 // away handles a beacon that cannot be reached, or has gone.

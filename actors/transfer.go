@@ -104,8 +104,7 @@ func (t *transferActor) Receive(ctx actor.Context) {
 	case SetPriority:
 		t.core.SetPriority(portOf(ctx.Sender()), m.Entries, m.Priority, now)
 	case SetDownloadRate:
-		t.ration.SetRate(m.Rate)
-		t.core.Limit(t.ration.Rate())
+		t.limit(m)
 	case PlanDone:
 		t.core.PlanDone(now)
 	case OpenReader:
@@ -132,6 +131,11 @@ func (t *transferActor) Receive(ctx actor.Context) {
 		system.Unexpected(ctx)
 	}
 	t.do(ctx)
+}
+
+func (t *transferActor) limit(m SetDownloadRate) {
+	t.ration.SetRate(m.Rate)
+	t.core.Limit(t.ration.Rate())
 }
 
 func (t *transferActor) start() {
