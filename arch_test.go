@@ -105,6 +105,7 @@ var only = map[string]string{
 	"github.com/multiformats/go-multistream": "p2p",
 	"github.com/bwesterb/go-ristretto":       "spoken",
 	"github.com/cloudflare/circl":            "passes",
+	"github.com/gtank/ristretto255":          "passes",
 	"lukechampine.com/blake3":                "share store store/vfs",
 	"google.golang.org/protobuf/encoding":    "wire",
 	"google.golang.org/protobuf":             "wire wire/wirepb",

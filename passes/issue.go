@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/cloudflare/circl/group"
 	"github.com/cloudflare/circl/oprf"
@@ -127,27 +128,29 @@ func (k *PublicKey) Asked(request []byte) bool {
 	return len(request) >= requestHead && request[2] == k.Tag()
 }
 
-// Sign signs what a request asks for. It draws randomness for the proof.
-func (k *PrivateKey) Sign(request []byte) (response []byte, err error) {
+// Sign signs what a request asks for. chance is for the proof: whoever can guess it, or sees two proofs made
+// with the same, knows the key.
+func (k *PrivateKey) Sign(request []byte, chance io.Reader) (response []byte, err error) {
 	if _, err := count(request); err != nil {
 		return nil, err
 	}
 	if !k.Asked(request) {
 		return nil, fmt.Errorf("%w: a request for another key", ErrMessage)
 	}
-	elements, _, err := parseElements(request[requestHead:])
+	raw, _, err := splitElements(request[requestHead:])
 	if err != nil {
 		return nil, err
 	}
-	e, err := oprf.NewVerifiableServer(suite, &k.private).Evaluate(&oprf.EvaluationRequest{Elements: elements})
+	r, err := uniform(chance)
 	if err != nil {
-		return nil, fmt.Errorf("sign passes: %w", err)
-	}
-	if response, err = appendElements(nil, e.Elements); err != nil {
 		return nil, err
 	}
-	proof, err := e.Proof.MarshalBinary()
-	return append(response, proof...), err
+	signed, proof, err := k.evaluate(raw, r)
+	if err != nil {
+		return nil, err
+	}
+	response = append(appendLength(nil, len(signed)), signed...)
+	return append(response, proof...), nil
 }
 
 // Finish makes passes from the issuer's response, in the order of the request. If the listed
@@ -178,14 +181,18 @@ func (p *Pending) Finish(response []byte) ([]Pass, error) {
 	return passes, nil
 }
 
-// appendElements writes the number of bytes that follow, as a QUIC variable-length integer
-// (RFC 9000, section 16), and the elements.
-func appendElements(b []byte, elements []group.Element) ([]byte, error) {
-	n := len(elements) * elementBytes
+// appendLength writes the number of bytes of elements that follow, as a QUIC variable-length integer
+// (RFC 9000, section 16).
+func appendLength(b []byte, n int) []byte {
 	if n >= 64 {
 		b = append(b, 0x40|byte(n>>8))
 	}
-	b = append(b, byte(n))
+	return append(b, byte(n))
+}
+
+// appendElements writes the elements after their length.
+func appendElements(b []byte, elements []group.Element) ([]byte, error) {
+	b = appendLength(b, len(elements)*elementBytes)
 	for _, e := range elements {
 		raw, err := e.MarshalBinaryCompress()
 		if err != nil {

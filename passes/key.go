@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/cloudflare/circl/oprf"
+	"github.com/gtank/ristretto255"
 )
 
 var suite = oprf.SuiteRistretto255
@@ -85,6 +86,7 @@ func ParsePublic(size Size, epoch Epoch, b []byte) (*PublicKey, error) {
 type PrivateKey struct {
 	PublicKey
 	private oprf.PrivateKey
+	scalar  *ristretto255.Scalar // the same, to sign with
 }
 
 // NewKey makes a key from 32 bytes of chance, as RFC 9497 derives it.
@@ -113,6 +115,10 @@ func ParsePrivate(size Size, epoch Epoch, b []byte) (*PrivateKey, error) {
 	if err := k.private.UnmarshalBinary(suite, b); err != nil {
 		return nil, fmt.Errorf("%w: a private key: %v", ErrMessage, err)
 	}
+	scalar, err := ristretto255.NewScalar().SetCanonicalBytes(b)
+	if err != nil {
+		return nil, fmt.Errorf("%w: a private key: %v", ErrMessage, err)
+	}
 	public, err := k.private.Public().MarshalBinary()
 	if err != nil {
 		return nil, err
@@ -121,7 +127,7 @@ func ParsePrivate(size Size, epoch Epoch, b []byte) (*PrivateKey, error) {
 	if err != nil {
 		return nil, err
 	}
-	k.PublicKey = *p
+	k.PublicKey, k.scalar = *p, scalar
 	return k, nil
 }
 

@@ -2,6 +2,7 @@ package passes
 
 import (
 	"bytes"
+	crand "crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -36,7 +37,7 @@ func newKey(t testing.TB, size Size, seed byte) *PrivateKey {
 func issued(t testing.TB, k *PrivateKey, depot string, n int, seed Seed) []Pass {
 	t.Helper()
 	p := must[*Pending](t)(Prepare(&k.PublicKey, depot, n, seed))
-	return must[[]Pass](t)(p.Finish(must[[]byte](t)(k.Sign(p.Request))))
+	return must[[]Pass](t)(p.Finish(must[[]byte](t)(k.Sign(p.Request, crand.Reader))))
 }
 
 type hexes []byte
@@ -116,7 +117,7 @@ func TestPublishedVectors(t *testing.T) {
 		if !bytes.Equal(request, v.TokenRequest) {
 			t.Errorf("the request is\n%x, want\n%x", request, v.TokenRequest)
 		}
-		signed := must[[]byte](t)(key.Sign(p.Request))
+		signed := must[[]byte](t)(key.Sign(p.Request, crand.Reader))
 		if n := len(signed) - proofBytes; !bytes.Equal(signed[:n], response[:n]) {
 			t.Errorf("signed:\n%x, want\n%x", signed[:n], response[:n])
 		}
@@ -185,7 +186,7 @@ func TestAPassIsGoodOnceThereForThat(t *testing.T) {
 func TestWhatIsSpentWasNeverSeen(t *testing.T) {
 	key := newKey(t, 1, 1)
 	p := must[*Pending](t)(Prepare(&key.PublicKey, "depot", 5, Seed{1}))
-	response := must[[]byte](t)(key.Sign(p.Request))
+	response := must[[]byte](t)(key.Sign(p.Request, crand.Reader))
 	seen := append(bytes.Clone(p.Request), response...)
 	for _, pass := range must[[]Pass](t)(p.Finish(response)) {
 		s := pass.Spend(Binding{Depot: "depot"})
@@ -214,7 +215,7 @@ func TestTheSameSeedAsksTheSame(t *testing.T) {
 		t.Error("the request differs")
 	}
 	// A second response to the same request is good too: as after a crash.
-	first, second := must[[]byte](t)(key.Sign(a.Request)), must[[]byte](t)(key.Sign(b.Request))
+	first, second := must[[]byte](t)(key.Sign(a.Request, crand.Reader)), must[[]byte](t)(key.Sign(b.Request, crand.Reader))
 	if x, y := must[[]Pass](t)(a.Finish(second)), must[[]Pass](t)(b.Finish(first)); x[0] != y[0] || x[MaxBatch-1] != y[MaxBatch-1] {
 		t.Error("the passes differ")
 	}
@@ -234,7 +235,7 @@ func TestAnIssuerCannotTellItsPassesApart(t *testing.T) {
 		t.Fatal(err)
 	}
 	request := must[[]byte](t)(appendElements([]byte{0, tokenType, other.Tag()}, elements))
-	if _, err := p.Finish(must[[]byte](t)(other.Sign(request))); !errors.Is(err, ErrProof) {
+	if _, err := p.Finish(must[[]byte](t)(other.Sign(request, crand.Reader))); !errors.Is(err, ErrProof) {
 		t.Errorf("signed with another key: %v", err)
 	}
 	// The issuer lists different keys for this wallet.
@@ -271,7 +272,7 @@ func TestEpochs(t *testing.T) {
 func TestBadMessages(t *testing.T) {
 	key := newKey(t, 1, 1)
 	p := must[*Pending](t)(Prepare(&key.PublicKey, "depot", 2, Seed{1}))
-	good := must[[]byte](t)(key.Sign(p.Request))
+	good := must[[]byte](t)(key.Sign(p.Request, crand.Reader))
 	identity := make([]byte, elementBytes)
 	edit := func(b []byte, f func([]byte) []byte) []byte { return f(bytes.Clone(b)) }
 	for what, request := range map[string][]byte{
@@ -287,7 +288,7 @@ func TestBadMessages(t *testing.T) {
 		"a long length": append(bytes.Clone(p.Request[:3]), 0x80, 0, 0, 0, 0),
 		"too many":      append(append(bytes.Clone(p.Request[:3]), 0x7f, 0xe0), make([]byte, 0x3fe0)...),
 	} {
-		if _, err := key.Sign(request); !errors.Is(err, ErrMessage) {
+		if _, err := key.Sign(request, crand.Reader); !errors.Is(err, ErrMessage) {
 			t.Errorf("a request: %s: %v", what, err)
 		}
 	}
@@ -298,7 +299,7 @@ func TestBadMessages(t *testing.T) {
 		"more":          append(bytes.Clone(good), 0),
 		"one too few":   append(must[[]byte](t)(appendElements(nil, nil)), good[len(good)-proofBytes:]...),
 		"the identity":  append(append([]byte{elementBytes}, identity...), good[len(good)-proofBytes:]...),
-		"another count": must[[]byte](t)(key.Sign(must[*Pending](t)(Prepare(&key.PublicKey, "depot", 1, Seed{1})).Request)),
+		"another count": must[[]byte](t)(key.Sign(must[*Pending](t)(Prepare(&key.PublicKey, "depot", 1, Seed{1})).Request, crand.Reader)),
 	} {
 		if _, err := p.Finish(response); !errors.Is(err, ErrMessage) {
 			t.Errorf("a response: %s: %v", what, err)
@@ -351,7 +352,7 @@ func TestBadMessages(t *testing.T) {
 func FuzzMessages(f *testing.F) {
 	key := newKey(f, 1, 1)
 	p := must[*Pending](f)(Prepare(&key.PublicKey, "depot", 2, Seed{1}))
-	response := must[[]byte](f)(key.Sign(p.Request))
+	response := must[[]byte](f)(key.Sign(p.Request, crand.Reader))
 	pass := must[[]Pass](f)(p.Finish(response))[0]
 	f.Add(p.Request)
 	f.Add(response)
@@ -359,7 +360,7 @@ func FuzzMessages(f *testing.F) {
 	f.Add(AppendSpends(nil, []Spend{pass.Spend(Binding{})}))
 	f.Add(pass.Token())
 	f.Fuzz(func(t *testing.T, b []byte) {
-		key.Sign(b)
+		key.Sign(b, crand.Reader)
 		if passes, err := p.Finish(b); err == nil && len(passes) != 2 {
 			t.Errorf("%d passes", len(passes))
 		}
@@ -379,7 +380,7 @@ func BenchmarkSign(b *testing.B) {
 	key := newKey(b, 1, 1)
 	p := must[*Pending](b)(Prepare(&key.PublicKey, "depot", MaxBatch, Seed{1}))
 	for b.Loop() {
-		must[[]byte](b)(key.Sign(p.Request))
+		must[[]byte](b)(key.Sign(p.Request, crand.Reader))
 	}
 	b.ReportMetric(float64(b.N)*MaxBatch/b.Elapsed().Seconds(), "passes/s")
 }

@@ -273,7 +273,7 @@ func (i *Issuer) sign(r passes.Requests, now time.Time) (signed passes.Responses
 		if key == nil {
 			return signed, passes.ErrKey
 		}
-		if signed[at], err = key.Sign(one); err != nil {
+		if signed[at], err = key.Sign(one, i.chance); err != nil {
 			return signed, err
 		}
 	}
