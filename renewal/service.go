@@ -2,6 +2,7 @@ package renewal
 
 import (
 	"cmp"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -108,7 +109,8 @@ type Service struct {
 	depots  map[peers.ID]*depot
 	wants   map[int64]*Want
 	byShare map[share.ID][]*Want
-	last    int64 // the greatest ID of a Want so far
+	last    int64     // the greatest ID of a Want so far
+	seen    time.Time // by the clock, when Due was last called
 }
 
 type depot struct {
@@ -134,8 +136,8 @@ type Book struct {
 	Last     int64 // the greatest ID of a Want so far
 }
 
-// Resume restores the state from before a restart. What became due meanwhile is due at
-// once.
+// Resume restores the state from before a restart, in a new Service. What became due meanwhile is
+// due at once.
 func (s *Service) Resume(b Book, now time.Time) {
 	for _, a := range b.Accounts {
 		s.Know(a, now)
@@ -144,7 +146,11 @@ func (s *Service) Resume(b Book, now time.Time) {
 		s.add(h, now)
 	}
 	for _, w := range b.Wants {
-		s.Want(w, now)
+		s.enter(w, now)
+	}
+	s.planAll(now)
+	for _, d := range s.depots {
+		d.Next = times.Earliest(d.Next, now.Add(s.of(d, s.cfg.longest())))
 	}
 	s.last = max(s.last, b.Last)
 }
@@ -164,7 +170,7 @@ func (s *Service) add(h Hold, now time.Time) {
 	if h.State == Unknown {
 		d.Next = times.Earliest(d.Next, now)
 	}
-	d.Next = times.Earliest(d.Next, now.Add(s.of(d, s.cfg.longest())))
+	d.Next = times.Earliest(d.Next, now.Add(s.cfg.longest()))
 }
 
 func (s *Service) depot(id peers.ID, now time.Time) *depot {
@@ -236,23 +242,40 @@ func (s *Service) Wake() (at time.Time) {
 // Due returns the depots to visit now. Each visit ends with Failed, or with Visited
 // and then Renewed, Released or Refused for each of its tasks.
 func (s *Service) Due(now time.Time) (visit []peers.ID) {
+	back := now.Before(s.seen)
+	s.seen = now
+	some := false
+	for _, d := range s.depots {
+		if back { // by the clock as it was, the next visit may be far off
+			d.Next = times.Earliest(d.Next, now.Add(s.of(d, s.cfg.longest())))
+		}
+		some = some || d.due(now)
+	}
+	if !some {
+		return nil
+	}
 	s.planAll(now)
 	for id, d := range s.depots {
-		tooFar := d.Next.Sub(now) > s.of(d, s.cfg.longest())+time.Second // the clock was set back since
-		if d.busy || len(d.holds) == 0 || now.Before(d.Next) && !tooFar {
-			continue
+		if d.due(now) {
+			d.busy, d.again, d.fault, d.owed = true, false, "", nil
+			visit = append(visit, id)
 		}
-		d.busy, d.again, d.fault, d.owed = true, false, "", nil
-		visit = append(visit, id)
 	}
 	slices.Sort(visit)
 	return visit
 }
 
+// due reports whether a depot is to be visited.
+func (d *depot) due(now time.Time) bool { return !d.busy && len(d.holds) > 0 && !now.Before(d.Next) }
+
+// windows are those of depots, as far as they were computed; in one planning they stay the same.
+type windows map[peers.ID]time.Duration
+
 // planAll plans every Want, in the order of their IDs.
 func (s *Service) planAll(now time.Time) {
-	for _, w := range s.Wants() {
-		s.plan(s.wants[w.ID], now)
+	known := windows{}
+	for _, id := range slices.Sorted(maps.Keys(s.wants)) {
+		s.plan(s.wants[id], known, now)
 	}
 }
 

@@ -34,14 +34,6 @@ func (w *Want) copies() int {
 // Want enters what the owner wants, or changes it. Depots that do not have it yet are due at
 // once.
 func (s *Service) Want(w Want, now time.Time) {
-	w.Depots, w.At = slices.Clone(w.Depots), slices.Clone(w.At)
-	for i, id := range w.Depots {
-		if slices.Index(w.Depots, id) < i {
-			w.Depots[i] = ""
-		}
-	}
-	w.Depots = slices.DeleteFunc(w.Depots, func(id peers.ID) bool { return id == "" })
-	w.At = slices.DeleteFunc(w.At, func(id peers.ID) bool { return !slices.Contains(w.Depots, id) })
 	if had := s.wants[w.ID]; had != nil {
 		for _, id := range had.At { // what it has is of an earlier version from now on, also if another Want made that
 			if h := s.depots[id].holds[had.Share]; h != nil && !h.Of(had.ID) {
@@ -53,12 +45,25 @@ func (s *Service) Want(w Want, now time.Time) {
 		s.hurryAll(&w, now)
 		defer s.replan(had.Share, now)
 	}
+	s.plan(s.enter(w, now), windows{}, now)
+}
+
+// enter adds a Want whose ID is new; it is planned later.
+func (s *Service) enter(w Want, now time.Time) *Want {
+	w.Depots, w.At = slices.Clone(w.Depots), slices.Clone(w.At)
+	for i, id := range w.Depots {
+		if slices.Index(w.Depots, id) < i {
+			w.Depots[i] = ""
+		}
+	}
+	w.Depots = slices.DeleteFunc(w.Depots, func(id peers.ID) bool { return id == "" })
+	w.At = slices.DeleteFunc(w.At, func(id peers.ID) bool { return !slices.Contains(w.Depots, id) })
 	s.wants[w.ID], s.last = &w, max(s.last, w.ID)
 	s.byShare[w.Share] = append(s.byShare[w.Share], &w)
 	for _, id := range w.Depots {
 		s.depot(id, now)
 	}
-	s.plan(&w, now)
+	return &w
 }
 
 // NextID returns an ID that no Want had before.
@@ -80,8 +85,9 @@ func (s *Service) Unwant(id int64, now time.Time) {
 
 // replan plans the wants of a share that another Want has left: they take over its holds.
 func (s *Service) replan(x share.ID, now time.Time) {
+	known := windows{}
 	for _, o := range s.byShare[x] {
-		s.plan(o, now)
+		s.plan(o, known, now)
 	}
 }
 
@@ -138,9 +144,9 @@ func (s *Service) hurryAll(w *Want, now time.Time) (all []*depot) {
 
 // plan chooses the depots of a Want, and enters the holds to be made. An existing hold that
 // its own Want does not need belongs to this Want from now on.
-func (s *Service) plan(w *Want, now time.Time) {
+func (s *Service) plan(w *Want, known windows, now time.Time) {
 	for i, id := range w.At {
-		if s.hopeless(w, id, now) {
+		if s.hopeless(w, id, known, now) {
 			if spare := s.spare(w, now); spare != "" {
 				w.At[i] = spare
 			}
@@ -202,13 +208,15 @@ func (s *Service) owners(h *Hold) (out []*Want) {
 
 // hopeless reports whether a depot cannot be relied on to keep the share of a Want: it has
 // refused it, or is away and the lease ends soon.
-func (s *Service) hopeless(w *Want, id peers.ID, now time.Time) bool {
+func (s *Service) hopeless(w *Want, id peers.ID, known windows, now time.Time) bool {
 	d := s.depots[id]
-	if d == nil || d.busy || d.Failed == 0 {
+	if d == nil || d.busy || d.Failed == 0 || d.holds[w.Share] == nil {
 		return false
 	}
-	h := d.holds[w.Share]
-	return h != nil && h.Expires.Sub(now) <= s.window(d)/2
+	if known[id] == 0 {
+		known[id] = s.window(d)
+	}
+	return d.holds[w.Share].Expires.Sub(now) <= known[id]/2
 }
 
 // spare returns a depot that may keep the share of a Want and is not asked to yet; empty if
@@ -282,12 +290,8 @@ func (s *Service) needs(h *Hold) (found *Want) {
 
 // ofFleet reports whether no Want of this node alone is behind a hold.
 func (s *Service) ofFleet(h *Hold) bool {
-	for _, w := range s.wants {
-		if !w.Fleet && (w.at(h.Key) || h.Of(w.ID)) {
-			return false
-		}
-	}
-	return true
+	alone := func(w *Want) bool { return !w.Fleet && (w.at(h.Key) || h.Of(w.ID)) }
+	return !slices.ContainsFunc(s.byShare[h.Share], alone) && !slices.ContainsFunc(s.owners(h), alone)
 }
 
 // stable reports whether a depot has all of the share of a Want.

@@ -248,7 +248,12 @@ func TestAVersionIsKeptForWhomeverNeedsItLast(t *testing.T) {
 			d.arrive("a", shareID(3))
 			d.pass(12 * time.Hour)
 		},
-		func(d *desk) { d.s.Resume(d.s.Book(), d.now); d.s.Unwant(1, d.now) },
+		func(d *desk) {
+			b := d.s.Book()
+			d.s = New(Config{}, 2)
+			d.s.Resume(b, d.now)
+			d.s.Unwant(1, d.now)
+		},
 	} {
 		d := newDesk(t)
 		x := shareID(1)
