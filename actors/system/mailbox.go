@@ -219,6 +219,7 @@ func (m *mailbox) gone() {
 	m.drain()
 	m.sys.boxes.CompareAndDelete(m.pid.Id, m)
 	m.sys.Unexport(m.pid)
+	m.sys.unwatch(m.pid)
 }
 
 // alive is the present life of the actor, and a context that ends with it.

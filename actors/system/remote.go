@@ -159,6 +159,16 @@ func (r *remote) Unexport(pid *actor.PID) {
 	}
 }
 
+// unwatch ends the watches of an actor that has ended: nodes would remember it for as long as they are connected.
+func (r *remote) unwatch(pid *actor.PID) {
+	r.mu.Lock()
+	all := slices.Collect(maps.Values(r.sessions))
+	r.mu.Unlock()
+	for _, s := range all { // each on its own: the order does not matter
+		s.unwatchAll(pid)
+	}
+}
+
 // session returns the session with a peer, and makes it if there is none. Once the
 // remote is shut it returns a session that is over.
 func (r *remote) session(peer peers.ID) *session {

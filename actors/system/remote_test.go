@@ -638,6 +638,41 @@ func TestWatchAcrossNodes(t *testing.T) {
 	log.None(t)
 }
 
+// An actor that has ended is forgotten, here and where it watched another: an actor that lives long is watched by many
+// that come and go, over one connection.
+func TestTheWatchesOfAnActorEndWithIt(t *testing.T) {
+	w, n, log := newWorld(1, "a", "b")
+	long := n[1].Spawn(nil, "long", 10, receive(func(actor.Context) {}), OnPanicStop)
+	n[1].Export("long", long)
+	left := func() (here, there int) { return len(n[0].session("b").tokens), len(n[1].session("a").watched) }
+	stay := n[0].Spawn(nil, "stay", 10, receive(func(ctx actor.Context) {
+		if f, ok := ctx.Message().(func(actor.Context)); ok {
+			f(ctx)
+		}
+	}), OnPanicStop)
+	n[0].Send(stay, func(ctx actor.Context) { ctx.Watch(n[0].Remote("b", "long")) })
+	for i := range 2 * maxWatches {
+		x := n[0].Spawn(nil, fmt.Sprint("short", i), 10, receive(func(ctx actor.Context) {
+			if _, ok := ctx.Message().(*actor.Started); ok {
+				ctx.Watch(n[0].Remote("b", "long"))
+			}
+		}), OnPanicStop)
+		w.Run(10 * time.Millisecond)
+		if here, there := left(); here != 2 || there != 2 {
+			t.Fatalf("after %d: two watch, and %d and %d watches are there", i, here, there)
+		}
+		n[0].Root.Stop(x)
+		w.Run(10 * time.Millisecond)
+	}
+	if here, there := left(); here != 1 || there != 1 {
+		t.Errorf("one watches, and %d and %d watches are there", here, there)
+	}
+	for _, s := range n {
+		closeNode(t, s)
+	}
+	log.None(t)
+}
+
 // A subscriber is watched through the token it gave: that is how the other node
 // learns that it ended.
 func TestSubscriberIsAnsweredForLongAndWatched(t *testing.T) {

@@ -1,6 +1,7 @@
 package system
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -333,6 +334,25 @@ func (s *session) unwatch(who, watcher *actor.PID) verdict {
 	}
 	delete(s.tokens, e.Reply)
 	return s.putControl(e)
+}
+
+// unwatchAll ends all watches of an actor.
+func (s *session) unwatchAll(watcher *actor.PID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var tokens []uint64
+	for token, t := range s.tokens {
+		if t.kind == watchToken && t.to.Equal(watcher) {
+			tokens = append(tokens, token)
+		}
+	}
+	slices.Sort(tokens)
+	for _, token := range tokens {
+		e, _ := address(s.tokens[token].who, wire.KindUnwatch, wire.KindUnwatch)
+		e.Reply = token
+		delete(s.tokens, token)
+		s.putControl(e)
+	}
 }
 
 // watching is the token under which watcher waits for the end of who; 0 if it
