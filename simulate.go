@@ -57,13 +57,13 @@ func (b both) Close() error { return errors.Join(b[0].Close(), b[1].Close()) }
 func (s Simulation) find(dir string, id share.ID) (store.Found, error) {
 	if s.FS == nil {
 		if err := os.MkdirAll(dir, 0o777); err != nil {
-			return store.Found{}, fmt.Errorf("the folder to fetch into cannot be made: %w", err)
+			return store.Found{}, fmt.Errorf("the folder to fetch into: %w", err)
 		}
 		return store.Find(dir, id)
 	}
 	d, err := s.folder(dir)
 	if err != nil {
-		return store.Found{}, fmt.Errorf("the folder to fetch into cannot be made: %w", err)
+		return store.Found{}, fmt.Errorf("the folder to fetch into: %w", err)
 	}
 	defer d.Close()
 	return store.FindIn(d, id)

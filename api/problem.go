@@ -12,6 +12,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/piecelease/fetcher"
+	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/share"
 )
 
@@ -93,7 +94,7 @@ func ProblemOf(err error) *Problem {
 	if p := (*Problem)(nil); errors.As(err, &p) {
 		return p
 	}
-	p := &Problem{Status: http.StatusInternalServerError, Code: "other", Detail: err.Error(), class: err}
+	p := &Problem{Status: http.StatusInternalServerError, Code: "other", Detail: words.Plain(err), class: err}
 	for _, c := range classes {
 		if errors.Is(err, c.err) {
 			p.Status, p.Code = c.status, c.code

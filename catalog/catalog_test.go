@@ -122,6 +122,8 @@ func TestDatabasesOfEveryVersionOpen(t *testing.T) {
 		`INSERT INTO entries(kind, key, wish, added, state, since, share, older, found, verified) VALUES ` + row + `, 1, 7);
 		 INSERT INTO hold_wants(id, want) VALUES (7, '{"Depots":["d"]}'); INSERT INTO hold_depots(depot, account) VALUES ('d', '{}')`,
 		`INSERT INTO entries(kind, key, wish, added, state, since, share, older, found, verified, guarded) VALUES ` + row + `, 1, 7, 1)`,
+		`INSERT INTO entries(kind, key, wish, added, state, since, share, older, found, verified, guarded) VALUES ` + row + `, 1, 7, 1);
+		 INSERT INTO limits(way, rate, setting) VALUES ('up', 5, 0)`,
 	}
 	if len(fill) != len(schema.Steps) {
 		t.Fatalf("%d versions are tried of %d", len(fill), len(schema.Steps))

@@ -23,4 +23,5 @@ var schema = sqlitedb.Schema{App: 0x66744361, Steps: []string{ // "ftCa"
 	 CREATE TABLE hold_leases(depot TEXT NOT NULL, share BLOB NOT NULL, hold TEXT NOT NULL, PRIMARY KEY(depot, share)) WITHOUT ROWID;
 	 CREATE TABLE hold_depots(depot TEXT PRIMARY KEY, account TEXT NOT NULL) WITHOUT ROWID`,
 	`ALTER TABLE entries ADD COLUMN guarded INTEGER NOT NULL DEFAULT 0`,
+	`CREATE TABLE limits(way TEXT PRIMARY KEY, rate INTEGER NOT NULL, setting INTEGER NOT NULL) WITHOUT ROWID`,
 }}

@@ -36,12 +36,12 @@ func (d *Daemon) Status(ctx context.Context) (api.Status, error) {
 	for _, k := range d.all() {
 		s.Entries++
 		k.mu.Lock()
-		state := k.stateNow()
-		s.Rate += int64(k.progress.Rate)
+		state, rate := k.stateNow(), int64(k.progress.Rate)
 		k.mu.Unlock()
 		switch state {
 		case api.Fetching:
 			s.Fetching++
+			s.Rate += rate
 		case api.Waiting:
 			s.Waiting++
 		case api.Missing, api.Failed:
@@ -416,33 +416,6 @@ func (d *Daemon) History(ctx context.Context, peer string) ([]api.Moment, error)
 	}
 	m[len(m)-1].Score = scores(ctx, d.node, []peers.ID{peers.ID(peer)}).of(peers.ID(peer))
 	return m, nil
-}
-
-// Limits returns the limits in force.
-func (d *Daemon) Limits(context.Context) (api.Limits, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.limits, nil
-}
-
-// SetLimits changes the limits outside the schedule, until the settings are read again.
-func (d *Daemon) SetLimits(_ context.Context, l api.SetLimits) (api.Limits, error) {
-	for _, rate := range []*int64{l.Up, l.Down} {
-		if rate != nil && *rate != 0 && (*rate < 1<<10 || *rate > 1<<50) {
-			return api.Limits{}, api.Refuse(api.ErrRequest, "a limit is from 1024 to %d bytes per second, or 0 for none, not %d", int64(1)<<50, *rate)
-		}
-	}
-	d.mu.Lock()
-	if l.Up != nil {
-		d.base.up = *l.Up
-	}
-	if l.Down != nil {
-		d.base.down = *l.Down
-	}
-	r, scheduled, next := limitsAt(d.base, d.settings.Schedule, time.Now())
-	d.relook()
-	d.mu.Unlock()
-	return api.Limits{Up: r.up, Down: r.down, Schedule: scheduled, Until: next}, nil
 }
 
 // triedOf returns what relays found when they dialled a node.

@@ -37,13 +37,15 @@ type Daemon struct {
 	purse   *purse.Purse
 	inTable bool // of a distributed hash table, where others find what is public
 
+	choosing sync.Mutex // held while limits are chosen; taken before mu
+
 	life context.Context // the parent of all background work
 	end  context.CancelFunc
 	runs sync.WaitGroup
 
 	mu       sync.Mutex // guards the fields below
 	settings Settings
-	base     rates // the limits outside the schedule
+	chosen   chosen
 	limits   api.Limits
 	look     chan struct{} // closed when the limits must be checked again
 	keepers  map[catalog.ID]*keeper
@@ -65,10 +67,10 @@ func Open(ctx context.Context, cfg Config) (*Daemon, error) {
 	}
 	now := time.Now()
 	d := &Daemon{dir: cfg.Dir, log: cfg.Logger, since: now, feed: api.NewFeed(strconv.FormatInt(now.UnixNano(), 36)), queue: newQueue(cfg.Fetches),
-		reads: make(chan struct{}, imports), tally: newTally(), inTable: len(cfg.DHT) > 0, settings: cfg.Settings, base: rates{cfg.Up, cfg.Down}, look: make(chan struct{}),
+		reads: make(chan struct{}, imports), tally: newTally(), inTable: len(cfg.DHT) > 0, settings: cfg.Settings, look: make(chan struct{}),
 		keepers: map[catalog.ID]*keeper{}, bounded: map[share.ID]int64{}}
 	d.life, d.end = context.WithCancel(context.Background())
-	r, _, _ := limitsAt(d.base, cfg.Schedule, now)
+	r, _, _ := limitsAt(d.chosen.rates(cfg.Settings), cfg.Schedule, now)
 	d.depots.Daemon = d
 	d.holds, d.purse = newHolds(d), openPurse(d)
 	keeps, err := d.openLender(ctx, cfg)
@@ -112,6 +114,13 @@ func (d *Daemon) start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", fetcher.ErrStateDir, err)
 	}
+	set, err := db.Limits(ctx)
+	if err != nil {
+		return fmt.Errorf("%w: %w", fetcher.ErrStateDir, err)
+	}
+	d.choosing.Lock()
+	rechoose(d, set)
+	d.choosing.Unlock()
 	d.mu.Lock()
 	for _, e := range entries {
 		d.keep(e)
@@ -189,73 +198,14 @@ func (d *Daemon) replaced(by *keeper, id share.ID) {
 	}
 }
 
-// limitEvery is how late a schedule may take effect after the clock was set, or went to or
-// from summer time.
-const limitEvery = time.Minute
-
-// limit applies the limits of the hour, until the end.
-func (d *Daemon) limit() {
-	for {
-		d.mu.Lock()
-		r, scheduled, next := limitsAt(d.base, d.settings.Schedule, time.Now())
-		was := d.limits
-		d.limits = api.Limits{Up: r.up, Down: r.down, Schedule: scheduled, Until: next}
-		changed, again := was.Up != r.up || was.Down != r.down, d.look
-		d.mu.Unlock()
-		d.node.SetUploadRate(r.up)
-		d.node.SetDownloadRate(r.down)
-		if changed {
-			d.log.Info("limits", "up", r.up, "down", r.down, "schedule", scheduled)
-			d.feed.Publish(api.Event{At: time.Now(), Type: "limits"})
-		}
-		wait := limitEvery
-		if !next.IsZero() {
-			wait = min(wait, time.Until(next))
-		}
-		timer := time.NewTimer(max(wait, time.Millisecond))
-		select {
-		case <-timer.C:
-		case <-again:
-		case <-d.life.Done():
-		}
-		timer.Stop()
-		if d.life.Err() != nil {
-			return
-		}
-	}
-}
-
-// bound limits the upload rate of an entry's share to the lowest limit of the entries that
-// have it. The caller holds mu.
-func (d *Daemon) bound(e catalog.Entry) {
-	if e.Share.IsZero() || e.Up == 0 && d.bounded[e.Share] == 0 {
-		return
-	}
-	var up int64
-	for _, k := range d.keepers {
-		if o := k.entry(); o.Share == e.Share && o.Up > 0 && (up == 0 || o.Up < up) {
-			up = o.Up
-		}
-	}
-	d.node.SetShareUploadRate(e.Share, up)
-	if d.bounded[e.Share] = up; up == 0 {
-		delete(d.bounded, e.Share)
-	}
-}
-
-// relook makes limit check the limits again. The caller holds mu.
-func (d *Daemon) relook() {
-	close(d.look)
-	d.look = make(chan struct{})
-}
-
 // Reload takes new settings, and returns the names of those that wait for the next start.
 func (d *Daemon) Reload(s Settings) (later []string, err error) {
 	if s, err = s.withDefaults(d.dir); err != nil {
 		return nil, err
 	}
+	d.choosing.Lock()
+	defer d.choosing.Unlock()
 	d.mu.Lock()
-	defer d.mu.Unlock()
 	old := d.settings
 	for name, same := range map[string]bool{
 		"listen": slices.Equal(old.Listen, s.Listen), "announce": slices.Equal(old.Announce, s.Announce), "http": old.HTTP == s.HTTP,
@@ -269,12 +219,14 @@ func (d *Daemon) Reload(s Settings) (later []string, err error) {
 		}
 	}
 	slices.Sort(later)
-	d.settings, d.base = s, rates{s.Up, s.Down}
+	d.settings = s
 	d.queue.setMax(s.Fetches)
 	for _, k := range d.keepers {
 		signal(k.anew)
 	}
-	d.relook()
+	set := d.chosen
+	d.mu.Unlock()
+	rechoose(d, set)
 	d.log.Info("the settings were read again", "at_the_next_start", later)
 	return later, nil
 }

@@ -212,14 +212,14 @@ func (k *keeper) stumble(err error) {
 	for _, f := range final {
 		if errors.Is(err, f) {
 			k.d.log.Warn("a fetch has failed", "id", k.id, "reason", err)
-			k.fail(catalog.Failed, err.Error())
+			k.fail(catalog.Failed, words.Plain(err))
 			k.rest(0)
 			return
 		}
 	}
 	wait := k.backOff()
 	k.d.log.Info("a fetch will be tried again", "id", k.id, "in", wait, "reason", err)
-	k.show(api.Waiting, fmt.Sprintf("%v; tried again in %s", err, words.Duration(wait)))
+	k.show(api.Waiting, fmt.Sprintf("%s; tried again in %s", words.Plain(err), words.Duration(wait)))
 	k.rest(wait)
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/api"
 	"github.com/piecelease/fetcher/catalog"
+	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store"
@@ -253,7 +254,7 @@ func (d *Daemon) removeFiles(ctx context.Context, e catalog.Entry, m *share.Mani
 	}
 	root, err := os.OpenRoot(e.Path)
 	if err != nil {
-		return gone, err.Error()
+		return gone, words.Plain(err)
 	}
 	defer root.Close()
 	for _, f := range m.Entries() {

@@ -69,6 +69,20 @@ func TestFiguresTellWhatHappened(t *testing.T) {
 	}
 }
 
+// The rate of the node is that of what is being fetched now, and not what it was when a fetch ended.
+func TestWhatIsHereHasNoRate(t *testing.T) {
+	d := begun(t, t.TempDir())
+	e := added(t, d, api.Add{Paths: []string{file(t, "x", t.TempDir(), "zebra")}})
+	k, err := d.keeper(e.ID)
+	must(t, err)
+	k.mu.Lock()
+	k.progress.Rate = 1e6
+	k.mu.Unlock()
+	if s, err := d.Status(t.Context()); err != nil || s.Rate != 0 || s.Fetching != 0 {
+		t.Errorf("a rate of %d, and %d fetched, %v", s.Rate, s.Fetching, err)
+	}
+}
+
 // Alerts and dashboards use only figures that exist.
 func TestWhatIsAskedForIsTold(t *testing.T) {
 	text := scraped(t, begun(t, t.TempDir(), func(c *Config) { c.Depot = filepath.Join(t.TempDir(), "depot") }))

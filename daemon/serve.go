@@ -12,6 +12,7 @@ import (
 	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/api"
 	"github.com/piecelease/fetcher/catalog"
+	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store"
 )
@@ -115,7 +116,7 @@ func (k *keeper) missing(paths []string, err error) {
 	if errors.Is(err, context.Canceled) { // something else is wanted
 		return
 	}
-	why, state := err.Error(), catalog.Missing
+	why, state := words.Plain(err), catalog.Missing
 	var bad *store.ProblemsError
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

@@ -225,6 +225,65 @@ func TestAReloadChangesWhatCanChange(t *testing.T) {
 	}
 }
 
+// A limit that was set holds over restarts and reloads, until the setting that it stands in place of is changed.
+func TestALimitThatWasSetHolds(t *testing.T) {
+	dir := t.TempDir()
+	in := func(up int64) *Daemon { return begun(t, dir, func(c *Config) { c.Up = up }) }
+	is := func(d *Daemon, when string, up, down int64) {
+		t.Helper()
+		c := d.Feed().From("0-0")
+		for end := time.Now().Add(30 * time.Second); ; {
+			l, err := d.Limits(t.Context())
+			must(t, err)
+			if l.Up == up && l.Down == down {
+				return
+			}
+			if time.Now().After(end) {
+				t.Fatalf("%s: %+v, not %d and %d", when, l, up, down)
+			}
+			if _, ok, more, _ := c.Next(); !ok {
+				select {
+				case <-more:
+				case <-time.After(time.Second):
+				}
+			}
+		}
+	}
+	d := in(5000)
+	rate := int64(7000)
+	l, err := d.SetLimits(t.Context(), api.SetLimits{Up: &rate, Down: &rate})
+	if err != nil || l.Up != 7000 || l.Down != 7000 {
+		t.Fatalf("%+v, %v", l, err)
+	}
+	must(t, d.Close())
+	d = in(5000)
+	is(d, "after a restart", 7000, 7000)
+	reload := func(d *Daemon, up int64) {
+		s := d.setting()
+		s.Up = up
+		if _, err := d.Reload(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reload(d, 5000)
+	is(d, "read again", 7000, 7000)
+	reload(d, 6000)
+	is(d, "changed", 6000, 7000)
+	reload(d, 5000)
+	is(d, "changed back", 5000, 7000)
+	none := int64(0)
+	_, err = d.SetLimits(t.Context(), api.SetLimits{Up: &none})
+	must(t, err)
+	must(t, d.Close())
+	d = in(5000)
+	is(d, "without a limit, after a restart", 0, 7000)
+	must(t, d.Close())
+	d = in(8000)
+	is(d, "changed while it did not run", 8000, 7000)
+	must(t, d.Close())
+	is(in(5000), "changed back", 5000, 7000)
+}
+
 func TestTheQueueLetsInByPriorityAndThenByAge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue(1)

@@ -64,7 +64,13 @@ type problems struct {
 	more int // that are not listed
 }
 
-func (p *problems) add(path string, err error) { p.list = append(p.list, Problem{path, err}) }
+// add adds a problem; what is said of it names the path already.
+func (p *problems) add(path string, err error) {
+	if where, ok := err.(*fs.PathError); ok {
+		err = where.Err
+	}
+	p.list = append(p.list, Problem{path, err})
+}
 
 func (p *problems) err() error {
 	if len(p.list) == 0 {

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/piecelease/fetcher"
+	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/share"
 )
 
@@ -49,7 +50,7 @@ func (s *sharer) giveCode(ctx context.Context, running *sync.WaitGroup) (c codin
 func (s *sharer) tellCode(c saidCode) {
 	s.stderr.clear()
 	s.out.write("code", map[string]any{"share": s.shares[0].ID().String(), "words": c.code, "seconds": c.life.Seconds()})
-	fmt.Fprintf(s.stderr, "\ncode     %s, for one try within %s\n\nsay it to whoever is to have the share; they type\n\n%sfetcher fetch %s --beacon-at %s\n\n", c.code, strings.TrimSuffix(c.life.Round(time.Second).String(), "m0s")+" minutes", verbatim, c.code, s.beaconAt)
+	fmt.Fprintf(s.stderr, "\ncode     %s, for one try within %s\n\nsay it to whoever is to have the share; they type\n\n%sfetcher fetch %s --beacon-at %s\n\n", c.code, words.Duration(c.life), verbatim, c.code, s.beaconAt)
 }
 
 // codeEnded says what became of the code.

@@ -26,19 +26,12 @@ func (a depots) commands() []*cobra.Command {
 
 // depotCommand is what the owner of a depot asks of the node that is one.
 func (a depots) depotCommand() *cobra.Command {
-	c := &cobra.Command{
+	c := group(&cobra.Command{
 		Use: "depot", Short: "Look after the shares that this node keeps for others",
 		Long: `Look after the shares that the node keeps for accounts, under storage leases. A
 node is a depot if it is run with --depot DIR. A depot can read what it keeps:
 whoever minds should encrypt it first.`,
-		Args: cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usageError{fmt.Errorf("there is no command %q; see %s --help", args[0], cmd.CommandPath())}
-			}
-			return cmd.Help()
-		},
-	}
+	})
 	c.AddCommand(a.depotStatusCommand(), a.accountCommand(), a.leasesCommand(), a.usageCommand(), a.crawlCommand(), a.gcCommand(),
 		a.doCommand("scrub", "scrub", "Read all shares now and compare them with their hashes"), a.clockCommand(), a.restoreCommand(), a.exportCommand(), a.importCommand(), a.voucherCommand())
 	return c
@@ -129,18 +122,17 @@ func (a depots) depotStatusCommand() *cobra.Command {
 }
 
 func (a depots) gcCommand() *cobra.Command {
-	c := &cobra.Command{Use: "gc", Short: "Remove what nobody holds: on, off, or once now", Args: noArgs,
+	c := group(&cobra.Command{Use: "gc", Short: "Remove what nobody holds: on, off, or once now",
 		Long: `Remove shares that no account holds any more: at once when the last lease was
 released, and 24 hours later when it expired, or as much later as depot-grace
-says. It is off in a new depot.`,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
+says. It is off in a new depot.`})
 	c.AddCommand(a.doCommand("on", "gc-on", "Remove what nobody holds, from now on"), a.doCommand("off", "gc-off", "Remove nothing any more"),
 		a.doCommand("run", "gc", "Look now for what may be removed, if it is on"))
 	return c
 }
 
 func (a depots) clockCommand() *cobra.Command {
-	c := &cobra.Command{Use: "clock", Short: "Say that the clock is right", Args: noArgs, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
+	c := group(&cobra.Command{Use: "clock", Short: "Say that the clock is right"})
 	c.AddCommand(a.doCommand("ok", "clock-ok", "Say that this machine's clock is right; leases end by it again"))
 	return c
 }
@@ -249,10 +241,9 @@ func cycleText(d api.Depot) string {
 type accountFlags struct{ name, quota, maxLease, price, addKey, removeKey string }
 
 func (a depots) accountCommand() *cobra.Command {
-	c := &cobra.Command{Use: "account", Short: "Say who may have shares kept here, and how much", Args: noArgs,
+	c := group(&cobra.Command{Use: "account", Short: "Say who may have shares kept here, and how much",
 		Long: `Say who may have shares kept here, and how much. The account starter is the
-depot's own: it holds what is found on the disk and nobody is known to hold.`,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
+depot's own: it holds what is found on the disk and nobody is known to hold.`})
 	c.AddCommand(a.accountAddCommand(), a.accountListCommand(), a.accountSetCommand(), a.accountRmCommand())
 	return c
 }

@@ -61,7 +61,7 @@ func (a asker) doctor(ctx context.Context) error {
 	none := "none runs on " + dir + "; fetcher node run starts one"
 	c, err := a.dial(ctx)
 	if errors.Is(err, api.ErrDenied) {
-		none = err.Error()
+		none = words.Plain(err)
 	}
 	if err == nil {
 		if s, err := c.Status(ctx); err == nil {
@@ -281,7 +281,7 @@ func (a asker) checkPort(ctx context.Context, dir string) []finding {
 	f := finding{what: "port", advice: "End the program that has it (ss -lnp shows which), or choose another with --listen. Tickets that were handed out name the old one."}
 	st, err := store.OpenState(dir)
 	if err != nil {
-		f.text = err.Error()
+		f.text = words.Plain(err)
 		return []finding{f}
 	}
 	port := st.LoadPort()
@@ -289,7 +289,7 @@ func (a asker) checkPort(ctx context.Context, dir string) []finding {
 	st.Close()
 	switch {
 	case err != nil:
-		f.text, f.advice = err.Error(), "Old tickets name the ID that the node had."
+		f.text, f.advice = words.Plain(err), "Old tickets name the ID that the node had."
 	case !ours:
 		f.well, f.text = true, "another fetcher is using this state directory, and its port"
 	case port == 0:
@@ -306,7 +306,7 @@ func (a asker) checkPort(ctx context.Context, dir string) []finding {
 	}
 	node, err := fetcher.Open(ctx, fetcher.Config{Dir: dir, FreshIdentity: true})
 	if err != nil {
-		return []finding{f, {what: "reach", text: err.Error(), advice: "Without a network to listen on, nobody can fetch from here."}}
+		return []finding{f, {what: "reach", text: words.Plain(err), advice: "Without a network to listen on, nobody can fetch from here."}}
 	}
 	defer node.Close()
 	return []finding{f, checkReach(node.Addrs(), nil, nil)}

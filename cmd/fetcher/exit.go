@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"io/fs"
 	"path"
 	"strings"
 	"unicode/utf8"
@@ -9,6 +10,7 @@ import (
 	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/api"
 	"github.com/piecelease/fetcher/daemon"
+	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/rounds"
 	"github.com/piecelease/fetcher/rounds/kvurl"
 	"github.com/piecelease/fetcher/share"
@@ -95,7 +97,7 @@ func exitCode(err error) int {
 
 // sentence is an error for a person: the lines after the first are indented.
 func sentence(err error) string {
-	lines := strings.Split(strings.TrimRight(err.Error(), "\n "), "\n")
+	lines := strings.Split(strings.TrimRight(words.Plain(err), "\n "), "\n")
 	for i, s := range lines[1:] {
 		if !strings.HasPrefix(s, " ") {
 			lines[i+1] = "  " + s
@@ -131,6 +133,8 @@ var advices = []struct {
 	{share.ErrLied, "What is verified is kept. Name another source with --peer."},
 	{errUnfound, "An ID alone finds only what is announced on this network, with --visible lan, or is public in a table that --dht names: ask for the ticket, or name a peer that has it with --peer."},
 	{share.ErrStalled, "What is verified is kept. The same command goes on from there."},
+	{fs.ErrPermission, "Let this user use that file or folder, or run the command as a user who may."},
+	{fs.ErrNotExist, "Check its path."},
 }
 
 // errUnfound marks that no node was found that has a share of which only the ID is known.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -23,7 +24,7 @@ type fleetApp struct{ *app }
 
 func (a *app) fleetCommand() *cobra.Command {
 	f := fleetApp{a}
-	c := &cobra.Command{
+	c := group(&cobra.Command{
 		Use:   "fleet",
 		Short: "Bring shares to every machine of a fleet, each byte once",
 		Long: `Bring shares to every machine of a fleet, so that each byte enters the fleet
@@ -36,14 +37,7 @@ once. The machines elect who coordinates, by a store that all of them reach:
   fetcher node run                               on every machine, as a service
   fetcher fleet add TICKET                       anywhere: all machines fetch it
   fetcher fleet status                           how far each of them is`,
-		Args: cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usageError{fmt.Errorf("there is no command %q; see %s --help", args[0], cmd.CommandPath())}
-			}
-			return cmd.Help()
-		},
-	}
+	})
 	c.AddCommand(f.inviteCommand(), f.joinCommand(), f.runCommand(), f.addCommand(), f.removeCommand(), f.statusCommand())
 	return c
 }
@@ -340,22 +334,21 @@ name somebody who has it. A ticket of "-" is read from stdin.`,
 func (a fleetApp) removeCommand() *cobra.Command {
 	var fl storeFlags
 	c := &cobra.Command{
-		Use:   "remove TICKET|ID",
+		Use:   "remove TICKET|ID|NAME",
 		Short: "Have every machine of the fleet stop fetching and serving a share",
-		Long: `Have every machine of the fleet stop fetching and serving a share. No file is
-removed.`,
-		Args: exactly("TICKET or ID"),
+		Long: `Have every machine of the fleet stop fetching and serving a share, which may be
+given by the name that fetcher fleet status shows. No file is removed.`,
+		Args: exactly("TICKET, ID or NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ticket, err := a.ticket(args[0])
 			if err != nil {
 				return err
 			}
-			id, _, err := fetcher.ParseSource(ticket, nil)
-			if err != nil {
-				return usageError{err}
-			}
 			return a.through(cmd.Context(), fl, func(d fleetDoor) error {
-				_, err := d.RemoveFromFleet(cmd.Context(), id.String())
+				id, err := shareOfFleet(cmd.Context(), d, ticket)
+				if err == nil {
+					_, err = d.RemoveFromFleet(cmd.Context(), id.String())
+				}
 				if err == nil {
 					a.out.sum(map[string]any{"share": id.String()})
 					fmt.Fprintf(a.stderr, "every machine stops fetching and serving %s; its files stay\n", id)
@@ -366,6 +359,31 @@ removed.`,
 	}
 	fl.add(c.Flags())
 	return c
+}
+
+// shareOfFleet is the share that a ticket or an ID names, or that has a name in the fleet's list.
+func shareOfFleet(ctx context.Context, d fleetDoor, what string) (id share.ID, err error) {
+	id, _, err = fetcher.ParseSource(what, nil)
+	switch {
+	case err == nil:
+		return id, nil
+	case errors.Is(err, share.ErrCut):
+		return id, usageError{err}
+	}
+	f, failed := d.Fleet(ctx)
+	if failed != nil {
+		return id, failed
+	}
+	named := slices.DeleteFunc(f.Shares, func(s api.FleetShare) bool { return s.Name != what })
+	switch {
+	case len(named) == 1:
+		return share.ParseID(named[0].Share)
+	case len(named) > 1:
+		return id, usageError{fmt.Errorf("%d shares of the fleet are called %q: give the ID of the one that is meant, which fetcher fleet status shows", len(named), what)}
+	case f.Away != "":
+		return id, fmt.Errorf("%w: %s", share.ErrNetwork, f.Away)
+	}
+	return id, usageError{fmt.Errorf("no share of the fleet is called %q, and it is no ticket or ID: fetcher fleet status shows what there is", what)}
 }
 
 // fleetRun are the flags of fleet run.

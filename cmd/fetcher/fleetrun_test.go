@@ -174,8 +174,11 @@ func TestAFleetOfProcessesElectsAnotherCoordinator(t *testing.T) {
 	if text := m.says(); !strings.Contains(text, "3 of 3 done, coordinated by machine") {
 		t.Errorf("%s", text)
 	}
-	if r := inDir(t, m.dirs[0], "fleet", "remove", origin.ticket); r.code != 0 {
-		t.Errorf("remove: %s", r.stderr)
+	if r := inDir(t, m.dirs[0], "fleet", "remove", "big"); r.code != exitUsage || !strings.Contains(r.stderr, `no share of the fleet is called "big"`) {
+		t.Errorf("remove what is not there: exit %d, %s", r.code, r.stderr)
+	}
+	if r := inDir(t, m.dirs[0], "fleet", "remove", "big.bin"); r.code != 0 {
+		t.Errorf("remove by its name: %s", r.stderr)
 	}
 	r := finish(t, exec.Command(built(t), "fleet", "remove", origin.ticket, "--dir", m.dirs[0]), nil)
 	if r.code != exitUsage || !strings.Contains(r.stderr, "not on the list") || !strings.Contains(r.stderr, "fleet status") {

@@ -15,7 +15,7 @@ func helpCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, rest, err := cmd.Root().Find(args)
 			if err != nil || len(rest) > 0 {
-				return usageError{fmt.Errorf("there is no command %q; see fetcher --help", strings.Join(args, " "))}
+				return noCommand(c, strings.Join(rest, " "))
 			}
 			c.InitDefaultHelpFlag()
 			return c.Help()
@@ -31,6 +31,33 @@ func helpCommand() *cobra.Command {
 			return out, cobra.ShellCompDirectiveNoFileComp
 		},
 	}
+}
+
+// group makes c a command that only has commands below it.
+func group(c *cobra.Command) *cobra.Command {
+	c.Args = cobra.ArbitraryArgs
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return noCommand(cmd, args[0])
+		}
+		return cmd.Help()
+	}
+	return c
+}
+
+// noCommand says that c has no command of that name, and which there are of a similar one: below c, or one step further.
+func noCommand(c *cobra.Command, name string) error {
+	var like []string
+	for _, in := range append([]*cobra.Command{c}, c.Commands()...) {
+		in.SuggestionsMinimumDistance = 2 // letters that differ
+		for _, s := range in.SuggestionsFor(name) {
+			like = append(like, in.CommandPath()+" "+s)
+		}
+	}
+	if len(like) == 0 {
+		return usageError{fmt.Errorf("there is no command %q; see %s --help", name, c.CommandPath())}
+	}
+	return usageError{fmt.Errorf("there is no command %q; did you mean %s?", name, strings.Join(like[:min(len(like), 3)], ", or "))}
 }
 
 // usage is the text below the description in the help of a command, for a terminal

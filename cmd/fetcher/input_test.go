@@ -149,7 +149,9 @@ func TestVersionIsAFlagToo(t *testing.T) {
 func TestHelpAndTheEnvironmentAreChecked(t *testing.T) {
 	t.Setenv("FETCHER_STALL", "x")
 	for args, says := range map[string]string{
-		"help nosuch": `there is no command "nosuch"`, "help fleet nosuch": `there is no command "fleet nosuch"`,
+		"help nosuch": `there is no command "nosuch"`, "help fleet nosuch": `there is no command "nosuch"`,
+		"stauts": "did you mean fetcher depot status, or fetcher fleet status, or fetcher node status?", "node stauts": `there is no command "stauts"; did you mean fetcher node status?`,
+		"passes redem": "did you mean fetcher passes redeem?", "depot gc nosuch": `there is no command "nosuch"; see fetcher depot gc --help`, "help depot crwl": `"crwl"; did you mean fetcher depot crawl?`,
 		"fetch T": `FETCHER_STALL: --stall takes a time such as 30s or 5m, not "x"`, "hold": "hold needs an ENTRY or PATH",
 	} {
 		if r := command(t, strings.Fields(args)...); r.code != exitUsage || !strings.Contains(r.stderr, says) {

@@ -168,7 +168,7 @@ func (a *app) root() *cobra.Command {
 		SilenceUsage:  true,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usageError{fmt.Errorf("there is no command %q; see fetcher --help", args[0])}
+				return noCommand(cmd, args[0])
 			}
 			if askedVersion {
 				return a.printVersion()

@@ -31,19 +31,12 @@ type asker struct{ *app }
 
 // commands are fetcher node, and those that query the node that it runs.
 func (a asker) commands() []*cobra.Command {
-	node := &cobra.Command{
+	node := group(&cobra.Command{
 		Use: "node", Short: "Run a node that keeps its shares over restarts, and look at it",
 		Long: `Run a node in the background of a machine: many shares in one process, all of
 which are back after a restart. Its commands are add, list, set, rm, id, doctor,
 depot, hold, holds, holdings, release and passes.`,
-		Args: cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usageError{fmt.Errorf("there is no command %q; see %s --help", args[0], cmd.CommandPath())}
-			}
-			return cmd.Help()
-		},
-	}
+	})
 	node.AddCommand(a.nodeRunCommand(), a.nodeStatusCommand(), a.nodeOpenCommand())
 	return []*cobra.Command{node, a.addCommand(), a.listCommand(), a.setCommand(), a.rmCommand(), a.idCommand(), a.doctorCommand()}
 }
@@ -436,7 +429,7 @@ func (a asker) printStatus(s api.Status, all []api.Entry) error {
 	fmt.Fprintf(&b, "node      %s\n", s.Peer)
 	fmt.Fprintf(&b, "runs      version %s, for %s\n", s.Version, words.Duration(time.Since(s.Since)))
 	fmt.Fprintf(&b, "state     %s\n", s.Dir)
-	fmt.Fprintf(&b, "entries   %d: %d being fetched at %s/s, %d wait, %d need attention\n", s.Entries, s.Fetching, share.Size(s.Rate), s.Waiting, s.Troubled)
+	fmt.Fprintf(&b, "entries   %d: %d being fetched%s, %d waiting, %d missing or failed\n", s.Entries, s.Fetching, either(s.Fetching > 0, " at "+share.Size(s.Rate)+"/s", ""), s.Waiting, s.Troubled)
 	fmt.Fprintf(&b, "peers     %s from here\n", either(s.Children == 1, "1 fetches", fmt.Sprintf("%d fetch", s.Children)))
 	fmt.Fprintf(&b, "traffic   %s in, %s out\n", share.Size(s.InBytes), share.Size(s.OutBytes))
 	fmt.Fprintf(&b, "limits    %s\n", limitsText(s.Limits))

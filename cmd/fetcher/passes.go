@@ -40,12 +40,11 @@ year, and once. The depot cannot tell later which voucher a pass came from.`,
 
 // passesCommand is about the passes of this node.
 func (a depots) passesCommand() *cobra.Command {
-	c := &cobra.Command{Use: "passes", Short: "Redeem and list the passes that pay depots", Args: noArgs,
+	c := group(&cobra.Command{Use: "passes", Short: "Redeem and list the passes that pay depots",
 		Long: `Redeem and list the passes that pay depots. A depot's owner sells vouchers; the
 passes that the node gets for one cannot be linked to it. The node pays with
 them when it renews what it holds there. What a depot sees all the same is the
-account, its shares, and when and how much it pays.`,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
+account, its shares, and when and how much it pays.`})
 	list := &cobra.Command{Use: "list", Short: "List the passes that are left, by depot", Args: noArgs, RunE: func(cmd *cobra.Command, _ []string) error {
 		return a.asking(cmd.Context(), func(c *api.Client) error {
 			all, err := c.Passes(cmd.Context())

@@ -17,7 +17,7 @@ import (
 )
 
 func (a *app) roundCommand() *cobra.Command {
-	c := &cobra.Command{
+	c := group(&cobra.Command{
 		Use:   "round",
 		Short: "Have one of many machines do a job, once in each period",
 		Long: `Have one of many machines do a job, once in each period. They agree in a store
@@ -29,14 +29,7 @@ that all of them reach, which --kv names:
   fetcher round show backup --kv URL
 
 The first machine that asks in a period runs the command; the others do not.`,
-		Args: cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usageError{fmt.Errorf("there is no command %q; see %s --help", args[0], cmd.CommandPath())}
-			}
-			return cmd.Help()
-		},
-	}
+	})
 	c.AddCommand(a.roundRunCommand(), a.roundShowCommand())
 	return c
 }

@@ -329,7 +329,7 @@ func (s *sharer) describeOne(one served, addrs []string) {
 	}
 	e := s.stderr
 	fmt.Fprintf(e, "\nsharing  %s\n", printable(m.Name))
-	fmt.Fprintf(e, "size     %s (%d bytes) in %s\n", share.Size(bytes), bytes, strings.Join(what, ", "))
+	fmt.Fprintf(e, "size     %s%s in %s\n", share.Size(bytes), either(bytes < 1000, "", fmt.Sprintf(" (%d bytes)", bytes)), strings.Join(what, ", "))
 	if imp.Excluded > 0 {
 		fmt.Fprintf(e, "left out %d %s\n", imp.Excluded, either(imp.Excluded == 1, "file or folder", "files and folders"))
 	}

@@ -17,7 +17,7 @@ import (
 )
 
 func (a *app) simCommand() *cobra.Command {
-	c := &cobra.Command{
+	c := group(&cobra.Command{
 		Use:   "sim",
 		Short: "Run whole nodes on a simulated network, in virtual time",
 		Long: `Run whole nodes on a simulated network, in virtual time: an hour takes seconds,
@@ -25,14 +25,7 @@ and the same seed gives the same run, on every machine.
 
   fetcher sim list              what there is
   fetcher sim run flash-crowd   one; exits with 1 if something did not hold`,
-		Args: cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usageError{fmt.Errorf("there is no command %q; see %s --help", args[0], cmd.CommandPath())}
-			}
-			return cmd.Help()
-		},
-	}
+	})
 	c.AddCommand(a.simListCommand(), a.simRunCommand())
 	return c
 }

@@ -18,7 +18,7 @@ import (
 
 // footprint is what a process holds.
 type footprint struct {
-	anonymous               int64 // bytes of memory that no file backs
+	anonymous, live         int64 // bytes of memory that no file backs, and of Go's heap after its last collection
 	goroutines, descriptors int
 }
 
@@ -46,12 +46,17 @@ func held(t *testing.T, n *daemonProcess, metrics string) (f footprint) {
 	defer res.Body.Close()
 	b, err := io.ReadAll(res.Body)
 	must(t, err)
-	m := regexp.MustCompile(`(?m)^go_goroutines (\d+)`).FindSubmatch(b)
-	if m == nil {
-		t.Fatalf("no figures: %.200s", b)
+	figure := func(name string) float64 {
+		m := regexp.MustCompile(`(?m)^` + name + ` (\S+)`).FindSubmatch(b)
+		if m == nil {
+			t.Fatalf("no %s: %.200s", name, b)
+		}
+		v, err := strconv.ParseFloat(string(m[1]), 64)
+		must(t, err)
+		return v
 	}
-	f.goroutines, err = strconv.Atoi(string(m[1]))
-	must(t, err)
+	f.goroutines = int(figure("go_goroutines"))
+	f.live = int64(figure("go_memstats_next_gc_bytes") / (1 + figure("go_gc_gogc_percent")/100))
 	return f
 }
 
@@ -85,6 +90,7 @@ func TestSoak(t *testing.T) {
 	if err != nil {
 		t.Skip("SOAK is not set to a time, such as 20m")
 	}
+	t.Setenv("GOGC", "") // as people run it: TestMain lets garbage pile up, and with it all that is kept counts five times
 	every := max(long/60, time.Second)
 	src := t.TempDir()
 	var nodes [2]*daemonProcess
@@ -112,7 +118,7 @@ func TestSoak(t *testing.T) {
 		gone := time.Since(began)
 		for i, n := range nodes {
 			f := held(t, n, metrics[i])
-			t.Logf("%6.0f s, %d rounds, node %d: %.1f MiB anonymous, %d goroutines, %d descriptors", gone.Seconds(), rounds, i, float64(f.anonymous)/(1<<20), f.goroutines, f.descriptors)
+			t.Logf("%6.0f s, %d rounds, node %d: %.1f MiB anonymous, %.2f MiB live, %d goroutines, %d descriptors", gone.Seconds(), rounds, i, float64(f.anonymous)/(1<<20), float64(f.live)/(1<<20), f.goroutines, f.descriptors)
 			switch q := 4 * gone / long; {
 			case q == 1:
 				early[i] = most(early[i], f)
@@ -132,5 +138,5 @@ func TestSoak(t *testing.T) {
 }
 
 func most(a, b footprint) footprint {
-	return footprint{max(a.anonymous, b.anonymous), max(a.goroutines, b.goroutines), max(a.descriptors, b.descriptors)}
+	return footprint{max(a.anonymous, b.anonymous), max(a.live, b.live), max(a.goroutines, b.goroutines), max(a.descriptors, b.descriptors)}
 }

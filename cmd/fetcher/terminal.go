@@ -35,7 +35,7 @@ const (
 )
 
 func newTerminal(w io.Writer) *terminal {
-	t := &terminal{w: w, columns: func() int { return 0 }}
+	t := &terminal{w: w, columns: func() int { return 0 }, since: time.Now()} // a command that ends soon shows no status
 	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		t.columns = func() int {
 			if n, _, err := term.GetSize(int(f.Fd())); err == nil && n > 0 {
@@ -43,6 +43,7 @@ func newTerminal(w io.Writer) *terminal {
 			}
 			return 80
 		}
+		t.since = time.Time{}
 	}
 	return t
 }

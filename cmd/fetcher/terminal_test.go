@@ -121,10 +121,12 @@ func TestTheTerminalKeepsMessagesAboveWhatHappens(t *testing.T) {
 	}
 }
 
-// A file gets whole lines, and each once.
+// A file gets whole lines, and each once; none of the status of a command that ends soon.
 func TestAFileGetsLines(t *testing.T) {
 	var b bytes.Buffer
 	term := newTerminal(&b)
+	term.show("0 of 2", nil, false)
+	term.since = term.since.Add(-printEvery)
 	term.show("1 of 2", nil, false)
 	term.show("2 of 2", nil, false) // too soon
 	term.show("2 of 2", nil, true)

@@ -16,6 +16,7 @@ import (
 // dirFS is a folder of this machine.
 type dirFS struct {
 	root    *os.Root
+	path    string   // of it, for errors
 	private bool     // what is made here is for its owner alone
 	all     *os.File // what SyncAll is called on; nil: opened for it
 	blind   bool     // on a file system whose times do not show every change
@@ -28,7 +29,7 @@ func Dir(path string) (FS, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := dirFS{root: root}
+	d := dirFS{root: root, path: path}
 	d.withDir(".", func(f *os.File) error { d.blind = isBlind(f); return nil })
 	return d, nil
 }
@@ -52,7 +53,7 @@ func PrivateDir(path string) (FS, error) {
 	if err != nil {
 		return nil, err
 	}
-	return dirFS{root: root, private: true}, nil
+	return dirFS{root: root, path: path, private: true}, nil
 }
 
 func (d dirFS) Close() error {
@@ -89,6 +90,24 @@ func full(err error) error {
 	return err
 }
 
+// told returns an error of root with the whole path in it, and marked if it means a full disk.
+func (d dirFS) told(err error) error {
+	switch e := err.(type) {
+	case *fs.PathError:
+		err = &fs.PathError{Op: e.Op, Path: d.whole(e.Path), Err: e.Err}
+	case *os.LinkError:
+		err = &os.LinkError{Op: e.Op, Old: d.whole(e.Old), New: d.whole(e.New), Err: e.Err}
+	}
+	return full(err)
+}
+
+func (d dirFS) whole(name string) string {
+	if filepath.IsAbs(name) {
+		return name
+	}
+	return filepath.Join(d.path, name)
+}
+
 // local is name as this system writes it. It refuses what the system would read
 // as something else, such as a device or another separator.
 func local(op, name string) (string, error) {
@@ -109,12 +128,12 @@ func (d dirFS) open(op, name string, flag int, perm fs.FileMode) (File, error) {
 	}
 	f, err := d.root.OpenFile(name, flag|noWait, perm)
 	if err != nil {
-		return nil, full(err)
+		return nil, d.told(err)
 	}
 	if flag&os.O_CREATE == 0 { // else the file is new
 		if err := regular(op, name, f.Stat); err != nil {
 			f.Close()
-			return nil, err
+			return nil, d.told(err)
 		}
 	}
 	return osFile{f, d.blind}, nil
@@ -137,7 +156,7 @@ func (d dirFS) exists(op, name string, flag int) (File, error) {
 		err = regular(op, name, func() (fs.FileInfo, error) { return d.root.Lstat(l) })
 	}
 	if err != nil {
-		return nil, err
+		return nil, d.told(err)
 	}
 	return d.open(op, name, flag, 0)
 }
@@ -168,7 +187,7 @@ func (d dirFS) Lstat(name string) (Info, error) {
 	}
 	fi, err := d.root.Lstat(name)
 	if err != nil {
-		return Info{}, err
+		return Info{}, d.told(err)
 	}
 	return infoOf(fi, d.blind), nil
 }
@@ -205,7 +224,7 @@ func (d dirFS) ReadDir(name string) ([]DirEntry, error) {
 	}
 	f, err := d.root.OpenFile(name, onlyFolder, 0)
 	if err != nil {
-		return nil, err
+		return nil, d.told(err)
 	}
 	defer f.Close()
 	list, err := f.ReadDir(-1)
@@ -222,7 +241,7 @@ func (d dirFS) Readlink(name string) (string, error) {
 		return "", err
 	}
 	target, err := d.root.Readlink(name)
-	return filepath.ToSlash(target), err
+	return filepath.ToSlash(target), d.told(err)
 }
 
 func (d dirFS) Mkdir(name string) error {
@@ -230,7 +249,7 @@ func (d dirFS) Mkdir(name string) error {
 	if err != nil {
 		return err
 	}
-	return full(d.root.Mkdir(name, d.perm(0o777)))
+	return d.told(d.root.Mkdir(name, d.perm(0o777)))
 }
 
 func (d dirFS) Symlink(target, name string) error {
@@ -238,7 +257,7 @@ func (d dirFS) Symlink(target, name string) error {
 	if err != nil {
 		return err
 	}
-	return full(d.root.Symlink(filepath.FromSlash(target), name))
+	return d.told(d.root.Symlink(filepath.FromSlash(target), name))
 }
 
 func (d dirFS) SetExec(name string) error {
@@ -247,10 +266,10 @@ func (d dirFS) SetExec(name string) error {
 	}
 	fi, err := d.root.Lstat(name)
 	if err != nil || fi.Mode()&0o100 != 0 {
-		return err
+		return d.told(err)
 	}
 	perm := fi.Mode().Perm()
-	return d.root.Chmod(name, perm|perm&0o444>>2|0o100)
+	return d.told(d.root.Chmod(name, perm|perm&0o444>>2|0o100))
 }
 
 func (d dirFS) Remove(name string) error {
@@ -258,7 +277,7 @@ func (d dirFS) Remove(name string) error {
 	if err != nil {
 		return err
 	}
-	return d.root.Remove(name)
+	return d.told(d.root.Remove(name))
 }
 
 func (d dirFS) Rename(from, to string) error {
@@ -270,7 +289,7 @@ func (d dirFS) Rename(from, to string) error {
 	if err != nil {
 		return err
 	}
-	return full(d.root.Rename(from, to))
+	return d.told(d.root.Rename(from, to))
 }
 
 func (d dirFS) Move(from, to string) error {
@@ -284,9 +303,9 @@ func (d dirFS) Move(from, to string) error {
 	}
 	err = d.moveNoReplace(from, to)
 	if !errors.Is(err, errors.ErrUnsupported) {
-		return full(err)
+		return d.told(err)
 	}
-	return full(d.moveByLook(from, to))
+	return d.told(d.moveByLook(from, to))
 }
 
 // moveByLook is for file systems that cannot rename without replacing. A file can
@@ -319,7 +338,7 @@ func (d dirFS) withDir(name string, f func(*os.File) error) error {
 	}
 	dir, err := d.root.OpenFile(name, onlyFolder, 0)
 	if err != nil {
-		return err
+		return d.told(err)
 	}
 	defer dir.Close()
 	return f(dir)
@@ -329,14 +348,14 @@ func (d dirFS) SyncDir(name string) error {
 	if runtime.GOOS == "windows" {
 		return nil // a folder cannot be synced there; NTFS journals names itself
 	}
-	return full(d.withDir(name, (*os.File).Sync))
+	return d.told(d.withDir(name, (*os.File).Sync))
 }
 
 func (d dirFS) SyncAll() error {
 	if d.all != nil {
-		return full(syncFS(d.all))
+		return d.told(syncFS(d.all))
 	}
-	return full(d.withDir(".", syncFS))
+	return d.told(d.withDir(".", syncFS))
 }
 
 func (d dirFS) Free() (free int64, err error) {
@@ -354,13 +373,13 @@ func (d dirFS) Sub(name string) (FS, error) {
 		err = &fs.PathError{Op: "open", Path: name, Err: syscall.ENOTDIR}
 	}
 	if err != nil {
-		return nil, err
+		return nil, d.told(err)
 	}
 	root, err := d.root.OpenRoot(name)
 	if err != nil {
-		return nil, err
+		return nil, d.told(err)
 	}
-	return dirFS{root: root, private: d.private, blind: d.blind}, nil
+	return dirFS{root: root, path: filepath.Join(d.path, name), private: d.private, blind: d.blind}, nil
 }
 
 func (d dirFS) Lock(name string) (io.Closer, error) {
@@ -371,11 +390,11 @@ func (d dirFS) Lock(name string) (io.Closer, error) {
 	for {
 		f, err := d.root.OpenFile(name, os.O_RDWR|os.O_CREATE|noWait, d.perm(0o666))
 		if err != nil {
-			return nil, full(err)
+			return nil, d.told(err)
 		}
 		if err := lockFile(f); err != nil {
 			f.Close()
-			return nil, fmt.Errorf("lock %s: %w", name, err)
+			return nil, fmt.Errorf("lock %s: %w", d.whole(name), err)
 		}
 		// Whoever held it may have removed the file before unlocking it: then this
 		// lock is on nothing.
@@ -386,14 +405,14 @@ func (d dirFS) Lock(name string) (io.Closer, error) {
 			switch {
 			case err != nil:
 			case !there.Mode().IsRegular():
-				err = fmt.Errorf("lock %s: it is a %s, not a file", name, Special(there.Mode().Type()))
+				err = fmt.Errorf("lock %s: it is a %s, not a file", d.whole(name), Special(there.Mode().Type()))
 			case os.SameFile(have, there):
 				return f, nil
 			}
 		}
 		f.Close()
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, err
+			return nil, d.told(err)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -62,5 +63,41 @@ func TestMovingTheLongWayReplacesNothing(t *testing.T) {
 		if _, err := os.Lstat(filepath.Join(at, name)); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%s is still there", name)
 		}
+	}
+}
+
+// An error names the whole path, also in a folder of the folder that was opened.
+func TestErrorsNameTheWholePath(t *testing.T) {
+	top := t.TempDir()
+	fsys, err := Dir(top)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer fsys.Close()
+	if err := fsys.Mkdir("sub"); err != nil {
+		t.Fatal(err)
+	}
+	sub, err := fsys.Sub("sub")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sub.Close()
+	at := filepath.Join(top, "sub", "x")
+	_, open := sub.Open("x")
+	_, edit := sub.Edit("x")
+	_, stat := sub.Lstat("x")
+	_, list := sub.ReadDir("x")
+	_, link := sub.Readlink("x")
+	_, deeper := sub.Sub("x")
+	for what, err := range map[string]error{"open": open, "edit": edit, "lstat": stat, "readdir": list, "readlink": link, "sub": deeper, "remove": sub.Remove("x"), "rename": sub.Rename("x", "y"), "move": sub.Move("x", "y")} {
+		if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), at) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if err := sub.Mkdir("x"); err != nil {
+		t.Fatal(err)
+	}
+	if err := sub.Mkdir("x"); !errors.Is(err, fs.ErrExist) || !strings.Contains(err.Error(), at) {
+		t.Errorf("mkdir: %v", err)
 	}
 }
