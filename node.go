@@ -103,6 +103,7 @@ func (n *Node) start(ctx context.Context) error {
 		Catalog:      offers,
 		Discovery:    n.cfg.Discovery,
 		Beacon:       n.cfg.Beacons.Serve,
+		Placed:       n.placed(),
 		Meetings:     n.cfg.Beacons.meetings(n),
 		InFlight:     n.cfg.InFlight,
 		Buffers:      n.cfg.Buffers,
@@ -178,6 +179,14 @@ func (w network) Endpoints(addrs []string) []peers.Endpoint { return p2p.Endpoin
 
 func (w network) Open(to peers.Addr, id share.ID, layout *share.Layout, sink actors.Sink) actors.Link {
 	return w.Host.Open(to, id, layout, sink)
+}
+
+// placed says which peers have a place at this node; nil: it is no relay.
+func (n *Node) placed() func(peers.ID) bool {
+	if !n.cfg.Reach.Relay {
+		return nil
+	}
+	return n.host.Placed
 }
 
 func rememberedBy(n *Node) (records []peers.Record) {

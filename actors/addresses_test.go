@@ -59,7 +59,7 @@ func TestWhatPeersSayOfOthersIsBelievedWithinBounds(t *testing.T) {
 	sw.w.Run(time.Second)
 	x.met[near.id], x.met[came.id] = true, true
 	say := func(by peers.ID, sure bool, peer peers.ID, addrs ...string) {
-		via := map[peers.ID]peers.Via{"x": peers.ViaItself, "lan": peers.ViaLAN}[by]
+		via := map[peers.ID]peers.Via{"x": peers.ViaItself, "lan": peers.ViaLAN, "beacon": peers.ViaBeacon}[by]
 		if via == 0 {
 			via = peers.ViaPeer
 		}
@@ -75,7 +75,11 @@ func TestWhatPeersSayOfOthersIsBelievedWithinBounds(t *testing.T) {
 	say("lan", false, "announced", "reach 2", "reach 1", "port 22")
 	say("lan", false, "moved", "reach 1")
 	say("lan", false, "moved", "reach 1", "/a")
+	say("beacon", false, "home", peers.Through("other"), peers.Through("beacon"), "reach 1", "/a"+peers.Through("beacon"))
+	say("beacon", false, "reflected", peers.Through("victim"), peers.ThroughNamer)
+	say("source", false, "elsewhere", peers.Through("source"))
 	for id, want := range map[peers.ID]peers.Addr{
+		"home":      {ID: "home", By: "beacon", Addrs: []string{peers.Through("beacon")}},
 		"announced": {ID: "announced", By: "lan", Addrs: []string{"reach 1"}},
 		"moved":     {ID: "moved", By: "lan", Addrs: []string{"reach 1", "/a"}},
 		"source":    {ID: "source"},
@@ -89,7 +93,9 @@ func TestWhatPeersSayOfOthersIsBelievedWithinBounds(t *testing.T) {
 			t.Errorf("%s is told of as %+v, want %+v", id, got, want)
 		}
 	}
-	if _, told := found["nowhere"]; told {
-		t.Error("a peer is told of that cannot be reached")
+	for _, id := range []peers.ID{"nowhere", "reflected", "elsewhere"} {
+		if _, told := found[id]; told {
+			t.Errorf("%s is told of, which cannot be reached, or through somebody else alone", id)
+		}
 	}
 }

@@ -3,6 +3,9 @@ package actors
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -27,12 +30,13 @@ type BeaconStatus = beacon.Stats
 type beaconActor struct {
 	s        *system.System
 	net      Network
+	placed   func(peers.ID) bool // as Deps.Placed
 	table    *beacon.Table
 	channels *beacon.Channels[*actor.PID] // with those that wait for an answer
 }
 
-func newBeacon(s *system.System, net Network) *beaconActor {
-	return &beaconActor{s: s, net: net, table: beacon.New(s.Seed("beacon")), channels: beacon.NewChannels[*actor.PID](s.Seed("channels"))}
+func newBeacon(s *system.System, net Network, placed func(peers.ID) bool) *beaconActor {
+	return &beaconActor{s: s, net: net, placed: placed, table: beacon.New(s.Seed("beacon")), channels: beacon.NewChannels[*actor.PID](s.Seed("channels"))}
 }
 
 func (b *beaconActor) Receive(ctx actor.Context) {
@@ -77,12 +81,24 @@ func (b *beaconActor) announce(ctx actor.Context, m wire.Announce) {
 	if m.Gone {
 		b.table.Withdraw(id, m.Keys, now)
 	} else {
-		refused, retry := b.table.Announce(id, at, all, m.Keys, now)
+		placed := b.placed != nil && b.placed(id)
+		refused, retry := b.table.Announce(id, at, all, placed, m.Keys, now)
+		if refused == beacon.NoAddress && b.placed != nil && b.awaits(m.Addrs) {
+			retry = placedSoon
+		}
 		a.Refused, a.Retry = uint8(refused), retry
 	}
 	if ctx.Sender() != nil {
 		ctx.Respond(a)
 	}
+}
+
+// placedSoon is when a peer that is about to get a place at this node's relay may announce again.
+const placedSoon = 5 * time.Second
+
+// awaits says whether a peer with these addresses is to be reached through this node.
+func (b *beaconActor) awaits(addrs []string) bool {
+	return slices.ContainsFunc(addrs, func(a string) bool { return strings.Contains(a, peers.Through(b.s.Self())) })
 }
 
 // seekSize is the length of a Seek's payload without its padding; foundSize is the greatest
@@ -158,7 +174,7 @@ func (n *node) toBeacon(ctx actor.Context) {
 // meet starts the actor that serves as a beacon, and the one that talks to beacons.
 func (n *node) meet(ctx actor.Context) {
 	if n.deps.Beacon {
-		n.beacon = n.s.Spawn(ctx, "beacon", beaconBox, func() actor.Actor { return newBeacon(n.s, n.deps.Network) }, system.OnPanicRestart)
+		n.beacon = n.s.Spawn(ctx, "beacon", beaconBox, func() actor.Actor { return newBeacon(n.s, n.deps.Network, n.deps.Placed) }, system.OnPanicRestart)
 		n.s.Export(BeaconName, n.beacon)
 	}
 	if n.deps.Meetings != nil {

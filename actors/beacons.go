@@ -310,6 +310,11 @@ func (b *beacons) found(ctx actor.Context, m wire.Found) {
 	if m.Retry > 0 {
 		a.next = b.s.Now().Add(max(m.Retry, meetSoon))
 	}
+	for _, x := range m.Peers {
+		if i := slices.Index(x.Addrs, peers.ThroughNamer); i >= 0 {
+			x.Addrs[i] = peers.Through(p.at.ID)
+		}
+	}
 	if len(m.Peers) > 0 {
 		ctx.Send(a.finder, PeersNamed{Share: a.share, By: p.at.ID, Via: peers.ViaBeacon, Peers: m.Peers})
 	}

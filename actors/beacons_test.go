@@ -198,6 +198,48 @@ func TestAnAnswerIsAtMostTwiceTheQuestion(t *testing.T) {
 	}
 }
 
+// A peer that is to be reached through its beacon, and has no place there yet, asks again soon; it is
+// introduced as soon as it has one, and whoever asks takes the way through the beacon.
+func TestABeaconLeadsToPeersThroughItself(t *testing.T) {
+	sw := newSwarm(t, 1)
+	m, content := testShare(t, 1<<20)
+	place := false
+	b := sw.add("beacon", 1e6, isBeacon, func(d *Deps) { d.Placed = func(peers.ID) bool { return place } })
+	gone := sw.add("gone", 1e6)
+	gone.down = true
+	var answers []wire.Announced
+	var homes []peers.Addr
+	sw.w.Observe = func(d system.Delivery) {
+		switch x := d.Message.(type) {
+		case wire.Announced:
+			answers = append(answers, x)
+		case SourceFound:
+			if x.Addr.ID == "seeder" {
+				homes = append(homes, x.Addr)
+			}
+		}
+	}
+	seeder := sw.add("seeder", 1e6, meets(at(m.ID(), "beacon")...)).seed(m, content)
+	seeder.addrs = []string{"/a" + peers.Through("beacon") + "/p2p/seeder"}
+	sw.w.Run(3 * time.Second)
+	if len(answers) != 1 || answers[0].Retry != placedSoon {
+		t.Fatalf("without a place: %+v", answers)
+	}
+	place = true
+	sw.w.Run(placedSoon)
+	if n := b.remembered(); n != 1 {
+		t.Fatalf("%d records", n)
+	}
+	x := sw.add("newcomer", 1e6, meets())
+	x.beacons = at(m.ID(), "beacon")
+	x.fetch(m.ID(), gone)
+	sw.run(time.Minute, x)
+	x.complete(content)
+	if want := peers.Through("beacon"); len(homes) != 1 || !slices.Equal(homes[0].Addrs, []string{want}) || homes[0].By != "beacon" {
+		t.Errorf("%+v, want %s", homes, want)
+	}
+}
+
 // A beacon that lies names victims, itself, the asker, and addresses of nobody. It only wastes time.
 func TestALyingBeaconCostsTimeAndNothingElse(t *testing.T) {
 	sw := newSwarm(t, 1)

@@ -161,7 +161,7 @@ func (f *finder) came(ctx actor.Context, m SourceCame) {
 
 // believe reduces the addresses of a named peer to those that may be dialled on the
 // word of the namer, and reports whether they suffice to reach it. A peer that came to
-// us says itself where it is.
+// us says itself where it is. A beacon may lead to a peer through itself, but through no other relay.
 func (f *finder) believe(a *peers.Addr, m PeersNamed) bool {
 	if a.By = m.By; m.Via == peers.ViaItself {
 		a.By = a.ID
@@ -173,7 +173,11 @@ func (f *finder) believe(a *peers.Addr, m PeersNamed) bool {
 	case m.Via == peers.ViaBeacon && m.By == f.self, m.Via == peers.ViaDHT: // its own; it has looked
 		from.Reach = share.SameMachine
 	}
-	a.Addrs = peers.Addrs(peers.Named(f.net.Endpoints(a.Addrs), from.Reach))
+	through := peers.Through(m.By)
+	over := m.Via == peers.ViaBeacon && slices.Contains(a.Addrs, through)
+	if a.Addrs = peers.Addrs(peers.Named(f.net.Endpoints(a.Addrs), from.Reach)); over {
+		a.Addrs = append(a.Addrs, through)
+	}
 	_, connected := f.net.Where(a.ID)
 	return connected || len(a.Addrs) > 0
 }

@@ -59,6 +59,7 @@ type simNode struct {
 	events    []Event
 	end       *Ended
 	in, out   map[peers.ID]int64
+	addrs     []string          // where it says that it is; nil: anywhere
 	met       map[peers.ID]bool // connected to
 	listed    time.Duration     // when the last manifest arrived
 	known     *share.Manifest   // a manifest that need not be asked for
@@ -260,12 +261,20 @@ type madeShare struct {
 
 // ---- the network of a node ----
 
-func (n *simNode) Self() peers.ID  { return n.id }
-func (n *simNode) Addrs() []string { return []string{"/sim"} }
+func (n *simNode) Self() peers.ID { return n.id }
+func (n *simNode) Addrs() []string {
+	if n.addrs != nil {
+		return n.addrs
+	}
+	return []string{"/sim"}
+}
 
-// Endpoints knows addresses that name their reach or port; anybody can dial all others.
+// Endpoints knows addresses that name their reach or port; anybody can dial all others, but those over relays.
 func (n *simNode) Endpoints(addrs []string) (out []peers.Endpoint) {
 	for _, a := range addrs {
+		if strings.Contains(a, peers.ThroughNamer) {
+			continue
+		}
 		p := peers.Endpoint{Addr: a, Port: 4001}
 		fmt.Sscanf(a, "reach %d", &p.Reach)
 		fmt.Sscanf(a, "port %d", &p.Port)

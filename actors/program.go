@@ -36,6 +36,9 @@ type Deps struct {
 	Discovery Discovery
 	// Beacon makes the node remember for others who has which share.
 	Beacon bool
+	// Placed says whether a peer has a place at this node, which is a relay; nil: it is none.
+	// It must not block.
+	Placed func(peers.ID) bool
 	// Meetings returns where to announce what the node has; nil: the node uses no beacons.
 	// It is called now and then, and soon after MeetingsChanged; it must not block.
 	Meetings func() []Meeting

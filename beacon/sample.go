@@ -1,6 +1,7 @@
 package beacon
 
 import (
+	"slices"
 	"time"
 
 	"github.com/piecelease/fetcher/peers"
@@ -9,7 +10,7 @@ import (
 
 // Sample returns at most n peers that announced a share, for the peer id, which asks from at:
 // one of each block, drawn at random, before there is a second of any, never the
-// asker itself, and none that it is too far away to reach. As a list of peers in a message
+// asker itself, and none that it is too far away to reach: unless the beacon leads there. As a list of peers in a message
 // they take at most bytes bytes. If retry is not 0, the peer has asked too often,
 // and may ask again after that.
 func (t *Table) Sample(id peers.ID, at peers.Endpoint, key share.Hash, n, bytes int, now time.Time) (out []peers.Addr, retry time.Duration) {
@@ -31,17 +32,28 @@ func (t *Table) Sample(id peers.ID, at peers.Endpoint, key share.Hash, n, bytes 
 		for _, c := range cells {
 			i := t.rng.IntN(len(c))
 			of := c[i].of
-			a := peers.Addr{ID: of.id, Addrs: of.addrs}
+			a := of.seen(at)
 			if c[i] = c[len(c)-1]; len(c) > 1 {
 				left = append(left, c[:len(c)-1])
 			}
-			if size := Size(a); len(out) < n && a.ID != id && of.reach <= at.Reach && size <= bytes {
+			if size := Size(a); len(out) < n && a.ID != id && len(a.Addrs) > 0 && size <= bytes {
 				out, bytes = append(out, a), bytes-size
 			}
 		}
 		cells = left
 	}
 	return out, 0
+}
+
+// seen is a peer as it is introduced to one that asks from at; without addresses if that cannot reach it.
+func (a *announcer) seen(at peers.Endpoint) (out peers.Addr) {
+	if out.ID = a.id; a.reach <= at.Reach {
+		out.Addrs = a.addrs
+	}
+	if a.placed {
+		out.Addrs = append(slices.Clip(out.Addrs), peers.ThroughNamer)
+	}
+	return out
 }
 
 // Size returns how many bytes a peer takes at most in a list of peers in a message.

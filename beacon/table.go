@@ -82,7 +82,8 @@ type block struct {
 type announcer struct {
 	id      peers.ID
 	addrs   []string
-	reach   int // of the addresses, all of one host
+	reach   int  // of the addresses, all of one host
+	placed  bool // the beacon leads to it, as its relay
 	block   *block
 	records []*record
 }
@@ -118,13 +119,14 @@ func (t *Table) Stats(now time.Time) Stats {
 }
 
 // Announce remembers that a peer has some shares. at is the other end of its connection, and
-// addrs are the addresses at which it says that it can be reached. refused says why not all are
+// addrs are the addresses at which it says that it can be reached; placed says that it has a place at
+// the beacon, which is a relay too. refused says why not all are
 // remembered, 0 that they are; the peer may announce again after retry.
-func (t *Table) Announce(id peers.ID, at peers.Endpoint, addrs []peers.Endpoint, keys []share.Hash, now time.Time) (refused Refusal, retry time.Duration) {
+func (t *Table) Announce(id peers.ID, at peers.Endpoint, addrs []peers.Endpoint, placed bool, keys []share.Hash, now time.Time) (refused Refusal, retry time.Duration) {
 	t.forget(now)
 	here := slices.DeleteFunc(slices.Clone(addrs), func(a peers.Endpoint) bool { return a.Host != at.Host })
 	here = peers.Named(here, at.Reach)
-	if len(here) == 0 {
+	if len(here) == 0 && !placed {
 		return NoAddress, TTL / 2
 	}
 	if wait := often(t.keysFrom, t.keysOf, at.Net, id, len(keys), now); wait > 0 {
@@ -134,7 +136,7 @@ func (t *Table) Announce(id peers.ID, at peers.Endpoint, addrs []peers.Endpoint,
 	if a == nil {
 		return Full, TTL / 2
 	}
-	a.addrs, a.reach = peers.Addrs(here), at.Reach
+	a.addrs, a.reach, a.placed = peers.Addrs(here), at.Reach, placed
 	for _, k := range keys {
 		if !t.remember(a, k, now) {
 			refused, retry = Full, TTL/2

@@ -40,7 +40,7 @@ func announce(t *Table, id, block int, now time.Time, keys ...int) Refusal {
 	for i, k := range keys {
 		all[i] = keyOf(k)
 	}
-	refused, _ := t.Announce(peerOf(id), where, []peers.Endpoint{where}, all, now)
+	refused, _ := t.Announce(peerOf(id), where, []peers.Endpoint{where}, false, all, now)
 	return refused
 }
 
@@ -166,19 +166,19 @@ func TestNobodyAnnouncesAnAddressOfOthers(t *testing.T) {
 	udp.Addr, udp.QUIC = "/ip4/"+own.Host+"/udp/9/quic-v1", true
 	low := own
 	low.Addr, low.Port = "/ip4/"+own.Host+"/tcp/22", 22
-	if refused, _ := tb.Announce("p", own, []peers.Endpoint{victim}, []share.Hash{keyOf(1)}, epoch); refused != NoAddress || tb.records > 0 {
+	if refused, _ := tb.Announce("p", own, []peers.Endpoint{victim}, false, []share.Hash{keyOf(1)}, epoch); refused != NoAddress || tb.records > 0 {
 		t.Errorf("an address of another host alone: refused %d, %d records", refused, tb.records)
 	}
-	if refused, _ := tb.Announce("p", own, nil, []share.Hash{keyOf(1)}, epoch); refused != NoAddress {
+	if refused, _ := tb.Announce("p", own, nil, false, []share.Hash{keyOf(1)}, epoch); refused != NoAddress {
 		t.Error("a peer without an address is remembered")
 	}
-	tb.Announce("p", own, []peers.Endpoint{victim, udp, low, own}, []share.Hash{keyOf(1)}, epoch)
+	tb.Announce("p", own, []peers.Endpoint{victim, udp, low, own}, false, []share.Hash{keyOf(1)}, epoch)
 	all, _ := tb.Sample("q", elsewhere, keyOf(1), 16, 1<<20, epoch)
 	if len(all) != 1 || !slices.Equal(all[0].Addrs, []string{udp.Addr, own.Addr}) {
 		t.Errorf("told %v", all)
 	}
 	moved := at(9, 9)
-	tb.Announce("p", moved, []peers.Endpoint{moved}, []share.Hash{keyOf(2)}, epoch)
+	tb.Announce("p", moved, []peers.Endpoint{moved}, false, []share.Hash{keyOf(2)}, epoch)
 	if got := sample(tb, 1, 16, epoch); got != nil {
 		t.Errorf("%v is told where it was before", got)
 	}
@@ -290,12 +290,38 @@ func TestNobodyIsToldWhomItCannotReach(t *testing.T) {
 	tb := New(1)
 	near := at(1, 1)
 	near.Reach = share.SameNetwork
-	tb.Announce("near", near, []peers.Endpoint{near}, []share.Hash{keyOf(7)}, epoch)
+	tb.Announce("near", near, []peers.Endpoint{near}, false, []share.Hash{keyOf(7)}, epoch)
 	if all, _ := tb.Sample("far", elsewhere, keyOf(7), 16, 1<<20, epoch); all != nil {
 		t.Errorf("from afar: told %v", all)
 	}
 	if all, _ := tb.Sample("neighbour", near, keyOf(7), 16, 1<<20, epoch); len(all) != 1 {
 		t.Errorf("a neighbour is told %v", all)
+	}
+}
+
+// A beacon that is a relay leads whoever asks to those that have a place there, wherever they are; it names
+// nobody an address that is too near.
+func TestABeaconLeadsToThoseWhoseRelayItIs(t *testing.T) {
+	tb := New(1)
+	near := at(1, 1)
+	near.Reach = share.SameNetwork
+	if refused, _ := tb.Announce("near", near, []peers.Endpoint{near}, true, []share.Hash{keyOf(7)}, epoch); refused != 0 {
+		t.Fatal("refused:", refused)
+	}
+	for _, x := range []struct {
+		from peers.Endpoint
+		want []string
+	}{{elsewhere, []string{peers.ThroughNamer}}, {near, []string{near.Addr, peers.ThroughNamer}}} {
+		if all, _ := tb.Sample("q", x.from, keyOf(7), 16, 1<<20, epoch); len(all) != 1 || !slices.Equal(all[0].Addrs, x.want) {
+			t.Errorf("whoever asks from %s is told %v, want %v", x.from.Addr, all, x.want)
+		}
+	}
+	if refused, _ := tb.Announce("hidden", at(2, 2), nil, true, []share.Hash{keyOf(8)}, epoch); refused != 0 {
+		t.Error("refused, though the beacon leads to it:", refused)
+	}
+	tb.Announce("near", near, []peers.Endpoint{near}, false, []share.Hash{keyOf(7)}, epoch)
+	if all, _ := tb.Sample("q", elsewhere, keyOf(7), 16, 1<<20, epoch); all != nil {
+		t.Errorf("it has lost its place, and is named: %v", all)
 	}
 }
 

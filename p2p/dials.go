@@ -2,6 +2,7 @@ package p2p
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,7 +19,7 @@ type dials struct {
 func newDials() *dials { return &dials{core: peers.NewDials(), ended: make(chan struct{})} }
 
 // begin waits for the turn of a peer that another named, and keeps only those of its
-// addresses that may be dialled. end is to be called when the dial is over. begin waits at most
+// addresses that may be dialled: over a relay, if that is the namer itself. end is to be called when the dial is over. begin waits at most
 // as long as a dial may take; then the error wraps peers.ErrUnreachable.
 func (d *dials) begin(ctx context.Context, h *Host, to *peers.Addr) (end func(), err error) {
 	if to.By == "" {
@@ -26,7 +27,11 @@ func (d *dials) begin(ctx context.Context, h *Host, to *peers.Addr) (end func(),
 	}
 	at := Endpoints(to.Addrs)
 	at = at[:min(len(at), peers.MaxEndpoints)]
-	to.Addrs = peers.Addrs(at)
+	through := peers.Through(to.By)
+	over := slices.Contains(to.Addrs, through)
+	if to.Addrs = peers.Addrs(at); over {
+		to.Addrs = append(to.Addrs, through)
+	}
 	home, _ := h.Where(to.By)
 	late := time.NewTimer(h.cfg.Timeouts.Dial)
 	defer late.Stop()

@@ -158,6 +158,19 @@ func (r *reach) set(p *station, s Place) {
 	}
 }
 
+// Placed reports whether a peer has a place at this host, if that is a relay.
+func (h *Host) Placed(id peers.ID) bool {
+	to, err := peer.Decode(string(id))
+	if err != nil {
+		return false
+	}
+	t := h.host.ConnManager().GetTagInfo(to) // it forgets peers that are not connected
+	return t != nil && t.Tags[placedTag] > 0
+}
+
+// placedTag is with what libp2p's relay marks those that have a place.
+const placedTag = "relay-reservation"
+
 // left is called for each connection that has ended.
 func (r *reach) left(_ network.Network, c network.Conn) {
 	for _, p := range r.places {

@@ -394,7 +394,7 @@ func (h *Host) ways(to peers.Addr) (direct, over []ma.Multiaddr, err error) {
 			h.log.Debug("unreadable address", "peer", to.ID, "addr", s, "err", err)
 			continue
 		}
-		if a = bare(a); len(a) > 0 {
+		if a = h.placed(bare(a)); len(a) > 0 {
 			all = append(all, a)
 		}
 	}
@@ -411,6 +411,19 @@ func (h *Host) ways(to peers.Addr) (direct, over []ma.Multiaddr, err error) {
 		over = nil
 	}
 	return direct, over, nil
+}
+
+// placed adds, to an address that names a relay alone, where this host is connected with that; it is
+// empty if it is not connected.
+func (h *Host) placed(a ma.Multiaddr) ma.Multiaddr {
+	if len(a) != 2 || a[0].Code() != ma.P_P2P || a[1].Code() != ma.P_CIRCUIT {
+		return a
+	}
+	at, ok := h.Where(peers.ID(a[0].Value()))
+	if !ok {
+		return nil
+	}
+	return ma.StringCast(at.Addr + a.String())
 }
 
 // relayOf returns the relay that an address leads through, and the relay's address.

@@ -1,6 +1,7 @@
 package p2p
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -54,6 +55,52 @@ func TestReachCostsNothingUnlessAskedFor(t *testing.T) {
 		slices.Sort(got)
 		return slices.Equal(got, want)
 	})
+}
+
+// Whoever names a peer may lead to it through itself: where this host is connected with it, and nowhere else.
+func TestOnlyTheNamerLeadsToAPeerThroughItself(t *testing.T) {
+	relay := newHost(t, Config{Reach: Reach{Traverse: true, Relay: true}})
+	placed := newHost(t, Config{Reach: Reach{Traverse: true, Relays: relay.Addrs()[:1]}})
+	eventually(t, "it has a place", func() bool { return relay.Placed(placed.ID()) })
+	h := newHost(t, Config{Reach: Reach{Traverse: true}})
+	if relay.Placed(h.ID()) {
+		t.Error("who has no place has one")
+	}
+	at := peers.Addr{ID: placed.ID(), By: relay.ID(), Addrs: []string{peers.Through(relay.ID())}}
+	ways := func(x peers.Addr) int {
+		end, err := h.dials.begin(t.Context(), h, &x)
+		if err != nil {
+			t.Fatal(err)
+		}
+		end()
+		direct, over, _ := h.ways(x)
+		return len(direct) + len(over)
+	}
+	if n := ways(at); n != 0 {
+		t.Errorf("%d ways, and it is not connected with the relay", n)
+	}
+	if _, err := h.connect(t.Context(), peers.Addr{ID: relay.ID(), Addrs: relay.Addrs()}); err != nil {
+		t.Fatal(err)
+	}
+	if n := ways(at); n != 1 {
+		t.Errorf("%d ways through the relay that named it", n)
+	}
+	other := at
+	other.By = "somebody else"
+	if n := ways(other); n != 0 {
+		t.Errorf("%d ways through a relay that somebody else named", n)
+	}
+	ctx, cancel := context.WithTimeout(network.WithAllowLimitedConn(t.Context(), "it leads there"), 30*time.Second)
+	defer cancel()
+	defer h.through([]ma.Multiaddr{h.placed(ma.StringCast(at.Addrs[0]))})()
+	defer h.book.dial(hostID(placed.cfg.Key), []ma.Multiaddr{h.placed(ma.StringCast(at.Addrs[0]))})()
+	if err := h.host.Connect(ctx, peer.AddrInfo{ID: hostID(placed.cfg.Key)}); err != nil {
+		t.Error(err)
+	}
+	if err := placed.Close(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "its place is forgotten", func() bool { return !relay.Placed(placed.ID()) })
 }
 
 func TestReachIsChecked(t *testing.T) {

@@ -18,6 +18,12 @@ type Endpoint struct {
 // MaxEndpoints bounds the addresses of one peer that are named to others, or believed.
 const MaxEndpoints = 4
 
+// ThroughNamer, among the addresses of a peer, says that whoever names the peer is a relay at which it has a place.
+const ThroughNamer = "/p2p-circuit"
+
+// Through is the address of a peer that has a place at a relay, for a node that is connected with the relay.
+func Through(relay ID) string { return "/p2p/" + string(relay) + ThroughNamer }
+
 // Named returns the endpoints of a peer that are worth naming on a connection of this
 // reach, or dialling when somebody names them on it. None is of nearer reach, because
 // the peer that names them could otherwise have the other's own network dialled from

@@ -64,7 +64,7 @@ func (a *app) cat(ctx context.Context, ticket, file string, fl fetchFlags) error
 		return err
 	}
 	signal.Ignore(syscall.SIGPIPE) // a write fails instead, and we clean up
-	node, err := open(ctx, fetcher.Config{Dir: a.flags.dir, FreshIdentity: !fl.identity, Listen: fl.listen, Reach: toReach(ticket, fl.peers, fl.proxy), Beacons: fetcher.Beacons{Use: true}, Discovery: fl.finding(ticket, log), Logger: log, UploadRate: limit.up, DownloadRate: limit.down})
+	node, err := open(ctx, fetcher.Config{Dir: a.flags.dir, FreshIdentity: !fl.identity, Listen: fl.listen, Reach: fl.reach.to(ticket, fl.peers), Beacons: fetcher.Beacons{Use: true}, Discovery: fl.finding(ticket, log), Logger: log, UploadRate: limit.up, DownloadRate: limit.down})
 	if err != nil {
 		return err
 	}

@@ -109,14 +109,14 @@ func ticketFor(ctx context.Context, a *app, code string, fl fetchFlags) (string,
 	switch {
 	case err != nil:
 		return "", usageError{err}
-	case len(fl.beaconAt) == 0:
+	case len(fl.reach.beaconAt) == 0:
 		return "", errNoBeaconAt
 	}
 	log, err := a.logger()
 	if err != nil {
 		return "", err
 	}
-	node, err := open(ctx, fetcher.Config{Dir: a.flags.dir, FreshIdentity: true, Listen: []string{"none"}, Reach: fetcher.Reach{Proxy: fl.proxy}, Beacons: fl.beacons(), Logger: log})
+	node, err := open(ctx, fetcher.Config{Dir: a.flags.dir, FreshIdentity: true, Listen: []string{"none"}, Reach: fetcher.Reach{Proxy: fl.reach.proxy}, Beacons: fl.reach.beacons(), Logger: log})
 	if err != nil {
 		return "", err
 	}
@@ -127,7 +127,7 @@ func ticketFor(ctx context.Context, a *app, code string, fl fetchFlags) (string,
 	case ctx.Err() != nil:
 		return "", cause(ctx)
 	case errors.Is(err, share.ErrNetwork):
-		return "", marked{fmt.Errorf("%s: %w", fl.beaconAt[0], err), errBeacon}
+		return "", marked{fmt.Errorf("%s: %w", fl.reach.beaconAt[0], err), errBeacon}
 	}
 	return ticket, err
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,10 +36,8 @@ type fetchFlags struct {
 	stall     time.Duration
 	identity  bool
 	called    bool // a source connects to this node, and not the other way
-	lan       bool
-	dht       []string
-	beaconAt  []string
-	proxy     string
+	announce  []string
+	reach     reachFlags
 	limitUp   string
 	limitDown string
 	fleet     fleetFlags
@@ -98,7 +95,9 @@ on doing so when it is done.`,
 	f.BoolVar(&fl.repair, "repair", false, "fetch what is missing or wrong in DIR/NAME, and replace it")
 	f.StringArrayVar(&fl.like, "like", nil, "take pieces that are the same from this folder or file, `DIR`; may be repeated")
 	fl.sources(f)
-	f.StringArrayVar(&fl.beaconAt, "beacon-at", nil, "ask for a CODE at the beacon at this `ADDR`, a multiaddr that ends in /p2p/ID; and for sources, where the ticket names beacons; may be given twice")
+	f.StringArrayVar(&fl.announce, "announce", nil, "put this `ADDR`, a multiaddr, into the tickets of --seed and --listen-for-source instead; may be repeated")
+	fl.reach.inbound(f)
+	f.StringArrayVar(&fl.reach.beaconAt, "beacon-at", nil, "ask for a CODE at the beacon at this `ADDR`, a multiaddr that ends in /p2p/ID; and for sources, where the ticket names beacons; may be given twice")
 	fl.fleet.add(f)
 	f.StringVar(&fl.seed, "seed", "", "go on serving when done: for a `TIME` such as 30m, or until Ctrl-C")
 	f.Lookup("seed").NoOptDefVal = seedForever
@@ -110,9 +109,7 @@ on doing so when it is done.`,
 func (fl *fetchFlags) sources(f *pflag.FlagSet) {
 	f.StringArrayVar(&fl.peers, "peer", nil, "fetch from this `ADDR` too, a multiaddr that ends in /p2p/ID; may be repeated")
 	f.StringArrayVar(&fl.listen, "listen", nil, listenHelp+" (default all interfaces, any port)")
-	f.BoolVar(&fl.lan, "lan", true, lookHelp)
-	f.StringVar(&fl.proxy, "proxy", "", proxyHelp)
-	f.StringArrayVar(&fl.dht, "dht", nil, dhtHelp)
+	fl.reach.outbound(f, lookHelp)
 	f.DurationVar(&fl.stall, "stall", time.Minute, "give up after this `TIME` without a verified byte")
 	f.StringVar(&fl.limitUp, "limit-up", "", "send others at most this `RATE` of bytes per second, such as 500K or 10M")
 	f.StringVar(&fl.limitDown, "limit-down", "", "ask for at most this `RATE` of bytes per second, such as 500K or 10M")
@@ -153,10 +150,7 @@ func (fl fetchFlags) check() (seed time.Duration, limit rates, err error) {
 		limit.down, err = parseRate("--limit-down", fl.limitDown)
 	}
 	if err == nil {
-		err = cmp.Or(checkProxy(fl.proxy), checkDHT(fl.dht))
-	}
-	if err == nil {
-		err = checkBeacons(fl.beacons())
+		err = fl.reach.check()
 	}
 	return seed, limit, err
 }
@@ -169,13 +163,10 @@ func (fl fetchFlags) finding(ticket string, log *slog.Logger) fetcher.Discovery 
 			entry = append(entry, a.String())
 		}
 	}
-	return discoveries(fl.lan, fl.dht, entry, true, log)
+	return discoveries(fl.reach.lan, fl.reach.dht, entry, true, log)
 }
 
 const maxTicketInput = 64 << 10 // bytes read from stdin
-
-// beacons is what the flags ask for about beacons.
-func (fl fetchFlags) beacons() fetcher.Beacons { return fetcher.Beacons{Use: true, At: fl.beaconAt} }
 
 func (a *app) fetch(cmd *cobra.Command, args []string, fl fetchFlags) error {
 	ctx := cmd.Context()
@@ -201,7 +192,7 @@ func (a *app) fetch(cmd *cobra.Command, args []string, fl fetchFlags) error {
 	defer done()
 	began := time.Now()
 	children := newAudience(a)
-	node, err := open(ctx, fetcher.Config{Dir: a.flags.dir, FreshIdentity: !fl.identity && !fl.fleet.used(), Listen: fl.listen, Reach: toReach(ticket, fl.peers, fl.proxy), Beacons: fl.beacons(), Discovery: fl.finding(ticket, log), Logger: log, UploadRate: limit.up, DownloadRate: limit.down, Fleet: fleet, OnChild: children.heard})
+	node, err := open(ctx, fetcher.Config{Dir: a.flags.dir, FreshIdentity: !fl.identity && !fl.fleet.used(), Listen: fl.listen, Announce: fl.announce, Reach: fl.reach.to(ticket, fl.peers), Beacons: fl.reach.beacons(), Discovery: fl.finding(ticket, log), Logger: log, UploadRate: limit.up, DownloadRate: limit.down, Fleet: fleet, OnChild: children.heard})
 	if err != nil {
 		return err
 	}
@@ -212,9 +203,9 @@ func (a *app) fetch(cmd *cobra.Command, args []string, fl fetchFlags) error {
 	if err != nil {
 		return err
 	}
-	w := &watcher{app: a, node: node, t: t, children: children, began: began}
+	w := &watcher{app: a, node: node, t: t, children: children, began: began, reach: fl.reach}
 	if fl.called {
-		if err := w.awaitCall(); err != nil {
+		if err := w.awaitCall(ctx); err != nil {
 			return err
 		}
 	}
@@ -316,6 +307,7 @@ type watcher struct {
 	t        *fetcher.Transfer
 	children *audience
 	began    time.Time
+	reach    reachFlags
 }
 
 // follow shows the events until the transfer has ended.
@@ -406,7 +398,7 @@ func (w *watcher) summarize() {
 
 // seed keeps serving for a time, or until it is interrupted.
 func (w *watcher) seed(ctx context.Context, d time.Duration) error {
-	if err := w.offer(); err != nil {
+	if err := w.offer(ctx); err != nil {
 		return err
 	}
 	if d >= 0 {
@@ -420,13 +412,14 @@ func (w *watcher) seed(ctx context.Context, d time.Duration) error {
 }
 
 // awaitCall prints the ticket by which a source connects to this node.
-func (w *watcher) awaitCall() error {
+func (w *watcher) awaitCall(ctx context.Context) error {
+	places := w.reach.settled(ctx, w.node)
 	addrs, ticket := w.node.Addrs(), w.node.Ticket(w.t.ID())
 	if len(addrs) == 0 {
 		return usageError{errors.New("--listen-for-source needs an address at which this node can be reached, and it listens nowhere")}
 	}
-	warnings := append([]string{}, reachWarnings(addrs, nil)...)
-	w.out.write("await", map[string]any{"ticket": ticket, "share": w.t.ID().String(), "peer": string(w.node.ID()), "addrs": addrs, "reach": where(addrs, nil), "warnings": warnings})
+	warnings := append([]string{}, reachWarnings(addrs, places)...)
+	w.out.write("await", map[string]any{"ticket": ticket, "share": w.t.ID().String(), "peer": string(w.node.ID()), "addrs": addrs, "reach": where(addrs, places), "warnings": warnings})
 	for _, s := range warnings {
 		fmt.Fprintln(w.stderr, "warning:", s)
 	}
@@ -439,16 +432,17 @@ func (w *watcher) awaitCall() error {
 }
 
 // offer prints the ticket of what it keeps serving: alone on stdout, as share does.
-func (w *watcher) offer() error {
+func (w *watcher) offer(ctx context.Context) error {
+	places := w.reach.settled(ctx, w.node)
 	m, addrs, ticket := w.t.Manifest(), w.node.Addrs(), w.node.Ticket(w.t.ID())
 	files, dirs, links := m.Count()
 	warnings := []string{}
-	warnings = append(warnings, reachWarnings(addrs, nil)...)
+	warnings = append(warnings, reachWarnings(addrs, places)...)
 	if w.t.Progress().Files < files {
 		warnings = append(warnings, "this node serves only the files that it has fetched")
 	}
 	w.out.write("share", map[string]any{"ticket": ticket, "share": m.ID().String(), "name": m.Name, "bytes": m.Layout().Bytes(), "files": files, "dirs": dirs, "links": links,
-		"peer": string(w.node.ID()), "addrs": addrs, "reach": where(addrs, nil), "warnings": warnings})
+		"peer": string(w.node.ID()), "addrs": addrs, "reach": where(addrs, places), "warnings": warnings})
 	for _, s := range warnings {
 		fmt.Fprintln(w.stderr, "warning:", s)
 	}

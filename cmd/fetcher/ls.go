@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -52,9 +51,7 @@ are can be seen only by those who know their IDs.`,
 		},
 	}
 	c.Flags().StringArrayVar(&fl.peers, "peer", nil, "ask at this `ADDR` too, a multiaddr that ends in /p2p/ID; may be repeated")
-	c.Flags().BoolVar(&fl.lan, "lan", true, lookHelp)
-	c.Flags().StringVar(&fl.proxy, "proxy", "", proxyHelp)
-	c.Flags().StringArrayVar(&fl.dht, "dht", nil, dhtHelp)
+	fl.reach.outbound(c.Flags(), lookHelp)
 	c.Flags().StringArrayVar(&fl.listen, "listen", []string{"none"}, listenHelp)
 	c.Flags().BoolVar(&fl.identity, "identity", false, identityHelp)
 	c.Flags().BoolVar(&near, "nearby", false, "list the nodes of the local network")
@@ -78,14 +75,14 @@ func (a *app) list(cmd *cobra.Command, what string, fl fetchFlags, links store.L
 		}
 		return nil, usageError{err}
 	}
-	if err := cmp.Or(checkProxy(fl.proxy), checkDHT(fl.dht)); err != nil {
+	if err := fl.reach.check(); err != nil {
 		return nil, err
 	}
 	log, err := a.logger()
 	if err != nil {
 		return nil, err
 	}
-	reach := toReach(what, fl.peers, fl.proxy)
+	reach := fl.reach.to(what, fl.peers)
 	if reach.Traverse && !cmd.Flags().Changed("listen") {
 		fl.listen = nil // hole punching needs a listening node
 	}

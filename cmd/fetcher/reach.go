@@ -28,11 +28,21 @@ type reachFlags struct {
 }
 
 func (fl *reachFlags) add(f *pflag.FlagSet) {
+	fl.outbound(f, lanHelp)
+	fl.inbound(f)
+	f.StringArrayVar(&fl.beaconAt, "beacon-at", nil, "name the beacon at this `ADDR`, a multiaddr that ends in /p2p/ID, in tickets: they then lead to whoever has the share, wherever it is; may be given twice")
+}
+
+// outbound adds those about reaching others.
+func (fl *reachFlags) outbound(f *pflag.FlagSet, lanHelp string) {
 	f.BoolVar(&fl.lan, "lan", true, lanHelp)
-	f.StringArrayVar(&fl.via, "via", nil, "be reached through the relay at this `ADDR`, a multiaddr that ends in /p2p/ID; may be repeated")
 	f.StringVar(&fl.proxy, "proxy", "", proxyHelp)
 	f.StringArrayVar(&fl.dht, "dht", nil, dhtHelp)
-	f.StringArrayVar(&fl.beaconAt, "beacon-at", nil, "name the beacon at this `ADDR`, a multiaddr that ends in /p2p/ID, in tickets: they then lead to whoever has the share, wherever it is; may be given twice")
+}
+
+// inbound adds those about being reached.
+func (fl *reachFlags) inbound(f *pflag.FlagSet) {
+	f.StringArrayVar(&fl.via, "via", nil, "be reached through the relay at this `ADDR`, a multiaddr that ends in /p2p/ID; may be repeated")
 	f.BoolVar(&fl.mapPort, "map-port", false, "ask the router to pass this node's port on, by UPnP, NAT-PMP or PCP")
 }
 
@@ -114,11 +124,14 @@ func (fl reachFlags) settled(ctx context.Context, node *fetcher.Node) []fetcher.
 	return places
 }
 
-// toReach is the configuration needed to reach the sources of a ticket: none, unless one may
-// have to be reached through a relay, or all through a proxy.
-func toReach(ticket string, more []string, proxy string) fetcher.Reach {
+// to is config for a node that also reaches the sources of a ticket, and of more: some may have to be
+// reached through a relay that is named there, or that is a beacon named there.
+func (fl reachFlags) to(ticket string, more []string) fetcher.Reach {
+	r := fl.config()
 	_, sources, _ := fetcher.ParseSource(ticket, more)
-	return fetcher.Reach{Proxy: proxy, Traverse: slices.ContainsFunc(sources, func(a peers.Addr) bool { return slices.ContainsFunc(a.Addrs, overRelay) })}
+	t, _ := share.Parse(ticket)
+	r.Traverse = r.Traverse || len(t.Beacons) > 0 || slices.ContainsFunc(sources, func(a peers.Addr) bool { return slices.ContainsFunc(a.Addrs, overRelay) })
+	return r
 }
 
 func overRelay(addr string) bool { return strings.Contains(addr, "/p2p-circuit") }

@@ -149,7 +149,7 @@ func (a *app) share(ctx context.Context, paths []string, fl shareFlags) error {
 		return err
 	}
 	children := newAudience(a)
-	node, err := open(ctx, fetcher.Config{Dir: a.flags.dir, Listen: fl.listen, Announce: fl.announce, Reach: fl.reach.config(), Beacons: fl.reach.beacons(), Discovery: fl.reach.finding(log), Logger: log, UploadRate: limitUp, OnChild: children.heard})
+	node, err := open(ctx, fetcher.Config{Dir: a.flags.dir, Listen: fl.listen, Announce: fl.announce, Reach: fl.reach.to(fl.to, nil), Beacons: fl.reach.beacons(), Discovery: fl.reach.finding(log), Logger: log, UploadRate: limitUp, OnChild: children.heard})
 	if err != nil {
 		return err
 	}
@@ -288,7 +288,7 @@ func (s *sharer) describe() error {
 		fmt.Fprintf(e, "warning: %s\n", w)
 	}
 	if s.beaconAt != "" {
-		fmt.Fprintln(e, "beacon   the ticket also leads to whoever else has the share, and here when this node has moved: those whom the beacon can reach")
+		fmt.Fprintln(e, "beacon   the ticket also leads to whoever else has the share, and here when this node has moved: those that the beacon can reach, or leads to as their relay")
 	}
 	if len(s.shares) == 1 {
 		fmt.Fprintf(e, "\nfetch it elsewhere with\n\n%sfetcher fetch %s\n\nserving until Ctrl-C\n", verbatim, s.shares[0].Ticket())
