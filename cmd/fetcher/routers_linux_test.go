@@ -95,7 +95,7 @@ func (w *town) in(space string, args ...string) *exec.Cmd {
 }
 
 func (w *town) relay(carries string) {
-	args := []string{"node", "run", "--relay", "--listen", "4001"}
+	args := []string{"node", "run", "--relay", "--beacon", "--listen", "4001"}
 	if carries != "" {
 		args = append(args, "--relay-carries", carries)
 	}
@@ -180,6 +180,33 @@ func TestHomesBehindRoutersReachEachOther(t *testing.T) {
 				t.Errorf("%v, want %s", ways, c.way)
 			}
 		})
+	}
+}
+
+// All are at home. The source of a private share has gone; the relay, which is a beacon too, leads whoever has
+// its ticket to another home, which has fetched it and serves it on.
+func TestAnOldTicketLeadsFromHomeToHome(t *testing.T) {
+	rig.OnlyLong(t)
+	t.Parallel()
+	src := filepath.Join(t.TempDir(), "big.bin")
+	rig.WriteRandom(t, src, 1<<20, 7)
+	const keeps = "masquerade"
+	w := newTown(t, "", keeps, keeps, keeps)
+	listen := []string{"--listen", "/ip4/0.0.0.0/tcp/4001", "--lan=false"}
+	s := startSharing(t, w.in(w.home(0), append([]string{"share", src, "--via", w.via, "--beacon-at", w.via}, listen...)...))
+	startSharing(t, w.in(w.home(1), append([]string{"fetch", s.ticket, "-o", t.TempDir(), "--seed", "--via", w.via}, listen...)...))
+	s.stop(t)
+	dir, via := t.TempDir(), ""
+	r := finish(t, w.in(w.home(2), append([]string{"fetch", s.ticket, "-o", dir}, listen...)...), func(l line) {
+		if l.Type == "source" && l.State == "active" {
+			via = l.Via + " " + l.Way
+		}
+	})
+	if r.code != 0 || rig.Fingerprint(t, filepath.Join(dir, "big.bin")) != rig.Fingerprint(t, src) {
+		t.Fatalf("exit %d: %s", r.code, r.stderr)
+	}
+	if via != "beacon punched" {
+		t.Errorf("it was found %s", via)
 	}
 }
 
