@@ -53,7 +53,7 @@ func (g *guest) Connect(ctx context.Context, to peer.AddrInfo) error {
 	if i := slices.IndexFunc(g.trusted, func(t peers.Addr) bool { return t.ID == a.ID }); i >= 0 {
 		a = g.trusted[i]
 	} else {
-		for _, x := range slices.Concat(to.Addrs, g.Peerstore().Addrs(to.ID)) { // the best first: few are dialled
+		for _, x := range to.Addrs { // the best first: few are dialled
 			if s := x.String(); !slices.Contains(a.Addrs, s) {
 				a.Addrs = append(a.Addrs, s)
 			}

@@ -159,6 +159,7 @@ const (
 	Anywhere = iota
 	SameNetwork
 	SameMachine
+	Nowhere // no address
 )
 
 // Reach returns from how far an address can be dialled.
@@ -170,6 +171,22 @@ func Reach(a multiaddr.Multiaddr) int {
 		return SameMachine
 	}
 	return SameNetwork
+}
+
+// Farthest returns from how far the best of some multiaddrs can be dialled: of those that lead through relays,
+// or of the others. It is Nowhere if there is none.
+func Farthest(addrs []string, relayed bool) (reach int) {
+	reach = Nowhere
+	for _, s := range addrs {
+		a, err := multiaddr.NewMultiaddr(s)
+		if err != nil {
+			continue
+		}
+		if _, err := a.ValueForProtocol(multiaddr.P_CIRCUIT); (err == nil) == relayed {
+			reach = min(reach, Reach(a))
+		}
+	}
+	return reach
 }
 
 // String returns the ticket as people copy it: the inverse of ParseTicket for a ticket that

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	ma "github.com/multiformats/go-multiaddr"
 	"github.com/spf13/pflag"
 
 	"github.com/piecelease/fetcher"
@@ -136,20 +135,8 @@ func (fl reachFlags) to(ticket string, more []string) fetcher.Reach {
 
 func overRelay(addr string) bool { return strings.Contains(addr, "/p2p-circuit") }
 
-// nearest is from how far the best address can be dialled, as share.Reach has it, relays
-// left out; 3 if there is none.
-func nearest(addrs []string) int { return nearestOf(addrs, false) }
-
-// nearestOf is nearest for the addresses over relays, or for the others.
-func nearestOf(addrs []string, relayed bool) int {
-	reach := 3
-	for _, s := range addrs {
-		if m, err := ma.NewMultiaddr(s); err == nil && overRelay(s) == relayed {
-			reach = min(reach, share.Reach(m))
-		}
-	}
-	return reach
-}
+// nearest is from how far the best address can be dialled, as share.Farthest has it, relays left out.
+func nearest(addrs []string) int { return share.Farthest(addrs, false) }
 
 // heldAny says whether a relay introduces this node to others.
 func heldAny(places []fetcher.Place) bool {
@@ -160,7 +147,7 @@ func heldAny(places []fetcher.Place) bool {
 func where(addrs []string, places []fetcher.Place) string {
 	reach := nearest(addrs)
 	if heldAny(places) {
-		reach = min(reach, nearestOf(addrs, true)) // no farther than the relay can be reached from
+		reach = min(reach, share.Farthest(addrs, true)) // no farther than the relay can be reached from
 	}
 	return []string{"anywhere", "network", "machine", "nowhere"}[reach]
 }

@@ -1,11 +1,13 @@
 package dht
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ipfs/go-cid"
@@ -48,6 +50,8 @@ const (
 	providers  = 32               // peers that one question is to bring
 	turnFor    = 2 * time.Second  // of a question; one that takes longer goes on, and does not count
 	maxRecords = 1 << 16          // what is remembered for others
+	maxOfKey   = 64               // ... of one share
+	maxAddrs   = 16               // of a peer that somebody names
 )
 
 // named stands for all who take part in the table: nobody knows who said where a peer is.
@@ -73,16 +77,17 @@ type Config struct {
 type DHT struct {
 	cfg     Config
 	entry   []peer.AddrInfo
-	near    int // the reach of the nearest address of entry, or else of this node's farthest: no nearer one is believed
+	near    atomic.Int32 // the reach of the nearest address of entry, or else of this node's farthest: no nearer one is believed
 	ctx     context.Context
 	stop    context.CancelFunc
 	changed chan struct{} // holds one if what is to be entered may have changed
 	turns   chan struct{} // holds one for each question under way
 	ready   chan struct{} // closed when table is set
 
-	table *kad.IpfsDHT
-	shelf *shelf // what it remembers for others
+	table atomic.Pointer[kad.IpfsDHT] // another when this node begins to answer others, or ends that
+	shelf *shelf                      // what it remembers for others
 
+	told    bool       // that no node of entry leads into the table; of run
 	mu      sync.Mutex // guards closed
 	closed  bool
 	running sync.WaitGroup // Add only with mu held, and not closed
@@ -94,8 +99,9 @@ func New(cfg Config) (*DHT, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	d := &DHT{cfg: cfg, changed: make(chan struct{}, 1), turns: make(chan struct{}, asksAtOnce), ready: make(chan struct{}), shelf: newShelf(maxRecords)}
+	d := &DHT{cfg: cfg, changed: make(chan struct{}, 1), turns: make(chan struct{}, asksAtOnce), ready: make(chan struct{}), shelf: newShelf(maxRecords, maxOfKey)}
 	var at []ma.Multiaddr
+	near := share.Anywhere
 	for _, s := range cfg.Entry {
 		a, err := share.ParseAddr(s)
 		if err == nil {
@@ -104,11 +110,12 @@ func New(cfg Config) (*DHT, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%q is neither own nor public nor a multiaddr such as /ip4/192.0.2.1/tcp/4001/p2p/12D3... (%w)", s, err)
 		}
-		at, d.near = append(at, a), max(d.near, share.Reach(a))
+		at, near = append(at, a), max(near, share.Reach(a))
 	}
 	if cfg.Public {
-		at, d.near = append(at, kad.DefaultBootstrapPeers...), 0
+		at, near = append(at, kad.DefaultBootstrapPeers...), share.Anywhere
 	}
+	d.near.Store(int32(near))
 	var err error
 	if d.entry, err = peer.AddrInfosFromP2pAddrs(at...); err != nil {
 		return nil, err
@@ -159,9 +166,6 @@ func (d *DHT) run(n fetcher.Local) {
 	for _, e := range d.entry {
 		trusted = append(trusted, addrOf(e.ID, e.Addrs))
 	}
-	if len(d.entry) == 0 {
-		d.near = farthest(n.Addrs())
-	}
 	guest := n.Guest(named, trusted...)
 	known, err := newBook(guest.Peerstore(), d.speaks(), d.believed)
 	if err != nil {
@@ -169,40 +173,75 @@ func (d *DHT) run(n fetcher.Local) {
 		return
 	}
 	defer known.Close()
-	table, err := kad.New(&tableHost{guest, known}, d.options(n.Addrs())...)
-	if err != nil {
-		d.cfg.Logger.Warn("the distributed hash table cannot be used", "error", err)
-		return
-	}
-	defer table.Close()
-	d.table = table
-	close(d.ready)
 	e := entering{d: d, n: n, due: map[share.ID]time.Time{}}
-	for d.comeIn() && !d.cfg.Quiet {
-		e.enter()
-		d.wait(looksIn, d.changed)
+	for d.ctx.Err() == nil {
+		serves := d.serves(n.Addrs())
+		table, err := kad.New(&tableHost{guest, known}, d.options(serves)...)
+		if err != nil {
+			d.cfg.Logger.Warn("the distributed hash table cannot be used", "error", err)
+			return
+		}
+		if d.table.Swap(table) == nil {
+			close(d.ready)
+		}
+		for d.comeIn(func() bool { return d.serves(n.Addrs()) == serves }) {
+			if !d.cfg.Quiet {
+				e.enter()
+			}
+			d.wait(looksIn, d.changed)
+		}
+		table.Close()
+		guest.RemoveStreamHandler(d.speaks()) // the library leaves it
 	}
-	<-d.ctx.Done()
 }
 
 // comeIn waits until this node knows somebody in the table: it connects with the nodes of Entry,
-// or others that take part connect with it. It is false if the DHT was closed first.
-func (d *DHT) comeIn() bool {
-	pause := comesFirst
-	for next := time.Now(); d.table.RoutingTable().Size() == 0 && d.ctx.Err() == nil; d.wait(comesFirst, nil) {
+// or others that take part connect with it. It is false if the DHT was closed first, or if still says so,
+// which it asks now and then.
+func (d *DHT) comeIn(still func() bool) bool {
+	pause, failed := comesFirst, map[peer.ID]string(nil)
+	for next := time.Now(); d.ctx.Err() == nil; d.wait(comesFirst, nil) {
 		if time.Now().Before(next) {
+			if d.table.Load().RoutingTable().Size() > 0 {
+				return true
+			}
 			continue
 		}
-		for _, e := range d.entry {
-			ctx, cancel := context.WithTimeout(d.ctx, comesLast)
-			if err := d.table.Host().Connect(ctx, e); err != nil {
-				d.cfg.Logger.Debug("no way into the distributed hash table", "peer", e.ID, "error", err)
-			}
-			cancel()
+		if !still() {
+			return false
 		}
+		if d.table.Load().RoutingTable().Size() > 0 {
+			return true
+		}
+		if failed != nil && !d.told && len(d.entry) > 0 {
+			d.told = true
+			d.cfg.Logger.Warn("no way into the distributed hash table yet", "tried", d.excuses(failed))
+		}
+		failed = d.knock()
 		next, pause = time.Now().Add(pause), min(2*pause, comesLast)
 	}
-	return d.ctx.Err() == nil
+	return false
+}
+
+// knock connects with the nodes of Entry, and returns why that failed.
+func (d *DHT) knock() map[peer.ID]string {
+	failed := map[peer.ID]string{}
+	for _, e := range d.entry {
+		ctx, cancel := context.WithTimeout(d.ctx, comesLast)
+		if err := d.table.Load().Host().Connect(ctx, e); err != nil {
+			failed[e.ID] = err.Error()
+		}
+		cancel()
+	}
+	return failed
+}
+
+// excuses is why the nodes of Entry do not lead into the table.
+func (d *DHT) excuses(failed map[peer.ID]string) (out []string) {
+	for _, e := range d.entry {
+		out = append(out, peers.ID(e.ID.String()).Short()+": "+cmp.Or(failed[e.ID], "connected, and it takes no part in the table"))
+	}
+	return out
 }
 
 // speaks is the protocol of the table.
@@ -213,41 +252,35 @@ func (d *DHT) speaks() protocol.ID {
 	return prefix + "/kad/1.0.0"
 }
 
-func (d *DHT) options(addrs []string) []kad.Option {
+func (d *DHT) options(serves bool) []kad.Option {
 	out := []kad.Option{kad.BootstrapPeersFunc(func() []peer.AddrInfo { return d.entry }), kad.AddressFilter(d.believed)}
 	if d.cfg.Public {
 		return append(out, kad.Mode(kad.ModeClient), kad.QueryFilter(kad.PublicQueryFilter))
 	}
 	mode := kad.ModeClient
-	if d.serves(addrs) {
+	if serves {
 		mode = kad.ModeServer
 	}
 	return append(out, kad.Mode(mode), kad.ProtocolPrefix(prefix), kad.DisableValues(),
 		kad.ProviderDatastore(d.shelf),
-		kad.ProviderManagerOpts(records.ProvideValidity(lasts), records.ProviderAddrTTL(lasts), records.CleanupInterval(forgetsEvery)))
+		kad.ProviderManagerOpts(records.ProvideValidity(lasts), records.ProviderAddrTTL(lasts), records.CleanupInterval(forgetsEvery), records.Cache(forgetful{})))
 }
 
 // serves says whether others ask this node, which has these addresses: one that does not stay,
-// or that they cannot reach, would keep them waiting.
+// or that they cannot reach, would keep them waiting. It also notes from how far a node that knows no
+// other can be reached.
 func (d *DHT) serves(addrs []string) bool {
-	return !d.cfg.Quiet && len(addrs) > 0 && farthest(addrs) <= d.near
-}
-
-// farthest is from how far the best of some addresses can be reached, as share.Reach has it.
-func farthest(addrs []string) (reach int) {
-	reach = share.SameMachine
-	for _, s := range addrs {
-		if a, err := ma.NewMultiaddr(s); err == nil {
-			reach = min(reach, share.Reach(a))
-		}
+	reach := share.Farthest(addrs, false)
+	if len(d.entry) == 0 {
+		d.near.Store(int32(min(reach, share.SameMachine)))
 	}
-	return reach
+	return !d.cfg.Public && !d.cfg.Quiet && reach <= int(d.near.Load())
 }
 
 // addrOf is a peer as the rest of fetcher names it.
 func addrOf(id peer.ID, addrs []ma.Multiaddr) peers.Addr {
 	a := peers.Addr{ID: peers.ID(id.String())}
-	for _, x := range addrs {
+	for _, x := range addrs[:min(len(addrs), maxAddrs)] {
 		a.Addrs = append(a.Addrs, x.String())
 	}
 	return a
@@ -256,7 +289,7 @@ func addrOf(id peer.ID, addrs []ma.Multiaddr) peers.Addr {
 // believed are the addresses that may be dialled because somebody in the table names them: none
 // is nearer than the nodes by which this one came into it.
 func (d *DHT) believed(all []ma.Multiaddr) []ma.Multiaddr {
-	return slices.DeleteFunc(slices.Clone(all), func(a ma.Multiaddr) bool { return share.Reach(a) > d.near })
+	return slices.DeleteFunc(slices.Clone(all), func(a ma.Multiaddr) bool { return share.Reach(a) > int(d.near.Load()) })
 }
 
 // wait waits so long, or until something comes from early, or the DHT is closed.
@@ -316,7 +349,7 @@ func (e *entering) enter() {
 func (d *DHT) provide(id share.ID) time.Duration {
 	ctx, cancel := context.WithTimeout(d.ctx, asksFor)
 	defer cancel()
-	if err := d.table.Provide(ctx, keyOf(id), true); err != nil {
+	if err := d.table.Load().Provide(ctx, keyOf(id), true); err != nil {
 		d.cfg.Logger.Debug("a share was not entered into the distributed hash table", "share", id, "error", err)
 		return looksIn
 	}

@@ -55,7 +55,7 @@ func nodes(t *testing.T, size int) (entry []string, all []*DHT) {
 func remembered(t *testing.T, all []*DHT, id share.ID) (n int) {
 	for _, d := range all {
 		<-d.ready
-		got, err := d.table.ProviderStore().GetProviders(t.Context(), keyOf(id).Hash())
+		got, err := d.table.Load().ProviderStore().GetProviders(t.Context(), keyOf(id).Hash())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -176,7 +176,7 @@ func TestAnEntryThatCannotBeReadIsRefused(t *testing.T) {
 
 func TestAShelfHoldsNoMoreThanItMay(t *testing.T) {
 	t.Parallel()
-	s := newShelf(10)
+	s := newShelf(10, 10)
 	key := func(i int) datastore.Key { return datastore.NewKey(fmt.Sprint("/providers/", i%7, "/", i)) }
 	found := func(prefix string) (n int) {
 		t.Helper()

@@ -51,7 +51,7 @@ func (s *search) run(ctx context.Context) {
 	}
 	out := comesFirst
 	for wait := asksFirst; ctx.Err() == nil; {
-		if s.d.table.RoutingTable().Size() == 0 {
+		if s.d.table.Load().RoutingTable().Size() == 0 {
 			s.d.wait(out, ctx.Done())
 			out = min(2*out, comesLast)
 			continue
@@ -78,12 +78,12 @@ func (s *search) ask(ctx context.Context) {
 	defer all.Wait()
 	for _, p := range s.lost() {
 		all.Go(func() {
-			if at, err := s.d.table.FindPeer(ctx, p); err == nil {
+			if at, err := s.d.table.Load().FindPeer(ctx, p); err == nil {
 				s.tell(at)
 			}
 		})
 	}
-	for at := range s.d.table.FindProvidersAsync(ctx, keyOf(s.key), providers) {
+	for at := range s.d.table.Load().FindProvidersAsync(ctx, keyOf(s.key), providers) {
 		s.tell(at)
 	}
 }
@@ -95,7 +95,7 @@ func (s *search) lost() (out []peer.ID) {
 		return nil
 	}
 	for _, p := range s.known[:min(len(s.known), providers)] {
-		if s.d.table.Host().Network().Connectedness(p) != network.Connected {
+		if s.d.table.Load().Host().Network().Connectedness(p) != network.Connected {
 			out = append(out, p)
 		}
 	}

@@ -29,7 +29,7 @@ type tableHost struct {
 func (h *tableHost) Peerstore() peerstore.Peerstore { return h.book }
 
 func (h *tableHost) Connect(ctx context.Context, to peer.AddrInfo) error {
-	return h.Guest.Connect(ctx, peer.AddrInfo{ID: to.ID, Addrs: slices.Concat(to.Addrs, h.book.Addrs(to.ID))})
+	return h.Guest.Connect(ctx, peer.AddrInfo{ID: to.ID, Addrs: slices.Concat(h.book.believed(to.Addrs), h.book.Addrs(to.ID))})
 }
 
 func (h *tableHost) NewStream(ctx context.Context, to peer.ID, all ...protocol.ID) (network.Stream, error) {
@@ -49,7 +49,7 @@ type book struct {
 }
 
 func newBook(all peerstore.Peerstore, speaks protocol.ID, believed func([]ma.Multiaddr) []ma.Multiaddr) (*book, error) {
-	named, err := pstoremem.NewPeerstore(pstoremem.WithMaxAddresses(maxNamed))
+	named, err := pstoremem.NewPeerstore(pstoremem.WithMaxAddresses(maxNamed), pstoremem.WithMaxAddressesPerPeer(maxAddrs))
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +74,8 @@ func (b *book) PeerInfo(id peer.ID) peer.AddrInfo {
 
 func (b *book) AddAddr(id peer.ID, a ma.Multiaddr, ttl time.Duration) { b.named.AddAddr(id, a, ttl) }
 func (b *book) AddAddrs(id peer.ID, all []ma.Multiaddr, ttl time.Duration) {
-	b.named.AddAddrs(id, all, ttl)
+	all = b.believed(all)
+	b.named.AddAddrs(id, all[:min(len(all), maxAddrs)], ttl)
 }
 func (b *book) SetAddr(id peer.ID, a ma.Multiaddr, ttl time.Duration) { b.named.SetAddr(id, a, ttl) }
 func (b *book) SetAddrs(id peer.ID, all []ma.Multiaddr, ttl time.Duration) {

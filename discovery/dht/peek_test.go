@@ -6,12 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/libp2p/go-libp2p"
 	pb "github.com/libp2p/go-libp2p-kad-dht/pb"
-	p2pnet "github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
-	"github.com/libp2p/go-msgio"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/piecelease/fetcher"
 )
@@ -20,40 +16,18 @@ import (
 // source answers, it learns neither who has it nor that it is fetched.
 func TestAStrangerInTheTableLearnsNothingOfAPrivateFetch(t *testing.T) {
 	t.Parallel()
-	spy, err := libp2p.New(libp2p.ListenAddrStrings("/ip4/127.0.0.1/tcp/0"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer spy.Close()
 	var mu sync.Mutex
 	type asked struct {
 		what string
 		key  []byte
 	}
 	var all []asked
-	spy.SetStreamHandler("/fetcher/kad/1.0.0", func(s p2pnet.Stream) {
-		defer s.Close()
-		in, out := msgio.NewVarintReader(s), msgio.NewVarintWriter(s)
-		for {
-			b, err := in.ReadMsg()
-			if err != nil {
-				return
-			}
-			var m pb.Message
-			if proto.Unmarshal(b, &m) != nil {
-				return
-			}
-			mu.Lock()
-			all = append(all, asked{m.GetType().String(), bytes.Clone(m.GetKey())})
-			mu.Unlock()
-			a := &pb.Message{Type: m.Type, Key: m.Key}
-			b, _ = proto.Marshal(a)
-			if out.WriteMsg(b) != nil {
-				return
-			}
-		}
-	})
-	entry := []string{spy.Addrs()[0].String() + "/p2p/" + spy.ID().String()}
+	entry := []string{newSpy(t, func(m *pb.Message) *pb.Message {
+		mu.Lock()
+		defer mu.Unlock()
+		all = append(all, asked{m.GetType().String(), bytes.Clone(m.GetKey())})
+		return nothing(m)
+	})}
 	src, err := fetcher.Open(t.Context(), fetcher.Config{Dir: t.TempDir(), Listen: []string{"/ip4/127.0.0.1/tcp/0"}})
 	if err != nil {
 		t.Fatal(err)
@@ -66,7 +40,7 @@ func TestAStrangerInTheTableLearnsNothingOfAPrivateFetch(t *testing.T) {
 	}
 	n, d := open(t, Config{Entry: entry, Quiet: true})
 	<-d.ready
-	until(t, "it is in the table", func() bool { return d.table.RoutingTable().Size() > 0 })
+	until(t, "it is in the table", func() bool { return d.table.Load().RoutingTable().Size() > 0 })
 	f, err := n.Fetch(t.Context(), s.Ticket(), fetcher.FetchOptions{Dir: t.TempDir(), Keep: true, Visible: fetcher.Private})
 	if err != nil {
 		t.Fatal(err)

@@ -39,13 +39,13 @@ func TestANodeOutsideTheTableIsToldToNobody(t *testing.T) {
 			}
 			_, sd := open(t, Config{Entry: entry})
 			<-sd.ready
-			until(t, "the stranger is in the table", func() bool { return sd.table.RoutingTable().Size() > 0 })
+			until(t, "the stranger is in the table", func() bool { return sd.table.Load().RoutingTable().Size() > 0 })
 			id, err := peer.Decode(string(src.ID()))
 			if err != nil {
 				t.Fatal(err)
 			}
 			for range 20 {
-				if at, err := sd.table.FindPeer(t.Context(), id); err == nil {
+				if at, err := sd.table.Load().FindPeer(t.Context(), id); err == nil {
 					t.Fatalf("the table says that a node outside it is at %v", at.Addrs)
 				}
 				time.Sleep(100 * time.Millisecond)

@@ -6,16 +6,18 @@ import (
 	"path"
 	"sync"
 
+	"github.com/hashicorp/golang-lru/simplelru"
 	"github.com/ipfs/go-datastore"
 	"github.com/ipfs/go-datastore/query"
 )
 
 // shelf is what a node remembers for others, in memory: the library puts no bound on it. When
-// it is full, any record gives way to a new one. A record's key ends in who has what the rest
+// it is full, any record gives way to a new one, and any of a share of which there are too many. A record's key ends in who has what the rest
 // of the key names, and the library asks for all records of one such rest: they are at hand.
 type shelf struct {
 	mu    sync.RWMutex
 	max   int
+	ofKey int // of one rest
 	all   map[datastore.Key]*record
 	keys  []datastore.Key // of all, in no order
 	under map[string]map[datastore.Key]*record
@@ -26,8 +28,8 @@ type record struct {
 	at    int // in keys
 }
 
-func newShelf(max int) *shelf {
-	return &shelf{max: max, all: map[datastore.Key]*record{}, under: map[string]map[datastore.Key]*record{}}
+func newShelf(max, ofKey int) *shelf {
+	return &shelf{max: max, ofKey: ofKey, all: map[datastore.Key]*record{}, under: map[string]map[datastore.Key]*record{}}
 }
 
 func (s *shelf) len() int {
@@ -44,10 +46,17 @@ func (s *shelf) Put(_ context.Context, k datastore.Key, v []byte) error {
 		r.value = v
 		return nil
 	}
+	dir := path.Dir(k.String())
+	if of := s.under[dir]; len(of) >= s.ofKey {
+		for any := range of {
+			s.remove(any)
+			break
+		}
+	}
 	if len(s.keys) >= s.max {
 		s.remove(s.keys[rand.IntN(len(s.keys))])
 	}
-	r, dir := &record{v, len(s.keys)}, path.Dir(k.String())
+	r := &record{v, len(s.keys)}
 	if s.under[dir] == nil {
 		s.under[dir] = map[datastore.Key]*record{}
 	}
@@ -119,3 +128,11 @@ func (s *shelf) Close() error                              { return nil }
 func (s *shelf) Batch(context.Context) (datastore.Batch, error) {
 	return datastore.NewBasicBatch(s), nil
 }
+
+// forgetful is in place of the library's memory of the records that were asked for last, which has no bound
+// for one share; the shelf is as fast.
+type forgetful struct{ simplelru.LRUCache }
+
+// Add implements simplelru.LRUCache, as does Get; the library calls no other.
+func (forgetful) Add(any, any) bool   { return false }
+func (forgetful) Get(any) (any, bool) { return nil, false }
