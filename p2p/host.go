@@ -122,7 +122,7 @@ func New(cfg Config) (*Host, error) {
 	h.messages.h, h.messages.with, h.messages.here = h, map[peers.ID]*exchange{}, map[peers.ID]bool{}
 	h.kids.each, h.kids.room = map[peers.ID]*kid{}, cfg.ServeBytes/parkedPart
 	h.swarm.Notify(&network.NotifyBundle{ConnectedF: h.messages.connected, DisconnectedF: h.messages.disconnected})
-	h.reach.places = places
+	h.reach.h, h.reach.places = h, places
 	if err = h.listen(listen); err == nil {
 		err = h.startReach()
 	}
@@ -235,7 +235,7 @@ func (h *Host) Addrs() []string {
 	addrs := append([]ma.Multiaddr{}, h.announce...)
 	if own, err := h.swarm.InterfaceListenAddresses(); err == nil {
 		own, _ = split(own)
-		own = append(own, h.mapped(own)...)
+		own = append(own, h.reach.mapped(own)...)
 		slices.SortFunc(own, func(a, b ma.Multiaddr) int {
 			return cmp.Or(cmp.Compare(share.Reach(a), share.Reach(b)), cmp.Compare(a.String(), b.String()))
 		})

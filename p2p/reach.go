@@ -171,7 +171,6 @@ type reach struct {
 // startReach starts what the configuration asks for.
 func (h *Host) startReach() (err error) {
 	r := &h.reach
-	r.h = h
 	if h.cfg.Reach.Relay {
 		t := &turns{of: peers.NewAllowance(1, relayOpenings*relayPause)}
 		if r.relay, err = relay.New(h.host, relay.WithResources(h.cfg.Reach.resources()), relay.WithACL(t)); err != nil {
@@ -394,7 +393,7 @@ func (h *Host) ways(to peers.Addr) (direct, over []ma.Multiaddr, err error) {
 			h.log.Debug("unreadable address", "peer", to.ID, "addr", s, "err", err)
 			continue
 		}
-		if a = h.placed(bare(a)); len(a) > 0 {
+		if a = h.reach.placed(bare(a)); len(a) > 0 {
 			all = append(all, a)
 		}
 	}
@@ -415,11 +414,11 @@ func (h *Host) ways(to peers.Addr) (direct, over []ma.Multiaddr, err error) {
 
 // placed adds, to an address that names a relay alone, where this host is connected with that; it is
 // empty if it is not connected.
-func (h *Host) placed(a ma.Multiaddr) ma.Multiaddr {
+func (r *reach) placed(a ma.Multiaddr) ma.Multiaddr {
 	if len(a) != 2 || a[0].Code() != ma.P_P2P || a[1].Code() != ma.P_CIRCUIT {
 		return a
 	}
-	at, ok := h.Where(peers.ID(a[0].Value()))
+	at, ok := r.h.Where(peers.ID(a[0].Value()))
 	if !ok {
 		return nil
 	}
@@ -476,10 +475,10 @@ func (h *Host) upgraded(ctx context.Context, id peer.ID) error {
 }
 
 // mapped returns the addresses that routers forward to this host because it asked them to.
-func (h *Host) mapped(own []ma.Multiaddr) []ma.Multiaddr {
-	if !h.cfg.Reach.MapPorts {
+func (r *reach) mapped(own []ma.Multiaddr) []ma.Multiaddr {
+	if !r.h.cfg.Reach.MapPorts {
 		return nil
 	}
-	all := slices.Clone(h.host.(interface{ AllAddrs() []ma.Multiaddr }).AllAddrs())
+	all := slices.Clone(r.h.host.(interface{ AllAddrs() []ma.Multiaddr }).AllAddrs())
 	return slices.DeleteFunc(all, func(a ma.Multiaddr) bool { return ma.Contains(own, a) || !manet.IsPublicAddr(a) })
 }

@@ -92,8 +92,8 @@ func TestOnlyTheNamerLeadsToAPeerThroughItself(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(network.WithAllowLimitedConn(t.Context(), "it leads there"), 30*time.Second)
 	defer cancel()
-	defer h.through([]ma.Multiaddr{h.placed(ma.StringCast(at.Addrs[0]))})()
-	defer h.book.dial(hostID(placed.cfg.Key), []ma.Multiaddr{h.placed(ma.StringCast(at.Addrs[0]))})()
+	defer h.through([]ma.Multiaddr{h.reach.placed(ma.StringCast(at.Addrs[0]))})()
+	defer h.book.dial(hostID(placed.cfg.Key), []ma.Multiaddr{h.reach.placed(ma.StringCast(at.Addrs[0]))})()
 	if err := h.host.Connect(ctx, peer.AddrInfo{ID: hostID(placed.cfg.Key)}); err != nil {
 		t.Error(err)
 	}
