@@ -71,6 +71,13 @@ func (n *Node) DropHold(ctx context.Context, id int64) (HoldList, error) {
 	return actors.AskHolds(ctx, n.program, actors.DropHold{Want: id})
 }
 
+// SetHoldBudget sets how many passes a depot may be paid in 31 days, for all that it keeps for this node; 0: any number. It
+// returns when that is stored durably.
+func (n *Node) SetHoldBudget(ctx context.Context, id peers.ID, passes int64) error {
+	_, err := actors.AskHolds(ctx, n.program, actors.SetBudget{Depot: id, Units: passes})
+	return err
+}
+
 // VisitDepot has a depot that is to keep something visited now, and not when its time comes: what was missing for
 // it, such as passes, may be there. It does not wait for the visit.
 func (n *Node) VisitDepot(ctx context.Context, id peers.ID) error {

@@ -30,6 +30,13 @@ type DropHold struct{ Want int64 }
 // Answered with HoldList, before the visit.
 type VisitDepot struct{ Depot peers.ID }
 
+// SetBudget, API -> Node -> renewals: a depot may be paid that many units in a month; 0: any number. Answered with HoldList,
+// before its next visit.
+type SetBudget struct {
+	Depot peers.ID
+	Units int64
+}
+
 // maxAsked requests wait for the book or for visits.
 const maxAsked = 1 << 10
 
@@ -48,6 +55,9 @@ type HoldList struct {
 	// failed, with no share; answering KeepHold, of the visits since that was asked alone.
 	Errs map[renewal.Key]error
 	Dues []renewal.Due // to be paid in the next days
+	// Lapses are the leases that are not renewed, as the budgets of their depots do not pay for that.
+	Lapses  []renewal.Due
+	Budgets map[peers.ID]int64 // of depots that have one, in units a month
 }
 
 // toHolds forwards a message to the renewals.
@@ -76,7 +86,7 @@ func (n *node) renewals(self *actor.PID) func() actor.Actor {
 }
 
 // AskHolds is what depots keep for a node, after it was told something: KeepHold, DropHold,
-// VisitDepot or HoldsQuery.
+// SetBudget, VisitDepot or HoldsQuery.
 func AskHolds(ctx context.Context, p *Program, what any) (HoldList, error) {
 	return system.Ask[HoldList](ctx, p.s, p.node, what)
 }
@@ -119,6 +129,9 @@ func (r *renewals) command(ctx actor.Context, what any, from *actor.PID, err err
 	case DropHold:
 		a.want = m.Want
 		r.core.Unwant(m.Want, now)
+	case SetBudget:
+		r.core.SetBudget(m.Depot, m.Units, now)
+		a.noWait = true
 	case VisitDepot:
 		r.core.Hurry(m.Depot, now)
 		r.respond(ctx, from, r.list(0, 0))
@@ -164,9 +177,12 @@ const duesAhead = 7 * 24 * time.Hour
 // list is what depots keep, with what went wrong in visits later than after.
 func (r *renewals) list(want int64, after int) HoldList {
 	now := r.s.Wall()
-	l := HoldList{Want: want, Dues: r.core.Dues(now.Add(duesAhead), now), Wants: r.core.Wants(), Holds: r.core.Holds(now), Addrs: map[peers.ID][]string{}, Errs: map[renewal.Key]error{}}
+	l := HoldList{Want: want, Dues: r.core.Dues(now.Add(duesAhead), now), Lapses: r.core.Lapses(now), Budgets: map[peers.ID]int64{}, Wants: r.core.Wants(), Holds: r.core.Holds(now), Addrs: map[peers.ID][]string{}, Errs: map[renewal.Key]error{}}
 	for _, a := range r.core.Accounts() {
 		l.Addrs[a.Depot] = a.Addrs
+		if a.Budget > 0 {
+			l.Budgets[a.Depot] = a.Budget
+		}
 	}
 	for _, h := range l.Holds {
 		for _, k := range []renewal.Key{h.Key, {Depot: h.Depot}} {

@@ -60,9 +60,11 @@ func (r *renewals) owes(ctx actor.Context, v *depotVisit, units int64) {
 	case v.pays >= maxPaysPerTask || r.cfg.Purse == nil:
 		err = &depot.Refusal{Reason: depot.Unpaid, Room: units}
 	default:
-		v.pays++
-		r.reserve(ctx, v, units)
-		return
+		if err = r.core.InBudget(v.to.ID, v.paid+units, now); err == nil {
+			v.pays++
+			r.reserve(ctx, v, units)
+			return
+		}
 	}
 	r.refused(v, err)
 	r.work(ctx, v)

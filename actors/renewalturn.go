@@ -25,6 +25,9 @@ func (r *renewals) askTurn(ctx actor.Context, v *depotVisit) bool {
 	if !needed || v.turn != nil || r.cfg.Turn == nil {
 		return false
 	}
+	if v.others = r.core.InBudget(v.to.ID, units, r.s.Wall()); v.others != nil {
+		return false // another member may pay
+	}
 	v.giveUp = r.s.Now().Add(visitTime)
 	id, serial, turn := v.to.ID, v.serial, r.cfg.Turn
 	r.s.Task(ctx, func(ctx context.Context) any {

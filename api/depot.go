@@ -155,6 +155,7 @@ type Hold struct {
 	For    string   `json:"for,omitempty" doc:"the length of the leases, which are renewed, such as 31d or 36h; default 31 days"`
 	Pin    bool     `json:"pin,omitempty" doc:"keep this version, and do not follow the entry to later ones"`
 	Fleet  bool     `json:"fleet,omitempty" doc:"for the node's fleet, which has the share: any member renews it"`
+	Budget *int64   `json:"budget,omitempty" minimum:"0" doc:"how many passes this node pays each of the depots in 31 days at most, for all that they keep; 0: any number; default: as before"`
 }
 
 // StandingHold is a share that a depot elsewhere keeps, or is to keep.

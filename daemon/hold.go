@@ -61,9 +61,12 @@ func heldView(at *fetcher.Depot, h fetcher.Holding, err error) (api.Held, error)
 func heldError(at peers.ID, err error) error {
 	var r *fetcher.HoldRefused
 	var missing *purse.MissingError
+	var over *renewal.BudgetError
 	switch {
 	case errors.As(err, &missing):
 		return api.Refuse(share.ErrNotAllowed, "the depot %s takes passes, and %v; get a code from its owner, and enter it with fetcher passes redeem", at.Short(), missing)
+	case errors.As(err, &over):
+		return api.Refuse(share.ErrNotAllowed, "the depot %s is not paid: %v; fetcher hold can raise it", at.Short(), over)
 	case errors.Is(err, passes.ErrTagged), errors.Is(err, passes.ErrProof):
 		return api.Refuse(share.ErrNotAllowed, "the depot %s is not to be trusted with passes: %v", at.Short(), err)
 	case errors.As(err, &r):

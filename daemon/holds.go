@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -143,6 +145,13 @@ func (d *depots) Hold(ctx context.Context, h api.Hold) ([]api.Held, error) {
 	l, err := d.node.Holds(ctx)
 	if err != nil {
 		return nil, err
+	}
+	for _, id := range depots {
+		if h.Budget != nil {
+			if err := d.node.SetHoldBudget(ctx, id, *h.Budget); err != nil {
+				return nil, err
+			}
+		}
 	}
 	before, want, addrs := wanted(l, ask)
 	want.Share, want.Bytes, want.Length, want.Copies = m.ID(), fetcher.HoldBytes(m), long, h.Copies
@@ -378,7 +387,23 @@ func (d *depots) holdStatus(ctx context.Context, s *api.Status) []string {
 			}
 		}
 	}
-	return append(d.holdWarnings(l), d.shortWarnings(ctx, l)...)
+	return slices.Concat(d.holdWarnings(l), d.shortWarnings(ctx, l), d.budgetWarnings(l))
+}
+
+// budgetWarnings says, days before leases lapse, which do so as the budget of their depot does not pay for their renewal, and when.
+func (d *depots) budgetWarnings(l fetcher.HoldList) (out []string) {
+	for _, depot := range slices.Sorted(maps.Keys(l.Budgets)) {
+		var lapse []string
+		for _, due := range l.Lapses {
+			if due.Depot == depot {
+				lapse = append(lapse, fmt.Sprintf("%s on %s (%s)", d.heldName(l, due.Key), due.Expires.Local().Format("2006-01-02 15:04"), words.Count(int(due.Units), "pass")))
+			}
+		}
+		if len(lapse) > 0 {
+			out = append(out, fmt.Sprintf("the budget of %s a month for the depot %s does not pay for all that it keeps; these lapse: %s", words.Count(int(l.Budgets[depot]), "pass"), depot.Short(), strings.Join(lapse, ", ")))
+		}
+	}
+	return out
 }
 
 // holdWarnings returns which leases end soon, and why they were not renewed.

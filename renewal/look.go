@@ -89,22 +89,17 @@ type Due struct {
 // earliest leases first, so that a lack of passes is known before a lease lapses.
 func (s *Service) Dues(until, now time.Time) (all []Due) {
 	credits := map[peers.ID]Credit{}
-	for _, x := range s.Holds(now) {
-		d := s.depots[x.Depot]
-		h, at := d.holds[x.Share], x.Expires.Add(-s.window(d))
-		if !d.Paid || !x.Kept || x.State == Missing || x.State == Unknown || at.After(until) {
-			continue
-		}
-		if at.Before(now) {
-			at = now
+	s.renewals(now, func(x Standing, d *depot, at time.Time) {
+		if at.After(until) {
+			return
 		}
 		credit, ok := credits[x.Depot]
 		if !ok {
 			credit = d.Credit
 		}
-		units, left := Cost(x.Bytes, Added(x.Expires, at.Add(s.length(h)), at), credit)
+		units, left := Cost(x.Bytes, Added(x.Expires, at.Add(s.length(d.holds[x.Share])), at), credit)
 		credits[x.Depot] = left
 		all = append(all, Due{x.Key, x.Expires, units})
-	}
+	})
 	return all
 }

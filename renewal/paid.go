@@ -40,6 +40,7 @@ func (s *Service) MayCost(k Key, length time.Duration, now time.Time) int64 {
 // Bank enters units that were paid for a task that the depot has not granted.
 func (s *Service) Bank(k Key, units int64, now time.Time) {
 	if d := s.depots[k.Depot]; d != nil && d.Paid && units > 0 {
+		d.spend(units, now)
 		if h := d.holds[k.Share]; h != nil {
 			d.deposit(h, units, s.size(h), s.length(h), now)
 		} else {

@@ -64,6 +64,10 @@ type Account struct {
 	Failed int       // visits since then
 	Why    string    // ... the last of them failed
 	Credit Credit
+
+	Budget int64     // units that the owner lets be paid there in a month; 0: any number
+	Month  time.Time // when the present one began
+	Spent  int64     // units paid since then
 }
 
 // Verb is what to do about a lease.
@@ -376,6 +380,7 @@ func (s *Service) Renewed(id peers.ID, heard Heard, now time.Time) {
 	if d == nil {
 		return
 	}
+	d.spend(heard.Units, now)
 	if h := d.holds[heard.Share]; h != nil {
 		h.Cost += heard.Units
 		size, left := min(heard.Bytes, s.size(h)), max(heard.Left, 0)

@@ -12,7 +12,7 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-var years = flag.Int("years", rig.Most(60, 12), "virtual node-years of TestNoLeaseLapses")
+var years = flag.Int("years", rig.Most(4, 1), "virtual years of TestNoLeaseLapses")
 
 var epoch = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 
@@ -27,32 +27,113 @@ func shareID(n int) share.ID {
 	return id
 }
 
-// A world is one node and its depots: what they promised, and what happens to them.
-type world struct {
-	rng   *rand.Rand
-	cfg   Config
-	s     *Service
-	now   time.Time
-	ends  map[Key]time.Time // by the depot's clock
-	down  map[peers.ID]time.Time
-	night bool // this machine sleeps at night
+// A world is 200 nodes, each with a share at each of two of 20 depots.
+const (
+	worldNodes  = 200
+	worldDepots = 20
+	worldCopies = 2
+)
 
-	added              int64 // MiB-seconds
-	lapsed, held       time.Duration
-	restarts, failures int
-}
-
-func newWorld(cfg Config, seed uint64, depots, holds int) *world {
-	w := &world{rng: rand.New(rand.NewPCG(seed, 7)), cfg: cfg, now: epoch, ends: map[Key]time.Time{}, down: map[peers.ID]time.Time{}, night: true}
-	w.s = New(cfg, seed)
-	for d := range depots {
-		for h := range holds {
-			k := Key{peers.ID(fmt.Sprintf("depot-%02d", d)), shareID(h)}
-			w.ends[k] = w.now.Add(w.cfg.withDefaults().Length)
-			hold(w.s, Hold{Key: k, Bytes: int64(h+1) << 20, Expires: w.ends[k], State: Stable}, w.now)
+// outages returns when each depot goes away for a week: three times in two years or so, and no two within the length of a lease.
+func outages(years int) (all [worldDepots][]time.Time) {
+	for i := range all {
+		rng := rand.New(rand.NewPCG(uint64(i), 3))
+		for at := epoch; at.Before(epoch.AddDate(years, 0, 0)); {
+			at = at.Add(120*day + time.Duration(rng.Int64N(int64(240*day))))
+			all[i] = append(all[i], at)
 		}
 	}
+	return all
+}
+
+// A lived is one node and its depots: what they promised, and what happens to them. It goes from event to event.
+type lived struct {
+	rng     *rand.Rand
+	cfg     Config
+	s       *Service
+	now     time.Time
+	skew    time.Duration            // of the node's clock
+	ends    map[Key]time.Time        // by the depots
+	down    map[peers.ID][]time.Time // outages to come, and the present one
+	restart time.Time                // the next
+
+	lapsed                               time.Duration
+	visits, failures, restarts, renewals int
+}
+
+func (w *lived) clock() time.Time { return w.now.Add(w.skew) }
+
+func newLived(seed int, down [worldDepots][]time.Time) *lived {
+	w := &lived{rng: rand.New(rand.NewPCG(uint64(seed), 7)), now: epoch, ends: map[Key]time.Time{}, down: map[peers.ID][]time.Time{}}
+	w.s = New(w.cfg, uint64(seed))
+	for i := range worldCopies {
+		at := (seed + i*(1+seed/worldDepots%(worldDepots-1))) % worldDepots
+		k := Key{peers.ID(fmt.Sprintf("depot-%02d", at)), shareID(i)}
+		w.down[k.Depot] = down[at]
+		w.ends[k] = w.now.Add(DefaultLength)
+		hold(w.s, Hold{Key: k, Bytes: int64(i+1) << 20, Expires: w.ends[k], State: Stable}, w.now)
+	}
+	w.again()
 	return w
+}
+
+// again draws the time of the next restart.
+func (w *lived) again() { w.restart = w.now.Add(time.Duration(w.rng.Int64N(int64(80 * day)))) }
+
+// step goes on to the next event. From midnight to 8 the node sleeps.
+func (w *lived) step() {
+	next := later(w.s.Wake().Add(-w.skew), w.now.Add(time.Second))
+	if w.restart.Before(next) {
+		next = w.restart
+	}
+	if next.Hour() < 8 {
+		next = next.Truncate(day).Add(8 * time.Hour)
+	}
+	if w.now = next; !w.now.Before(w.restart) {
+		w.restarts++
+		book := w.s.Book()
+		w.s = New(w.cfg, w.rng.Uint64())
+		w.skew = time.Duration(w.rng.Int64N(int64(2*time.Hour))) - time.Hour // and its clock is set
+		w.s.Resume(book, w.clock())
+		w.again()
+	}
+	for _, id := range w.s.Due(w.clock()) {
+		w.visit(id)
+	}
+}
+
+// away reports whether a depot is away.
+func (w *lived) away(id peers.ID) bool {
+	for len(w.down[id]) > 0 && !w.now.Before(w.down[id][0].Add(7*day)) {
+		w.down[id] = w.down[id][1:]
+	}
+	return len(w.down[id]) > 0 && !w.now.Before(w.down[id][0])
+}
+
+func (w *lived) visit(id peers.ID) {
+	w.visits++
+	if w.away(id) || w.rng.IntN(20) == 0 {
+		w.s.Failed(id, "away", w.clock())
+		w.failures++
+		return
+	}
+	var said []Heard
+	for k, end := range w.ends {
+		if k.Depot == id {
+			said = append(said, Heard{Share: k.Share, State: Stable, Bytes: 1 << 20, Left: end.Sub(w.now)})
+		}
+	}
+	for _, task := range w.s.Visited(id, said, w.clock()) {
+		k := Key{id, task.Share}
+		if w.rng.IntN(50) == 0 {
+			w.s.Refused(k, "busy", w.clock())
+			continue
+		}
+		w.lapsed += max(w.now.Sub(w.ends[k]), 0)
+		w.ends[k] = w.now.Add(task.Length)
+		w.renewals++
+		renewed(w.s, k, task.Length, w.clock())
+	}
 }
 
 // hold enters a hold at a depot that takes passes, and the Want for it.
@@ -72,93 +153,29 @@ func renewed(s *Service, k Key, left time.Duration, now time.Time) {
 	s.Renewed(k.Depot, Heard{Share: k.Share, State: Stable, Bytes: h.Bytes, Left: left, Added: added, Units: units}, now)
 }
 
-// step goes on to the next event, at most an hour ahead.
-func (w *world) step() {
-	next := w.now.Add(time.Hour)
-	if at := w.s.Wake(); at.After(w.now) && at.Before(next) {
-		next = at
-	}
-	for _, end := range w.ends {
-		w.held += next.Sub(w.now)
-		if end.Before(next) {
-			w.lapsed += next.Sub(later(end, w.now))
-		}
-	}
-	w.now = next
-	if w.rng.IntN(24*40) == 0 {
-		w.restart()
-	}
-	if hour := w.now.Hour(); w.night && hour < 8 {
-		return
-	}
-	for _, id := range w.s.Due(w.now) {
-		w.visit(id)
-	}
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
-}
-
-// restart ends the process and starts it again: only the accounts and the holds are kept.
-func (w *world) restart() {
-	w.restarts++
-	book := w.s.Book()
-	w.s = New(w.cfg, w.rng.Uint64())
-	w.s.Resume(book, w.now)
-}
-
-func (w *world) visit(id peers.ID) {
-	switch {
-	case w.now.Before(w.down[id]):
-		w.s.Failed(id, "away", w.now)
-		w.failures++
-		return
-	case w.now.Sub(w.down[id]) > 31*day && w.rng.IntN(180) == 0: // once in a year of visits, and no two in one lease
-		w.down[id] = w.now.Add(7 * day)
-		w.s.Failed(id, "away", w.now)
-		return
-	case w.rng.IntN(20) == 0:
-		w.s.Failed(id, "no answer", w.now)
-		w.failures++
-		return
-	}
-	var said []Heard
-	for _, h := range w.s.Holds(w.now) {
-		if h.Depot == id {
-			said = append(said, Heard{Share: h.Share, State: Stable, Bytes: h.Bytes, Left: w.ends[h.Key].Sub(w.now)})
-		}
-	}
-	for _, r := range w.s.Visited(id, said, w.now) {
-		k := Key{id, r.Share}
-		if w.rng.IntN(50) == 0 {
-			w.s.Refused(k, "busy", w.now)
-			continue
-		}
-		until := w.now.Add(r.Length)
-		w.added += int64(Added(w.ends[k], until, w.now) / time.Second)
-		w.ends[k] = until
-		renewed(w.s, k, r.Length, w.now)
-	}
-}
-
+// 200 nodes with leases at two of 20 depots each: visits fail, nodes sleep at night, restart, and have clocks that are off by
+// up to an hour, depots are away for a week, and refuse a renewal now and then.
 func TestNoLeaseLapses(t *testing.T) {
 	t.Parallel()
-	const depots, holds = 5, 2
-	w := newWorld(Config{}, 1, depots, holds)
-	for w.now.Before(epoch.AddDate(*years, 0, 0)) {
-		w.step()
+	down, end := outages(*years), epoch.AddDate(*years, 0, 0)
+	var sum lived
+	for seed := range worldNodes {
+		w := newLived(seed, down)
+		for w.now.Before(end) {
+			w.step()
+		}
+		for _, at := range w.ends {
+			w.lapsed += max(w.now.Sub(at), 0)
+		}
+		if w.lapsed > 0 {
+			t.Errorf("node %d: %v without a lease", seed, w.lapsed)
+		}
+		sum.visits, sum.failures, sum.restarts, sum.renewals = sum.visits+w.visits, sum.failures+w.failures, sum.restarts+w.restarts, sum.renewals+w.renewals
 	}
-	if w.lapsed > 0 {
-		t.Errorf("%v of %v without a lease", w.lapsed, w.held)
+	if n := *years * worldNodes; sum.restarts < 5*n || sum.failures < 10*n || sum.renewals < 15*worldCopies*n {
+		t.Errorf("only %d restarts, %d failures and %d renewals: nothing was tried", sum.restarts, sum.failures, sum.renewals)
 	}
-	if w.restarts < *years*5 || w.failures < *years*depots {
-		t.Errorf("only %d restarts and %d failures: nothing was tried", w.restarts, w.failures)
-	}
-	t.Logf("%d years, %d depots: %d restarts, %d visits failed, no lapse", *years, depots, w.restarts, w.failures)
+	t.Logf("%d years of %d nodes: %d visits, %d failed, %d restarts, %d renewals, no lapse", *years, worldNodes, sum.visits, sum.failures, sum.restarts, sum.renewals)
 }
 
 // The defaults of the design that this began with: visits 24 to 28 days apart, and a renewal only

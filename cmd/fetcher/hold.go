@@ -22,6 +22,7 @@ import (
 func (a depots) holdCommand() *cobra.Command {
 	var h api.Hold
 	var wait bool
+	var budget int64
 	c := &cobra.Command{
 		Use: "hold ENTRY|PATH", Short: "Have depots keep a share of this node", Args: exactly("ENTRY or PATH"),
 		ValidArgsFunction: a.completeEntries,
@@ -41,6 +42,10 @@ With --on several times each of the depots keeps a copy, or as many as --copies
 says: when one of these refuses, or is away until the lease nearly ends, another
 takes its place.
 
+A depot may cost passes: fetcher passes. --budget limits what the depots at --on
+are paid in 31 days for all that they keep. If that is too little the leases
+that end first are renewed; fetcher status lists what lapses, and when.
+
 With --fleet a share that the node's fleet has is kept for the fleet: any member
 renews the lease, one at a time, and pays for it if it has passes. The depot has
 to let in all members as keys of one account: fetcher depot account set
@@ -59,8 +64,13 @@ to let in all members as keys of one account: fetcher depot account set
 				return usageError{fmt.Errorf("--for: %w", err)}
 			case h.For != "" && (long < fetcher.MinHoldLength || long > fetcher.MaxHoldLength):
 				return usageError{fmt.Errorf("--for is from %s to %s, not %s", words.Duration(fetcher.MinHoldLength), words.Duration(fetcher.MaxHoldLength), h.For)}
+			case budget < 0:
+				return usageError{fmt.Errorf("--budget is a number of passes, or 0 for any number, not %d", budget)}
 			case h.Copies < 0 || h.Copies > 64:
 				return usageError{fmt.Errorf("--copies is from 1 to 64, not %d", h.Copies)}
+			}
+			if cmd.Flags().Changed("budget") {
+				h.Budget = &budget
 			}
 			return a.asking(cmd.Context(), func(c *api.Client) error { return a.hold(cmd.Context(), c, args[0], h, wait) })
 		},
@@ -68,6 +78,7 @@ to let in all members as keys of one account: fetcher depot account set
 	c.Flags().StringArrayVar(&h.Depots, "on", nil, "a depot's `ADDR`, a multiaddr that ends in /p2p/ID; may be given again")
 	c.Flags().StringVar(&h.For, "for", "", "ask for leases of this `TIME`, such as 36h, from 10s to 366d (default 31 days)")
 	c.Flags().IntVar(&h.Copies, "copies", 0, "have this `NUMBER` of the depots keep it, with the others in reserve (default all)")
+	c.Flags().Int64Var(&budget, "budget", 0, "pay each depot at --on at most this `NUMBER` of passes in 31 days; 0: any")
 	c.Flags().BoolVar(&h.Pin, "pin", false, "keep this version, and do not follow the files to later ones")
 	c.Flags().BoolVar(&h.Fleet, "fleet", false, "have the depots keep it for the node's fleet: any member renews it")
 	c.Flags().BoolVar(&wait, "wait", false, "wait until the depots have all of it")

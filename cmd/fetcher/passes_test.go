@@ -54,7 +54,10 @@ func TestAHoldIsPaidWithPasses(t *testing.T) {
 	if r := owner.on("passes", "redeem", code); r.code != exitNotAllowed || !strings.Contains(r.stderr, "redeemed before") {
 		t.Errorf("a code entered twice: exit %d, %s", r.code, r.stderr)
 	}
-	owner.sure("hold", src, "--on", at) // one pass of 64 is exchanged, and three of 1 are paid
+	if r := owner.on("hold", src, "--on", at, "--budget", "2"); r.code != exitNotAllowed || !strings.Contains(r.stderr, "it costs 3 passes, and 2 are left of this depot's budget of 2 passes a month") {
+		t.Errorf("a hold beyond the budget: exit %d, %s", r.code, r.stderr)
+	}
+	owner.sure("hold", src, "--on", at, "--budget", "3") // one pass of 64 is exchanged, and three of 1 are paid
 	if p := passesOf(owner); p.Passes != 61 || p.Reserved != 0 || p.Bad != 0 {
 		t.Errorf("%+v", p)
 	}
@@ -66,6 +69,10 @@ func TestAHoldIsPaidWithPasses(t *testing.T) {
 	h, err := owner.client.Holds(t.Context())
 	if err != nil || len(h) != 1 || h[0].Cost != 3 {
 		t.Errorf("%+v, %v", h, err)
+	}
+	owner.sure("hold", src, "--on", at, "--budget", "1") // the renewal in three weeks costs more
+	if w := strings.Join(owner.status().Warnings, "\n"); !strings.Contains(w, "the budget of 1 pass a month for the depot") || !strings.Contains(w, "these lapse: photos on "+h[0].Expires.Local().Format("2006-01-02")) {
+		t.Errorf("the node warns: %s", w)
 	}
 }
 

@@ -22,10 +22,13 @@ type saying struct {
 func (e saying) Error() string { return e.text }
 func (e saying) Unwrap() error { return e.class }
 
-// Count is n things: "1 piece", "3 pieces".
+// Count is n things: "1 piece", "3 pieces", "3 passes".
 func Count(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing
+	}
+	if strings.HasSuffix(thing, "s") {
+		thing += "e"
 	}
 	return fmt.Sprintf("%d %ss", n, thing)
 }

@@ -45,6 +45,9 @@ func TestCounts(t *testing.T) {
 			t.Errorf("%d is %q, want %q", n, got, want)
 		}
 	}
+	if got := Count(2, "pass"); got != "2 passes" {
+		t.Error(got)
+	}
 }
 
 func TestRatesAreReadWholeOrNotAtAll(t *testing.T) {

@@ -22,6 +22,7 @@ import (
 
 	"github.com/piecelease/fetcher/depot"
 	"github.com/piecelease/fetcher/internal/turns"
+	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/passes"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/wire"
@@ -62,10 +63,11 @@ var ErrMissing = errors.New("passes are missing")
 type MissingError struct{ Missing int64 }
 
 func (e *MissingError) Error() string {
+	is := "are"
 	if e.Missing == 1 {
-		return "1 pass is missing"
+		is = "is"
 	}
-	return fmt.Sprintf("%d passes are missing", e.Missing)
+	return fmt.Sprintf("%s %s missing", words.Count(int(e.Missing), "pass"), is)
 }
 func (e *MissingError) Unwrap() error { return ErrMissing }
 

@@ -1,0 +1,115 @@
+package renewal
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"github.com/piecelease/fetcher/internal/words"
+	"github.com/piecelease/fetcher/peers"
+)
+
+// A BudgetError says that a payment would exceed what the owner lets a depot be paid in a month.
+type BudgetError struct {
+	Budget int64 // units a month
+	Left   int64 // of it
+	Units  int64 // to be paid
+	Until  time.Time
+}
+
+func (e *BudgetError) Error() string {
+	return fmt.Sprintf("it costs %s, and %d are left of this depot's budget of %s a month, until %s",
+		words.Count(int(e.Units), "pass"), e.Left, words.Count(int(e.Budget), "pass"), e.Until.Local().Format("2006-01-02 15:04"))
+}
+
+// SetBudget sets how many units a depot may be paid in a month; 0: any number.
+func (s *Service) SetBudget(id peers.ID, units int64, now time.Time) {
+	s.depot(id, now).Budget = units
+	s.Hurry(id, now)
+}
+
+// left returns what a budget leaves, and when the next month begins. A month is UnitTime, from the first payment in it.
+func (a *Account) left(now time.Time) (units int64, until time.Time) {
+	if a.Spent == 0 || !now.Before(a.Month.Add(UnitTime)) {
+		return a.Budget, now.Add(UnitTime)
+	}
+	return max(a.Budget-a.Spent, 0), a.Month.Add(UnitTime)
+}
+
+// spend counts units that were paid.
+func (a *Account) spend(units int64, now time.Time) {
+	if a.Spent == 0 || !now.Before(a.Month.Add(UnitTime)) {
+		a.Month, a.Spent = now, 0
+	}
+	if now.Before(a.Month) { // the clock was set back
+		a.Month = now
+	}
+	a.Spent += units
+}
+
+// InBudget returns a *BudgetError if paying units to a depot would exceed its budget.
+func (s *Service) InBudget(id peers.ID, units int64, now time.Time) error {
+	a := s.Account(id)
+	if left, until := a.left(now); a.Budget > 0 && units > left {
+		return &BudgetError{Budget: a.Budget, Left: left, Units: units, Until: until}
+	}
+	return nil
+}
+
+// renewals calls f with each lease that is renewed for passes and when that begins, those that end first at the front.
+func (s *Service) renewals(now time.Time, f func(x Standing, d *depot, at time.Time)) {
+	for _, x := range s.Holds(now) {
+		if d := s.depots[x.Depot]; d.Paid && x.Kept && x.State != Missing && x.State != Unknown {
+			f(x, d, later(x.Expires.Add(-s.window(d)), now))
+		}
+	}
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// A budgetMonth is what may still be paid to a depot until end.
+type budgetMonth struct {
+	left int64
+	end  time.Time
+}
+
+// Lapses returns the leases whose next renewal the budgets of their depots do not pay for, each with its cost, those that end first
+// at the front. A lease that ends earlier comes first in a budget.
+func (s *Service) Lapses(now time.Time) (all []Due) {
+	months := map[peers.ID][]budgetMonth{}
+	credits := map[peers.ID]Credit{}
+	s.renewals(now, func(x Standing, d *depot, at time.Time) {
+		if d.Budget == 0 {
+			return
+		}
+		if months[x.Depot] == nil {
+			left, end := d.left(now)
+			months[x.Depot], credits[x.Depot] = []budgetMonth{{left, end}}, d.Credit
+		}
+		due := Due{Key: x.Key, Expires: x.Expires}
+		for i := 0; ; i++ { // the first month that pays for it
+			if i == len(months[x.Depot]) {
+				months[x.Depot] = append(months[x.Depot], budgetMonth{d.Budget, months[x.Depot][i-1].end.Add(UnitTime)})
+			}
+			m := &months[x.Depot][i]
+			if !at.Before(m.end) {
+				continue
+			}
+			units, credit := Cost(x.Bytes, Added(x.Expires, at.Add(s.length(d.holds[x.Share])), at), credits[x.Depot])
+			if due.Units = cmp.Or(due.Units, units); units <= m.left {
+				m.left, credits[x.Depot] = m.left-units, credit
+				return
+			}
+			if at = m.end; !at.Before(x.Expires) {
+				all = append(all, due)
+				return
+			}
+		}
+	})
+	return all
+}
