@@ -39,6 +39,9 @@ type HoldList = actors.HoldList
 // ErrNoHolds says that a node was opened without Config.Holds.
 var ErrNoHolds = actors.ErrNoHolds
 
+// ErrOthersTurn says that another member of the fleet is renewing what a depot keeps: nothing is wrong.
+var ErrOthersTurn = actors.ErrOthersTurn
+
 // The shortest and the longest lease that is asked for.
 const (
 	MinHoldLength = 10 * time.Second

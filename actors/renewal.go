@@ -28,7 +28,7 @@ type HoldsConfig struct {
 	Purse Purse
 	// Turn asks for the turn to renew a fleet's leases at a depot, of which the cheapest costs units as far as is
 	// known; nil: there is no need to ask. The turn lasts until end is called, which must not block; an error says why
-	// another member is to do it.
+	// another member is to do it, and wraps ErrOthersTurn if one is doing it now.
 	Turn func(ctx context.Context, depot peers.ID, units int64) (end func(), err error)
 	// Visited is told of the end of each visit to a depot, and what went wrong, if anything. It
 	// must not block, and may be nil.
@@ -43,6 +43,9 @@ type HoldBook interface {
 
 // ErrNoHolds says that a node has nothing kept by depots.
 var ErrNoHolds = errors.New("this node has no book for what depots keep for it")
+
+// ErrOthersTurn says that another member of the fleet is renewing what a depot keeps: nothing is wrong.
+var ErrOthersTurn = errors.New("another member of the fleet is renewing what this depot keeps")
 
 var errNotServed = errors.New("this node does not serve the share now, so the depot cannot fetch it from here")
 
@@ -340,7 +343,7 @@ func (r *renewals) work(ctx actor.Context, v *depotVisit) {
 	for len(v.tasks) > 0 {
 		t := v.tasks[0]
 		if t.Fleet && v.others != nil {
-			r.refused(v, v.others)
+			r.leave(v)
 			continue
 		}
 		until := v.at.Add(r.s.Now().Sub(v.since) + t.Length).Unix()
@@ -406,6 +409,18 @@ func (r *renewals) refused(v *depotVisit, err error) {
 	v.tasks, v.pays = v.tasks[1:], 0
 	r.errs[k] = visitError{err, v.serial}
 	r.core.Refused(k, err.Error(), r.s.Wall())
+}
+
+// leave leaves the next task to other members of the fleet.
+func (r *renewals) leave(v *depotVisit) {
+	if !errors.Is(v.others, ErrOthersTurn) {
+		r.refused(v, v.others)
+		return
+	}
+	k := v.lease()
+	v.tasks = v.tasks[1:]
+	r.errs[k] = visitError{v.others, v.serial}
+	r.core.Deferred(k, v.others.Error(), r.s.Wall())
 }
 
 // failed ends a visit that could not do all that it was for.

@@ -51,7 +51,7 @@ func (f *fleetHolds) turn(ctx context.Context, depot peers.ID, units int64) (end
 	g, err := f.take(ctx, depot)
 	if held, ok := errors.AsType[*rounds.HeldError](err); ok {
 		leave()
-		return nil, fmt.Errorf("another member of the fleet is renewing what this depot keeps; this node looks again in %s", words.Duration(held.Again))
+		return nil, fmt.Errorf("%w; that may take %s", fetcher.ErrOthersTurn, words.Duration(held.Again))
 	}
 	if err != nil {
 		f.m.d.log.Warn("leases of the fleet are renewed without its store", "depot", string(depot), "error", err)

@@ -2,9 +2,11 @@ package daemon
 
 import (
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -132,6 +134,58 @@ func TestAMemberRenewsForItsFleetWhatItsPassesPayFor(t *testing.T) {
 	if _, err := a.member.turn(t.Context(), depot.node.ID(), 61); !errors.Is(err, purse.ErrMissing) {
 		t.Errorf("for what it cannot pay: %v", err)
 	}
+}
+
+// logged is what a node logs.
+type logged struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logged) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// That another member renews is how it should be: nobody is warned of it, and the visit did not fail.
+func TestThatAnotherMemberRenewsIsNoFault(t *testing.T) {
+	t.Parallel()
+	fleet := Membership{URL: "sqlite:" + filepath.Join(t.TempDir(), "kv"), Secret: "the secret of a fleet"}
+	depot := begun(t, t.TempDir(), func(c *Config) { c.Depot = filepath.Join(t.TempDir(), "depot") })
+	var log logged
+	a := begun(t, t.TempDir(), inFleet(fleet))
+	b := begun(t, t.TempDir(), func(c *Config) {
+		inFleet(fleet)(c)
+		c.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	})
+	_, err := depot.AddAccount(t.Context(), api.AddAccount{Name: "fleet", Key: string(a.node.ID()), Quota: 1e9})
+	must(t, err)
+	_, err = depot.SetAccount(t.Context(), "fleet", api.SetAccount{AddKey: string(b.node.ID())})
+	must(t, err)
+	e := added(t, a, api.Add{Paths: []string{file(t, large(9), t.TempDir(), "film")}})
+	_, err = a.AddToFleet(t.Context(), e.Ticket)
+	must(t, err)
+	rolled(t, b, "done", func(f api.Fleet) bool { return len(f.Shares) == 1 && f.Shares[0].Done == 2 })
+	end, err := a.member.turn(t.Context(), depot.node.ID(), 0)
+	must(t, err)
+	ask := api.Hold{Entry: entriesOf(t, b, 1)[0].ID, Depots: []string{depot.node.Addrs()[0]}, Fleet: true}
+	if _, err := b.Hold(t.Context(), ask); err == nil || !strings.Contains(err.Error(), "another member of the fleet is renewing") {
+		t.Errorf("a hold while another member is at it: %v", err)
+	}
+	if good, failed := b.holds.counts(); failed > 0 || good == 0 {
+		t.Errorf("%d visits were good, %d failed", good, failed)
+	}
+	if s := log.String(); strings.Contains(s, "does not keep") {
+		t.Error(s)
+	}
+	end()
 }
 
 // A node that has left its fleet forgets what it had a depot keep for that, which the others still want.

@@ -160,6 +160,35 @@ func TestInvariant50OneRefusedRenewalIsNoSuccess(t *testing.T) {
 	}
 }
 
+// What another member of the fleet is doing is no fault, and no success: it is looked at again soon, and then less often.
+func TestWhatAnotherMemberDoesIsNoFault(t *testing.T) {
+	t.Parallel()
+	s, k := New(Config{}, 1), Key{"d", shareID(1)}
+	hold(s, Hold{Key: k, Bytes: 1, Expires: epoch.Add(5 * day), State: Stable}, epoch)
+	s.depots["d"].Failed = 2
+	now := epoch
+	for _, wait := range []time.Duration{10 * time.Minute, 20 * time.Minute, 40 * time.Minute} {
+		s.Hurry("d", now)
+		s.Due(now)
+		s.Visited("d", []Heard{{Share: k.Share, State: Stable, Bytes: 1, Left: 5 * day}}, now)
+		s.Deferred(k, "another has the turn", now)
+		s.Deferred(k, "said twice", now)
+		if a := s.Account("d"); a.Failed != 0 || a.Why != "" || !a.Good.IsZero() || a.Next.Sub(now) != wait {
+			t.Errorf("%+v, not again after %v", a, wait)
+		}
+		if h := s.Holds(now)[0]; h.Why != "another has the turn" || h.Left != 5*day {
+			t.Errorf("%+v", h)
+		}
+		now = now.Add(time.Second)
+	}
+	s.Hurry("d", now)
+	s.Due(now)
+	s.Visited("d", []Heard{{Share: k.Share, State: Stable, Bytes: 1, Left: 31 * day}}, now)
+	if a, h := s.Account("d"), s.Holds(now)[0]; a.Good != now || h.Why != "" || a.Next.Sub(now) < day {
+		t.Errorf("once it is renewed: %+v, %+v", a, h)
+	}
+}
+
 func TestInvariant51AfterAGoodVisitMoreIsLeftThanTheWindow(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

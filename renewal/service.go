@@ -124,7 +124,8 @@ type depot struct {
 	again bool // ... and something was requested meanwhile
 	owed  map[share.ID]Task
 	fault string // why the visit under way has failed so far; empty: it has not
-	looks int    // visits in a row that found a share still coming
+	waits bool   // ... and something in it waits for another
+	looks int    // visits in a row after which something was still to come
 }
 
 // New returns a Service with no holds. The seed determines the delays.
@@ -261,7 +262,7 @@ func (s *Service) Due(now time.Time) (visit []peers.ID) {
 	s.planAll(now)
 	for id, d := range s.depots {
 		if d.due(now) {
-			d.busy, d.again, d.fault, d.owed = true, false, "", nil
+			d.busy, d.again, d.fault, d.waits, d.owed = true, false, "", false, nil
 			visit = append(visit, id)
 		}
 	}
@@ -424,6 +425,18 @@ func (s *Service) Refused(k Key, why string, now time.Time) {
 	}
 }
 
+// Deferred records that another member of the fleet is doing what a task is for. That is no fault; the depot is visited
+// again soon, but this visit does not count as successful.
+func (s *Service) Deferred(k Key, why string, now time.Time) {
+	if d := s.depots[k.Depot]; d != nil && d.busy {
+		d.waits = true
+		if h := d.holds[k.Share]; h != nil {
+			h.Why = why
+		}
+		s.settle(d, k.Share, now)
+	}
+}
+
 // settle marks one task of a visit as done, and ends the visit after the last.
 func (s *Service) settle(d *depot, x share.ID, now time.Time) {
 	if _, ok := d.owed[x]; !ok {
@@ -441,7 +454,12 @@ func (s *Service) close(d *depot, now time.Time) {
 	d.busy = false
 	d.Why = d.fault
 	d.Next = s.sample(d, now)
-	if d.fault == "" {
+	switch {
+	case d.waits && d.fault == "":
+		d.Failed = 0
+		d.looks++
+		d.Next = times.Earliest(d.Next, now.Add(s.of(d, s.cfg.backOff(s.cfg.RetryMin, d.looks))))
+	case d.fault == "":
 		d.Good, d.Failed = now, 0
 		if d.some(func(h *Hold) bool { return h.State != Stable && s.needs(h) != nil }) { // something is still to come
 			d.looks++
@@ -449,7 +467,7 @@ func (s *Service) close(d *depot, now time.Time) {
 		} else {
 			d.looks = 0
 		}
-	} else {
+	default:
 		d.Failed++
 		d.Next = times.Earliest(d.Next, now.Add(min(s.of(d, s.cfg.backOff(s.cfg.RetryMin, d.Failed)), s.untold(d))))
 	}
