@@ -33,7 +33,8 @@
 // there is a blind that leads from it to any given pass. Whatever else could link the two is
 // the same for all: an issuer has one key for each size of pass and half year, a Listing that
 // shows everybody the same keys, and a proof that it signed with the listed key. A wallet
-// compares the list that it sees as an account with the one that it sees as a stranger.
+// buys passes under the keys that it sees as a stranger, and spends only those whose keys it
+// sees as an account, at another time.
 //
 // # What must be durable
 //
@@ -52,6 +53,6 @@
 // # Clocks and randomness
 //
 // Nothing here reads a clock. Prepare makes nonces and blinds from a seed, so that the same
-// seed makes the same request after a crash. Sign draws its own randomness for the proof: it
-// is a task, and never returns the same bytes twice.
+// seed makes the same request after a crash. Sign takes chance for the proof, and never
+// returns the same bytes twice.
 package passes

@@ -1,7 +1,6 @@
 package passes
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -188,10 +187,14 @@ func ParseListing(b []byte) (Listing, error) {
 	return l, nil
 }
 
-// Same compares the keys listed to an account with those listed to a stranger.
-func (l Listing) Same(o Listing) error {
-	if !bytes.Equal(l.Append(nil), o.Append(nil)) {
-		return ErrTagged
+// Agrees returns ErrTagged if two listings, seen at two times, have different keys for one size and epoch.
+func (l Listing) Agrees(o Listing) error {
+	for _, a := range l {
+		for _, b := range o {
+			if a.Size == b.Size && a.Epoch == b.Epoch && a.raw != b.raw {
+				return ErrTagged
+			}
+		}
 	}
 	return nil
 }

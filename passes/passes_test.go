@@ -240,11 +240,17 @@ func TestAnIssuerCannotTellItsPassesApart(t *testing.T) {
 	}
 	// The issuer lists different keys for this wallet.
 	listed := Listing{&key.PublicKey}
-	if err := listed.Same(Listing{&other.PublicKey}); !errors.Is(err, ErrTagged) {
+	if err := listed.Agrees(Listing{&other.PublicKey}); !errors.Is(err, ErrTagged) {
 		t.Errorf("other keys: %v", err)
 	}
-	if err := listed.Same(must[Listing](t)(ParseListing(listed.Append(nil)))); err != nil {
-		t.Error(err)
+	later, err := ParsePublic(1, key.Epoch+1, other.raw[:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, same := range []Listing{nil, must[Listing](t)(ParseListing(listed.Append(nil))), {later}} {
+		if err := listed.Agrees(same); err != nil {
+			t.Error(err)
+		}
 	}
 	if listed.Key(key.ID()) != &key.PublicKey || listed.Key(other.ID()) != nil {
 		t.Error("keys by ID")

@@ -59,18 +59,17 @@ func (p *Purse) exchange(ctx context.Context, at peers.Addr, h passes.Held) erro
 	return p.deliver(ctx, at, o)
 }
 
-// order makes an order under the keys that an issuer lists to everybody. Our clock, not the
-// issuer's, says which of them signs now.
+// order makes an order under the keys that an issuer lists to strangers. It does not ask as the account: the issuer
+// could tell by the time whose the order is. Our clock, not the issuer's, says which key signs now.
 func (p *Purse) order(ctx context.Context, at peers.Addr, units int64, most passes.Size) (o passes.Order, err error) {
-	known, err := p.keys(ctx, at, p.cfg.Known)
-	if err != nil {
-		return o, err
-	}
 	fresh, err := p.keys(ctx, at, p.cfg.Fresh)
 	if err != nil {
 		return o, err
 	}
-	if err := known.Same(fresh); err != nil {
+	p.mu.Lock()
+	err = fresh.Agrees(p.listed[at.ID])
+	p.mu.Unlock()
+	if err != nil {
 		return o, err
 	}
 	id, err := p.id()
@@ -85,7 +84,7 @@ func (p *Purse) order(ctx context.Context, at peers.Addr, units int64, most pass
 	if err != nil {
 		return o, err
 	}
-	return passes.NewOrder(id, passes.Seed(append(seed[:], more[:]...)), string(at.ID), string(at.ID), known, units, most, p.cfg.Now())
+	return passes.NewOrder(id, passes.Seed(append(seed[:], more[:]...)), string(at.ID), string(at.ID), fresh, units, most, p.cfg.Now())
 }
 
 // keys returns the keys that an issuer lists to the identity that ask uses.

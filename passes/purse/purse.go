@@ -48,13 +48,14 @@ type Config struct {
 // Purse may be used from several goroutines; what it does with one depot happens one after the other.
 type Purse struct {
 	cfg    Config
-	turns  turns.Turns[peers.ID] // of what is asked of a depot, answers included
-	mu     sync.Mutex            // guards wallet, from a decision until it is written; never held while a depot is asked
-	wallet *passes.Wallet        // nil: not read yet
+	turns  turns.Turns[peers.ID]       // of what is asked of a depot, answers included
+	mu     sync.Mutex                  // guards the fields below, from a decision until it is written; never held while a depot is asked
+	wallet *passes.Wallet              // nil: not read yet
+	listed map[peers.ID]passes.Listing // the keys that issuers list to the account that pays, as last heard
 }
 
 // New returns a purse. It does not use the Store yet.
-func New(cfg Config) *Purse { return &Purse{cfg: cfg} }
+func New(cfg Config) *Purse { return &Purse{cfg: cfg, listed: map[peers.ID]passes.Listing{}} }
 
 // ErrMissing means that the wallet has too few passes for a depot.
 var ErrMissing = errors.New("passes are missing")
@@ -156,15 +157,24 @@ func (p *Purse) reserve(ctx context.Context, at peers.Addr, units int64, id pass
 		return err
 	}
 	chance := rand.New(rand.NewPCG(binary.LittleEndian.Uint64(seed[:]), binary.LittleEndian.Uint64(seed[8:])))
-	for range 1 + len(passes.Sizes) {
+	asked := false
+	for range 2 + len(passes.Sizes) {
 		err := p.change(ctx, func(w *passes.Wallet) (passes.Change, error) {
 			c, err := w.Reserve(string(at.ID), units, id, p.cfg.Now(), chance)
 			c.Put = c.Put[:min(len(c.Put), wire.MaxPays)]
-			return c, err
+			return c, errors.Join(err, p.known(at.ID, c.Put, err))
 		})
 		var short *passes.ShortError
 		var change *passes.ChangeError
 		switch {
+		case errors.Is(err, passes.ErrTagged) && !asked:
+			asked = true
+			if err := p.ask(ctx, at); err != nil {
+				return err
+			}
+			continue
+		case errors.Is(err, passes.ErrTagged):
+			return passes.ErrTagged
 		case errors.As(err, &short):
 			return &MissingError{short.Missing}
 		case !errors.As(err, &change):
@@ -175,6 +185,32 @@ func (p *Purse) reserve(ctx context.Context, at peers.Addr, units int64, id pass
 		}
 	}
 	return errors.New("passes were exchanged, and are still too large for what is due")
+}
+
+// known returns passes.ErrTagged if passes that are to be spent, or exchanged before as err says, have keys that their issuer does
+// not list to the account.
+func (p *Purse) known(at peers.ID, spent []passes.Held, err error) error {
+	if change := (*passes.ChangeError)(nil); errors.As(err, &change) {
+		spent = []passes.Held{change.Break}
+	}
+	for _, h := range spent {
+		if p.listed[at].Key(h.Key) == nil {
+			return passes.ErrTagged
+		}
+	}
+	return nil
+}
+
+// ask asks an issuer for the keys that it lists to the account.
+func (p *Purse) ask(ctx context.Context, at peers.Addr) error {
+	l, err := p.keys(ctx, at, p.cfg.Known)
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.listed[at.ID] = l
+	return nil
 }
 
 // payment returns the payment with the passes that are reserved for a request.
