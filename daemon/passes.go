@@ -179,10 +179,23 @@ func (d *depots) RedeemPasses(ctx context.Context, r api.RedeemPasses) ([]api.Pa
 		return nil, heldError(who.ID, err)
 	}
 	d.log.Info("a voucher was redeemed", "depot", string(who.ID), "passes", units)
-	if err := d.node.VisitDepot(ctx, who.ID); err != nil { // what lacked passes is paid
-		d.log.Warn("the depot is visited later", "depot", string(who.ID), "error", err)
-	}
+	d.payWaiting(ctx, who.ID)
 	return d.Passes(ctx)
+}
+
+// payWaiting has a depot visited if something there lacked passes. Else it is not: whoever issues them would see by the time who redeemed
+// a voucher.
+func (d *depots) payWaiting(ctx context.Context, depot peers.ID) {
+	l, err := d.node.Holds(ctx)
+	for k, why := range l.Errs {
+		if k.Depot == depot && errors.Is(why, purse.ErrMissing) {
+			err = d.node.VisitDepot(ctx, depot)
+			break
+		}
+	}
+	if err != nil {
+		d.log.Warn("the depot is visited later", "depot", string(depot), "error", err)
+	}
 }
 
 // Passes returns what the wallet has for each depot.

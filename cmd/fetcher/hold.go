@@ -54,20 +54,8 @@ to let in all members as keys of one account: fetcher depot account set
 			if len(h.Depots) == 0 {
 				h.Depots = []string{""}
 			}
-			for _, on := range h.Depots {
-				if err := named(cmd, on); err != nil {
-					return err
-				}
-			}
-			switch long, err := words.ParseDuration(h.For); {
-			case h.For != "" && err != nil:
-				return usageError{fmt.Errorf("--for: %w", err)}
-			case h.For != "" && (long < fetcher.MinHoldLength || long > fetcher.MaxHoldLength):
-				return usageError{fmt.Errorf("--for is from %s to %s, not %s", words.Duration(fetcher.MinHoldLength), words.Duration(fetcher.MaxHoldLength), h.For)}
-			case budget < 0:
-				return usageError{fmt.Errorf("--budget is a number of passes, or 0 for any number, not %d", budget)}
-			case h.Copies < 0 || h.Copies > 64:
-				return usageError{fmt.Errorf("--copies is from 1 to 64, not %d", h.Copies)}
+			if err := checkHold(cmd, h, budget); err != nil {
+				return err
 			}
 			if cmd.Flags().Changed("budget") {
 				h.Budget = &budget
@@ -84,6 +72,26 @@ to let in all members as keys of one account: fetcher depot account set
 	c.Flags().BoolVar(&wait, "wait", false, "wait until the depots have all of it")
 	c.MarkFlagsMutuallyExclusive("fleet", "pin")
 	return c
+}
+
+// checkHold returns a usage error about what a hold is asked for.
+func checkHold(cmd *cobra.Command, h api.Hold, budget int64) error {
+	for _, on := range h.Depots {
+		if err := named(cmd, on); err != nil {
+			return err
+		}
+	}
+	switch long, err := words.ParseDuration(h.For); {
+	case h.For != "" && err != nil:
+		return usageError{fmt.Errorf("--for: %w", err)}
+	case h.For != "" && (long < fetcher.MinHoldLength || long > fetcher.MaxHoldLength):
+		return usageError{fmt.Errorf("--for is from %s to %s, not %s", words.Duration(fetcher.MinHoldLength), words.Duration(fetcher.MaxHoldLength), h.For)}
+	case budget < 0:
+		return usageError{fmt.Errorf("--budget is a number of passes, or 0 for any number, not %d", budget)}
+	case h.Copies < 0 || h.Copies > 64:
+		return usageError{fmt.Errorf("--copies is from 1 to 64, not %d", h.Copies)}
+	}
+	return nil
 }
 
 func (a depots) hold(ctx context.Context, c *api.Client, what string, ask api.Hold, wait bool) error {
