@@ -46,20 +46,6 @@ func (s *Service) Holds(now time.Time) []Standing {
 	return out
 }
 
-// Book returns what a restart needs.
-func (s *Service) Book() Book {
-	b := Book{Wants: s.Wants(), Accounts: s.Accounts(), Last: s.last}
-	for _, d := range s.depots {
-		for _, h := range d.holds {
-			b.Holds = append(b.Holds, *h)
-		}
-	}
-	slices.SortFunc(b.Holds, func(x, y Hold) int {
-		return cmp.Or(cmp.Compare(x.Depot, y.Depot), x.Share.Compare(y.Share))
-	})
-	return b
-}
-
 // Account returns our account at a depot.
 func (s *Service) Account(id peers.ID) Account {
 	if d := s.depots[id]; d != nil {

@@ -133,51 +133,6 @@ func New(cfg Config, seed uint64) *Service {
 	return &Service{cfg: cfg.withDefaults(), rng: rand.New(rand.NewPCG(seed, 0x72656e65)), depots: map[peers.ID]*depot{}, wants: map[int64]*Want{}, byShare: map[share.ID][]*Want{}}
 }
 
-// Book is the state of a Service, to be kept over a restart.
-type Book struct {
-	Wants    []Want
-	Holds    []Hold
-	Accounts []Account
-	Last     int64 // the greatest ID of a Want so far
-}
-
-// Resume restores the state from before a restart, in a new Service. What became due meanwhile is
-// due at once.
-func (s *Service) Resume(b Book, now time.Time) {
-	for _, a := range b.Accounts {
-		s.Know(a, now)
-	}
-	for _, h := range b.Holds {
-		s.add(h, now)
-	}
-	for _, w := range b.Wants {
-		s.enter(w, now)
-	}
-	s.planAll(now)
-	for _, d := range s.depots {
-		d.Next = times.Earliest(d.Next, now.Add(s.of(d, s.cfg.longest())))
-	}
-	s.last = max(s.last, b.Last)
-}
-
-// Know enters our account at a depot.
-func (s *Service) Know(a Account, now time.Time) { s.depot(a.Depot, now).Account = a }
-
-// add enters a hold from before a restart; the wants are entered later. If the depot has said
-// nothing about the hold yet, it is visited at once, otherwise within the longest time
-// between visits, whatever was planned before.
-func (s *Service) add(h Hold, now time.Time) {
-	d := s.depot(h.Depot, now)
-	d.holds[h.Share] = &h
-	if h.Covered.IsZero() {
-		h.Covered = h.Expires
-	}
-	if h.State == Unknown {
-		d.Next = times.Earliest(d.Next, now)
-	}
-	d.Next = times.Earliest(d.Next, now.Add(s.cfg.longest()))
-}
-
 func (s *Service) depot(id peers.ID, now time.Time) *depot {
 	d := s.depots[id]
 	if d == nil {
