@@ -3,6 +3,7 @@ package depot
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/piecelease/fetcher/share"
@@ -136,6 +137,34 @@ type Lease struct {
 type Promise struct {
 	Account string
 	Expires time.Time
+}
+
+// Promised is what is to be stored beside the data of a share. If Changes, other leases stay,
+// and a lease with no end has ended.
+type Promised struct {
+	Share   share.ID
+	Leases  []Promise
+	Changes bool
+}
+
+// Changed returns leases after changes in order. No lease ends earlier than it did, unless it
+// has ended in between.
+func Changed(all, changes []Promise) []Promise {
+	at := make(map[string]int, len(all))
+	for i, p := range all {
+		at[p.Account] = i
+	}
+	for _, p := range changes {
+		i, ok := at[p.Account]
+		if !ok {
+			i = len(all)
+			at[p.Account], all = i, append(all, p)
+		}
+		if p.Expires.IsZero() || p.Expires.After(all[i].Expires) {
+			all[i] = p
+		}
+	}
+	return slices.DeleteFunc(all, func(p Promise) bool { return p.Expires.IsZero() })
 }
 
 // Kept is a share as recorded in the database.

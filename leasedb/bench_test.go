@@ -4,10 +4,14 @@ package leasedb
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/binary"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -16,7 +20,9 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 
 	"github.com/piecelease/fetcher/depot"
+	disks "github.com/piecelease/fetcher/depot/disk"
 	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/store/vfs"
 )
 
 // spent returns the processor time that this process has used.
@@ -39,11 +45,15 @@ const answered = 200
 func fill(b *testing.B, shares, accounts int) (*DB, string) {
 	b.Helper()
 	path := filepath.Join(b.TempDir(), "leases.db")
-	d, _, err := Open(b.Context(), path, nil)
+	root := disks.New(func() (vfs.FS, error) { return vfs.PrivateDir(b.TempDir()) }, rand.Text)
+	d, _, err := Open(b.Context(), path, root)
 	if err != nil {
 		b.Fatal(err)
 	}
-	b.Cleanup(func() { d.Close() })
+	b.Cleanup(func() { d.Close(); root.Close() })
+	if err := root.Ready(b.Context(), d); err != nil {
+		b.Fatal(err)
+	}
 	ctx, cancel := context.WithTimeout(b.Context(), time.Hour)
 	defer cancel()
 	err = d.db.Write(ctx, func(c *sqlite.Conn) error {
@@ -117,17 +127,7 @@ func BenchmarkMillion(b *testing.B) {
 			}
 		}
 	})
-	held := 0
-	for name, which := range map[string]int{"hold of a new share": 1 << 40, "hold of a share that is here": 100_000} {
-		b.Run(name, func(b *testing.B) {
-			cpu := spent(b)
-			for b.Loop() {
-				held++
-				hold(b, d, held, depot.Account(held%1000+2), nth((1_000_000+held)%which))
-			}
-			b.ReportMetric(float64((spent(b)-cpu).Microseconds())/float64(b.N), "CPU-µs/op")
-		})
-	}
+	benchmarkHolds(b, d)
 	b.Run("size", func(b *testing.B) {
 		var bytes int64
 		for b.Loop() {
@@ -142,10 +142,48 @@ func BenchmarkMillion(b *testing.B) {
 	})
 }
 
+// benchmarkHolds measures what a hold takes with all its syncs, in the database and beside the data:
+// of clients that wait for their answer before they ask again. crowd is one share that all of them
+// hold.
+func benchmarkHolds(b *testing.B, d *DB) {
+	var held atomic.Int64
+	for _, what := range []struct {
+		name  string
+		share func(n int) share.ID
+	}{
+		{"a new share", func(n int) share.ID { return nth(1_000_000 + n) }},
+		{"a share that is here", func(n int) share.ID { return nth(n % 100_000) }},
+		{"one share of a crowd", func(int) share.ID { return nth(999_999) }},
+	} {
+		for _, clients := range []int{1, 8, 64} {
+			b.Run(fmt.Sprintf("hold of %s, %d clients", what.name, clients), func(b *testing.B) {
+				var all sync.WaitGroup
+				cpu, left := spent(b), atomic.Int64{}
+				left.Store(int64(b.N))
+				var slow [64]time.Duration
+				for c := range clients {
+					all.Go(func() {
+						for left.Add(-1) >= 0 {
+							n := int(held.Add(1))
+							began := time.Now()
+							hold(b, d, n, depot.Account(n%1000+2), what.share(n))
+							slow[c] = max(slow[c], time.Since(began))
+						}
+					})
+				}
+				all.Wait()
+				b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "holds/s")
+				b.ReportMetric(float64(slices.Max(slow[:]).Microseconds())/1e3, "ms-slowest")
+				b.ReportMetric(float64((spent(b)-cpu).Microseconds())/float64(b.N), "CPU-µs/op")
+			})
+		}
+	}
+}
+
 func hold(b *testing.B, d *DB, n int, a depot.Account, id share.ID) {
 	_, err := d.Hold(b.Context(), benchNow, depot.Ask{Account: a, Request: fmt.Sprint("bench", n), Share: id, Bytes: 4096000,
 		Until: benchNow.Add(20 * 24 * time.Hour), Space: depot.Space{Free: depot.MaxBytes}})
 	if err != nil {
-		b.Fatal(err)
+		b.Error(err)
 	}
 }

@@ -23,10 +23,18 @@ var long = flag.Bool("long", false, "run 10,000 random histories")
 // disk is the leases beside the data.
 type disk map[share.ID][]depot.Promise
 
-func (d *disk) Write(id share.ID, leases []depot.Promise) error {
-	(*d)[id] = leases
+func (d *disk) Write(all []depot.Promised) error {
+	for _, p := range all {
+		if p.Changes {
+			p.Leases = depot.Changed(slices.Clone((*d)[p.Share]), p.Leases)
+		}
+		(*d)[p.Share] = p.Leases
+	}
 	return nil
 }
+
+// Grows says so of every other share that has leases.
+func (d *disk) Grows(id share.ID) bool { return len((*d)[id]) > 0 && id.Bytes()[10]%2 == 0 }
 
 func (d *disk) Promises(id share.ID) ([]depot.Promise, error) { return (*d)[id], nil }
 

@@ -18,16 +18,9 @@ func (t *tx) lease(id, account int64) (l lease, err error) {
 	return l, err
 }
 
-// touch notes that the leases of a share must be written beside its data.
-func (t *tx) touch(id int64) {
-	if !slices.Contains(t.touched, id) {
-		t.touched = append(t.touched, id)
-	}
-}
-
 // enter makes a lease that does not exist yet.
 func (t *tx) enter(id, account, bytes, expires, own int64) error {
-	t.touch(id)
+	t.touched = append(t.touched, touched{share: id, account: account})
 	if err := t.exec(`INSERT INTO leases(share, account, bytes, granted, renewed, expires, own) VALUES (?1, ?2, ?3, ?4, ?4, ?5, ?6)`,
 		id, account, bytes, t.now, expires, own); err != nil {
 		return err
@@ -37,17 +30,21 @@ func (t *tx) enter(id, account, bytes, expires, own int64) error {
 
 // extend moves the end of an existing lease.
 func (t *tx) extend(id, account, expires, own int64) error {
-	t.touch(id)
+	t.touched = append(t.touched, touched{share: id, account: account})
 	return t.exec(`UPDATE leases SET renewed = ?3, expires = ?4, own = max(own, ?5) WHERE share = ?1 AND account = ?2`,
 		id, account, t.now, expires, own)
 }
 
 // end removes a lease, whose bytes no longer count; names forget its share.
 func (t *tx) end(id, account int64) error {
-	t.touch(id)
-	t.ended = append(t.ended, [2]int64{id, account})
 	l, err := t.lease(id, account)
 	if err != nil {
+		return err
+	}
+	if err := t.rows(`SELECT name FROM accounts WHERE id = ?1`, func(s *sqlite.Stmt) error {
+		t.touched = append(t.touched, touched{id, account, s.ColumnText(0)})
+		return nil
+	}, account); err != nil {
 		return err
 	}
 	if err := t.forget(account, `= ?2`, id); err != nil {
@@ -199,9 +196,11 @@ func (t *tx) admit(r *row, a depot.Ask, acc account, expires, own int64) error {
 	if r.measured && a.Bytes != r.bytes {
 		return &depot.Refusal{Reason: depot.WrongBytes, Room: r.bytes}
 	}
-	var coming int64
-	if _, err := t.ints(`SELECT coalesce(sum(bytes), 0) FROM shares WHERE state = 1`, nil, &coming); err != nil {
-		return err
+	coming := t.coming
+	if !t.sure {
+		if _, err := t.ints(`SELECT coalesce(sum(bytes), 0) FROM shares WHERE state = 1`, nil, &coming); err != nil {
+			return err
+		}
 	}
 	fresh := max(a.Bytes-r.bytes, 0)
 	if err := depot.Admit(a.Bytes, acc.used, acc.quota, fresh, coming, a.Space); err != nil {
@@ -212,7 +211,9 @@ func (t *tx) admit(r *row, a depot.Ask, acc account, expires, own int64) error {
 		if err := t.move(r, depot.Held); err != nil {
 			return err
 		}
+		t.coming, t.sure = coming+a.Bytes, true
 	} else if fresh > 0 {
+		t.sure = false
 		if err := t.exec(`UPDATE shares SET bytes = ?2 WHERE id = ?1`, r.id, a.Bytes); err != nil {
 			return err
 		}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,9 +20,12 @@ import (
 // Beside keeps the leases of each share beside its data. Its methods are called
 // inside transactions and must not use the database.
 type Beside interface {
-	// Write replaces the leases kept for a share, and syncs them. If it fails, the
-	// transaction does not commit.
-	Write(id share.ID, leases []depot.Promise) error
+	// Write replaces or changes the leases kept for shares, each once, and syncs them. If it
+	// fails, the transaction does not commit.
+	Write(all []depot.Promised) error
+	// Grows reports whether Write should be given the changes of a share's leases alone: the
+	// others are kept, and are many.
+	Grows(id share.ID) bool
 	// Promises returns the leases that are kept.
 	Promises(id share.ID) ([]depot.Promise, error)
 	// Last returns the latest end of a lease that is kept; zero if there is none.
@@ -38,6 +40,7 @@ type DB struct {
 	bad    atomic.Bool // db has reported that it is damaged
 	beside Beside
 	asked  int // the most requests that are remembered for an account
+	line   line
 
 	// Grace is how long a share is kept after its last lease expired; default depot.Grace. It
 	// is set while nothing uses the database.
@@ -118,31 +121,21 @@ func (d *DB) hear(err error) error {
 	return err
 }
 
-// tx is a transaction: a connection, the time, and the shares whose leases it has
-// changed.
+// tx is a transaction: a connection, the time, and the leases that it has changed.
 type tx struct {
 	*DB
 	c       *sqlite.Conn
 	now     int64
-	touched []int64
-	ended   [][2]int64 // share and account of the leases that it ended
+	touched []touched
+	coming  int64 // bytes of the shares that are COMING, if sure
+	sure    bool
 }
 
-// write runs f in a transaction. Before it commits, the leases that f changed are
-// written beside their data.
-func (d *DB) write(ctx context.Context, now time.Time, f func(*tx) error) error {
-	d.mu.RLock()
-	defer d.mu.RUnlock()
-	return d.hear(d.db.Write(ctx, func(c *sqlite.Conn) error {
-		t := &tx{DB: d, c: c, now: now.Unix()}
-		if err := f(t); err != nil {
-			return err
-		}
-		if err := t.promise(); err != nil || t.Fault == nil {
-			return err
-		}
-		return t.Fault("COMMIT")
-	}))
+// touched is what a transaction changed about the leases of a share: one lease, or, if
+// account is 0, perhaps all. ended is the name of the account if its lease has ended.
+type touched struct {
+	share, account int64
+	ended          string
 }
 
 // CopyTo turns another database into a copy of this one, as if from a backup.
@@ -223,89 +216,6 @@ func (t *tx) column(query string, args ...any) (out []int64, err error) {
 	return out, err
 }
 
-// promise writes the leases of the touched shares beside their data.
-func (t *tx) promise() error {
-	if t.beside == nil {
-		return nil
-	}
-	for _, id := range t.touched {
-		s, err := t.shareAt(id)
-		if err != nil {
-			return err
-		}
-		if s.state == depot.None {
-			continue // the share is gone, with what lay beside it
-		}
-		ps, err := t.promises(id)
-		if err == nil {
-			ps, err = t.besides(s, ps)
-		}
-		if err != nil {
-			return err
-		}
-		if err := t.beside.Write(s.share, ps); err != nil {
-			return fmt.Errorf("write the leases of %v beside its data: %w", s.share, err)
-		}
-	}
-	return nil
-}
-
-// besides adds to the leases of a share those that only the disk knows, because the
-// database is new or an older copy, except those that this transaction ended. If the leases
-// on the disk cannot be read, they are overwritten, provided that the database is complete.
-func (t *tx) besides(s row, ps []depot.Promise) ([]depot.Promise, error) {
-	disk, err := t.beside.Promises(s.share)
-	if err != nil {
-		whole, err2 := t.ints(`SELECT 1 FROM meta WHERE complete_since IS NOT NULL`, nil)
-		if whole && err2 == nil {
-			return ps, nil
-		}
-		return nil, fmt.Errorf("read the leases of %v beside its data: %w", s.share, errors.Join(err, err2))
-	}
-	at := make(map[string]int, len(ps))
-	for i, p := range ps {
-		at[p.Account] = i
-	}
-	for _, p := range disk {
-		if i, ok := at[p.Account]; ok {
-			ps[i].Expires = latest(ps[i].Expires, p.Expires)
-			continue
-		}
-		var account int64
-		if _, err := t.ints(`SELECT id FROM accounts WHERE name = ?1`, []any{p.Account}, &account); err != nil {
-			return nil, err
-		}
-		if depot.Live(t.time(), p.Expires) && !slices.Contains(t.ended, [2]int64{s.id, account}) {
-			ps = append(ps, p)
-		}
-	}
-	return ps, nil
-}
-
-func (t *tx) promises(id int64) (out []depot.Promise, err error) {
-	err = t.rows(`SELECT a.name, l.expires FROM leases l JOIN accounts a ON a.id = l.account WHERE l.share = ?1 ORDER BY a.name`,
-		func(s *sqlite.Stmt) error {
-			out = append(out, depot.Promise{Account: s.ColumnText(0), Expires: time.Unix(s.ColumnInt64(1), 0)})
-			return nil
-		}, id)
-	return out, err
-}
-
-// last returns the latest end of a lease beside the data, in seconds; 0 if there is none.
-func (t *tx) last(id share.ID) (int64, error) {
-	if t.beside == nil {
-		return 0, nil
-	}
-	at, err := t.beside.Last(id)
-	if err != nil {
-		return 0, fmt.Errorf("read the leases of %v beside its data: %w", id, err)
-	}
-	if at.IsZero() {
-		return 0, nil
-	}
-	return at.Unix(), nil
-}
-
 // row is a share as stored in the database. Its state is None if it is not there.
 type row struct {
 	id                   int64
@@ -348,6 +258,7 @@ func shareID(s *sqlite.Stmt, col int) (share.ID, error) {
 
 // move takes a share along an edge.
 func (t *tx) move(r *row, why depot.Cause) error {
+	t.sure = false
 	to, err := depot.Next(r.state, why)
 	if err != nil {
 		return fmt.Errorf("%v: %w", r.share, err)

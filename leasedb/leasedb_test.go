@@ -561,8 +561,9 @@ func TestLeasesBesideTheDataAreWrittenFirst(t *testing.T) {
 // failing is a disk that fails.
 type failing struct{}
 
-func (failing) Write(share.ID, []depot.Promise) error { return errCrash }
-func (failing) Last(share.ID) (time.Time, error)      { return time.Time{}, errCrash }
+func (failing) Write([]depot.Promised) error     { return errCrash }
+func (failing) Grows(share.ID) bool              { return false }
+func (failing) Last(share.ID) (time.Time, error) { return time.Time{}, errCrash }
 func (failing) Promises(share.ID) ([]depot.Promise, error) {
 	return nil, errCrash
 }

@@ -97,7 +97,8 @@ func TestLeasesLieBesideEachShareThatWasTouched(t *testing.T) {
 	delete(r.disk, id)
 	r.ok(r.write(t.Context(), start, func(t *tx) error {
 		s, err := t.share(id)
-		t.touched = append(t.touched, 1<<40, s.id)
+		t.touch(1 << 40)
+		t.touch(s.id)
 		return err
 	}))
 	if ps := r.disk[id]; len(ps) != 1 {

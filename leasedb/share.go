@@ -41,6 +41,7 @@ func (d *DB) Found(ctx context.Context, now time.Time, id share.ID, bytes int64,
 		if err != nil {
 			return err
 		}
+		var all []depot.Promise
 		if r.state == depot.None {
 			why := depot.FoundPart
 			if whole {
@@ -50,7 +51,7 @@ func (d *DB) Found(ctx context.Context, now time.Time, id share.ID, bytes int64,
 			if err := t.move(&r, why); err != nil {
 				return err
 			}
-			leases = append([]depot.Promise{starter(t.time(), leases)}, leases...)
+			all = append(all, starter(t.time(), leases))
 		}
 		state = r.state
 		if r.state == depot.Going {
@@ -59,7 +60,7 @@ func (d *DB) Found(ctx context.Context, now time.Time, id share.ID, bytes int64,
 		if !whole {
 			t.touch(r.id) // its leases may have been lost with its data
 		}
-		for _, p := range leases {
+		for _, p := range append(all, leases...) {
 			if err := t.reenter(&r, p); err != nil {
 				return err
 			}
@@ -121,6 +122,7 @@ func (d *DB) Measure(ctx context.Context, now time.Time, id share.ID, bytes int6
 		if err := t.settleShare(&r); err != nil {
 			return err
 		}
+		t.sure = false
 		if err := t.exec(`UPDATE shares SET bytes = ?2, measured = 1 WHERE id = ?1`, r.id, bytes); err != nil {
 			return err
 		}

@@ -47,7 +47,7 @@ func (r *Root) Bring(ctx context.Context, m *share.Manifest, leases []depot.Prom
 	if err := clear(dir, bringing); err != nil {
 		return err
 	}
-	if b, err := encodeLeases(id, leases); err != nil {
+	if b, err := leasesRecord(id, encodeLeases(leases)); err != nil {
 		return err
 	} else if err := errors.Join(vfs.EnsureDir(dir, bringing), vfs.EnsureDir(dir, at), vfs.EnsureDir(dir, at+"/data"), vfs.WriteFile(dir, at+"/manifest", at+"/manifest.new", m.Bytes(), true),
 		vfs.WriteFile(dir, at+"/leases", at+"/leases.new", b, true)); err != nil {

@@ -114,7 +114,7 @@ func TestABroughtShareTakesNoPlace(t *testing.T) {
 		t.Error("a part of it is here:", err)
 	}
 	promise := []depot.Promise{{Account: "holder", Expires: time.Unix(1e9, 0)}}
-	if err := r.Write(m.ID(), promise); err != nil {
+	if err := writeWhole(r, m.ID(), promise); err != nil {
 		t.Fatal(err)
 	}
 	if err := r.Bring(t.Context(), m, nil, cut); !errors.Is(err, errCut) {
@@ -140,7 +140,7 @@ func TestAShareThatHasAPlaceIsBrought(t *testing.T) {
 	m, content := small(t)
 	id := m.ID()
 	promise := []depot.Promise{{Account: "holder", Expires: time.Unix(1e9, 0)}}
-	held := func(r *Root) error { return r.Write(id, promise) }
+	held := func(r *Root) error { return writeWhole(r, id, promise) }
 	for what, has := range map[string]struct{ before, meanwhile func(r *Root) error }{
 		"held":           {before: held},
 		"held meanwhile": {meanwhile: held},

@@ -7,6 +7,7 @@
 //	shares/XX/ID/       a share; XX is the first byte of its hash, in hex
 //	    manifest        its list of files
 //	    leases          account names and ends; written before the database commits
+//	    leases.more     changes of those, if they are many
 //	    sources         where to fetch it from, as JSON
 //	    data/NAME         its file or folder, once it is complete
 //	    data/NAME.partial until then, as in any transfer

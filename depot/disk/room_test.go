@@ -19,7 +19,7 @@ func TestLeasesAreWrittenOnlyIfTheyCanBeRead(t *testing.T) {
 	for i := range many {
 		many[i] = depot.Promise{Account: fmt.Sprint(i, strings.Repeat("n", 240)), Expires: time.Unix(1e9, 0)}
 	}
-	if err := r.Write(id, many); err != nil {
+	if err := writeWhole(r, id, many); err != nil {
 		return
 	}
 	if _, err := r.Promises(id); err != nil {

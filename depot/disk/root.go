@@ -37,17 +37,21 @@ type Book interface {
 // Root is the folder of a depot. Its methods are safe for concurrent use, but with one
 // writer at a time for each share.
 type Root struct {
-	Workers int // files and pieces hashed at once when a share is opened; default one per core
+	// Workers is the number of files and pieces hashed at once when a share is opened; default one
+	// per core. If it is 1, nothing is done at once.
+	Workers int
 
 	open func() (vfs.FS, error)
 	name func() string // makes a new random name
 
-	bring sync.Mutex // held while a share is brought
+	bring   sync.Mutex // held while a share is brought
+	growing growing
 
-	mu   sync.Mutex // guards the fields below
-	dir  vfs.FS     // nil: Ready has not succeeded yet
-	lock io.Closer
-	is   Identity
+	mu     sync.Mutex // guards the fields below
+	dir    vfs.FS     // nil: Ready has not succeeded yet
+	lock   io.Closer
+	is     Identity
+	shards map[string]bool // folders of shares whose own names are durable
 }
 
 // New returns the folder that open opens, which may fail until the disk is there. name
@@ -67,6 +71,7 @@ func (r *Root) letGo() error {
 	}
 	err := errors.Join(r.lock.Close(), r.dir.Close())
 	r.dir, r.lock = nil, nil
+	r.growing.forgetAll()
 	return err
 }
 
@@ -95,7 +100,7 @@ func (r *Root) Ready(ctx context.Context, b Book) error {
 		dir.Close()
 		return err
 	}
-	r.dir = dir
+	r.dir, r.shards = dir, map[string]bool{}
 	return nil
 }
 
@@ -192,19 +197,39 @@ func shard(id share.ID) string { return hex.EncodeToString(id.Bytes()[digestAt :
 // digestAt is where the hash begins in the bytes of a share ID.
 const digestAt = 4
 
-// made makes the folder of a share, durably. A folder that exists may still be lost in a
-// power cut; one with leases in it cannot: they were written later.
+// made makes the folder of a share. It lasts once named has been called.
 func made(dir vfs.FS, id share.ID) (string, error) {
 	at := Folder(id)
-	if _, err := dir.Lstat(at + "/leases"); err == nil {
-		return at, nil
-	}
 	for _, d := range []string{"shares", path.Dir(at), at} {
-		if err := errors.Join(vfs.EnsureDir(dir, d), dir.SyncDir(path.Dir(d))); err != nil {
+		if err := vfs.EnsureDir(dir, d); err != nil {
 			return "", err
 		}
 	}
 	return at, nil
+}
+
+// named makes the name of a share's folder durable. An earlier process may have made it, and ended
+// before its sync.
+func (r *Root) named(dir vfs.FS, id share.ID) error {
+	at := path.Dir(Folder(id))
+	if err := dir.SyncDir(at); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	known := r.dir == dir && r.shards[at]
+	r.mu.Unlock()
+	if known {
+		return nil
+	}
+	if err := errors.Join(dir.SyncDir("shares"), dir.SyncDir(".")); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.dir == dir {
+		r.shards[at] = true
+	}
+	return nil
 }
 
 // After returns shares that follow an ID, in the order of IDs, with none left out between

@@ -2,14 +2,12 @@ package disk
 
 import (
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path"
 	"strings"
-	"time"
 
 	"github.com/piecelease/fetcher/depot"
 	"github.com/piecelease/fetcher/peers"
@@ -18,91 +16,7 @@ import (
 	"github.com/piecelease/fetcher/store/vfs"
 )
 
-const (
-	maxLeases  = 16 << 20 // bytes of the leases beside a share
-	maxSources = 64 << 10
-)
-
-// Write replaces the leases beside the data of a share, durably.
-func (r *Root) Write(id share.ID, leases []depot.Promise) error {
-	dir, err := r.there()
-	if err != nil {
-		return err
-	}
-	at, err := made(dir, id)
-	if err != nil {
-		return err
-	}
-	b, err := encodeLeases(id, leases)
-	if err != nil {
-		return err
-	}
-	return vfs.WriteFile(dir, at+"/leases", at+"/leases.new", b, true)
-}
-
-func encodeLeases(id share.ID, leases []depot.Promise) ([]byte, error) {
-	b := id.Bytes()
-	for _, p := range leases {
-		b = binary.LittleEndian.AppendUint64(b, uint64(p.Expires.Unix()))
-		b = binary.LittleEndian.AppendUint16(b, uint16(len(p.Account)))
-		b = append(b, p.Account...)
-	}
-	if len(b) > maxLeases {
-		return nil, errMany
-	}
-	return vfs.EncodeRecord(vfs.LeasesRecord, b), nil
-}
-
-var errMany = errors.New("a share has more leases than lie beside its data")
-
-// Promises returns the leases beside the data of a share. A damaged file is an error:
-// nobody may think that there is no lease.
-func (r *Root) Promises(id share.ID) ([]depot.Promise, error) {
-	dir, err := r.there()
-	if err != nil {
-		return nil, err
-	}
-	b, err := vfs.ReadRecord(dir, Folder(id)+"/leases", vfs.LeasesRecord, maxLeases)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	return parseLeases(id, b)
-}
-
-var errLeases = errors.New("the leases beside the data cannot be read")
-
-func parseLeases(id share.ID, b []byte) (out []depot.Promise, err error) {
-	own := id.Bytes()
-	if len(b) < len(own) || string(b[:len(own)]) != string(own) {
-		return nil, errLeases
-	}
-	for b = b[len(own):]; len(b) > 0; {
-		if len(b) < 10 {
-			return nil, errLeases
-		}
-		at, n := int64(binary.LittleEndian.Uint64(b)), int(binary.LittleEndian.Uint16(b[8:]))
-		if b = b[10:]; n == 0 || n > len(b) || at < 0 || at > 1<<40 {
-			return nil, errLeases
-		}
-		out = append(out, depot.Promise{Account: string(b[:n]), Expires: time.Unix(at, 0)})
-		b = b[n:]
-	}
-	return out, nil
-}
-
-// Last returns the latest end of a lease beside the data of a share; zero if there is none.
-func (r *Root) Last(id share.ID) (last time.Time, err error) {
-	all, err := r.Promises(id)
-	for _, p := range all {
-		if p.Expires.After(last) {
-			last = p.Expires
-		}
-	}
-	return last, err
-}
+const maxSources = 64 << 10
 
 // SaveSources stores where to fetch a share that has leases.
 func (r *Root) SaveSources(id share.ID, from []peers.Addr) error {
@@ -160,6 +74,9 @@ func (r *Root) Open(ctx context.Context, m *share.Manifest, wanted []bool) (*sto
 	}
 	id := m.ID()
 	at, err := made(dir, id)
+	if err == nil {
+		err = r.named(dir, id)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -306,6 +223,7 @@ func (r *Root) Remove(id share.ID) error {
 	if err != nil {
 		return err
 	}
+	r.growing.forget(id)
 	if err := vfs.EnsureDir(dir, "going"); err != nil {
 		return err
 	}

@@ -92,9 +92,8 @@ func (d *Depot) database() *leasedb.DB {
 // beside is the disk of the machine's present life.
 type beside struct{ d *Depot }
 
-func (b beside) Write(id share.ID, leases []depot.Promise) error {
-	return b.d.keep.Root.Write(id, leases)
-}
+func (b beside) Write(all []depot.Promised) error              { return b.d.keep.Root.Write(all) }
+func (b beside) Grows(id share.ID) bool                        { return b.d.keep.Root.Grows(id) }
 func (b beside) Promises(id share.ID) ([]depot.Promise, error) { return b.d.keep.Root.Promises(id) }
 func (b beside) Last(id share.ID) (time.Time, error)           { return b.d.keep.Root.Last(id) }
 

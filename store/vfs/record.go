@@ -23,27 +23,28 @@ type Kind uint8
 
 // The kinds of records there are.
 const (
-	BitsRecord    Kind = 1  // a transfer's epoch and verified pieces
-	SlotsRecord   Kind = 2  // the head of a file of block hashes
-	ImportsRecord Kind = 3  // what one imported path looked like; version 2
-	RankingRecord Kind = 4  // the node's ranking of peers, as its owner wrote it
-	KeyRecord     Kind = 5  // the node's key
-	PortRecord    Kind = 6  // the port last listened on
-	RecentRecord  Kind = 7  // pieces that are here and not yet durable
-	PlacedRecord  Kind = 8  // files of a transfer that lie below its target; version 2
-	FleetRecord   Kind = 9  // a share that is coordinated: epoch and members
-	MarksRecord   Kind = 10 // the head of the marks of a transfer's files
-	DepotRecord   Kind = 11 // the identity of a depot's folder
-	LeasesRecord  Kind = 12 // the storage leases beside a share
+	BitsRecord       Kind = 1  // a transfer's epoch and verified pieces
+	SlotsRecord      Kind = 2  // the head of a file of block hashes
+	ImportsRecord    Kind = 3  // what one imported path looked like; version 2
+	RankingRecord    Kind = 4  // the node's ranking of peers, as its owner wrote it
+	KeyRecord        Kind = 5  // the node's key
+	PortRecord       Kind = 6  // the port last listened on
+	RecentRecord     Kind = 7  // pieces that are here and not yet durable
+	PlacedRecord     Kind = 8  // files of a transfer that lie below its target; version 2
+	FleetRecord      Kind = 9  // a share that is coordinated: epoch and members
+	MarksRecord      Kind = 10 // the head of the marks of a transfer's files
+	DepotRecord      Kind = 11 // the identity of a depot's folder
+	LeasesRecord     Kind = 12 // the storage leases beside a share
+	MoreLeasesRecord Kind = 13 // changes of the storage leases beside a share
 )
 
 // RecordHead is how many bytes of a record come before its payload.
 const RecordHead = 16
 
-const (
-	recordMagic = "fetr"
-	recordSum   = 32
-)
+// RecordMagic is how a record begins.
+const RecordMagic = "fetr"
+
+const recordSum = 32
 
 // version is that of the payloads that are written. Others are not read: version 1
 // of these two kinds has no change times.
@@ -65,7 +66,7 @@ func RecordLen(payload int) int { return RecordHead + payload + recordSum }
 // EncodeRecord is a record of kind k.
 func EncodeRecord(k Kind, payload []byte) []byte {
 	b := make([]byte, 0, RecordLen(len(payload)))
-	b = append(b, recordMagic...)
+	b = append(b, RecordMagic...)
 	b = append(b, k.version(), byte(k), 0, 0)
 	b = binary.LittleEndian.AppendUint64(b, uint64(len(payload)))
 	b = append(b, payload...)
@@ -75,7 +76,7 @@ func EncodeRecord(k Kind, payload []byte) []byte {
 
 // DecodeRecord is the payload of a record of kind k. It shares b's memory.
 func DecodeRecord(k Kind, b []byte) ([]byte, error) {
-	if len(b) < RecordLen(0) || string(b[:4]) != recordMagic {
+	if len(b) < RecordLen(0) || string(b[:4]) != RecordMagic {
 		return nil, fmt.Errorf("%w: no record", ErrRecord)
 	}
 	if b[4] != k.version() {

@@ -9,7 +9,7 @@ func FuzzDecodeRecord(f *testing.F) {
 	f.Add(EncodeRecord(BitsRecord, nil))
 	f.Add(EncodeRecord(BitsRecord, []byte("payload")))
 	f.Add(EncodeRecord(KeyRecord, make([]byte, 32)))
-	f.Add([]byte(recordMagic))
+	f.Add([]byte(RecordMagic))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		payload, err := DecodeRecord(BitsRecord, b)
 		if err == nil && !bytes.Equal(EncodeRecord(BitsRecord, payload), b) {
