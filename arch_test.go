@@ -82,7 +82,7 @@ var layers = map[string]string{
 	"internal/times":   "",
 	"internal/turns":   "",
 	"internal/words":   "",
-	"cmd/fetcher":      ". api daemon discovery discovery/dht depot/archive share peers store web simnet simnet/report rounds rounds/kvurl store/vfs simnet/scenarios internal/words",
+	"cmd/fetcher":      ". actors/system api daemon discovery discovery/dht depot/archive share peers store web simnet simnet/report rounds rounds/kvurl store/vfs simnet/scenarios internal/words",
 	// As others would write them, in modules of their own.
 	"deploy/licences":     "", // what packages list
 	"examples/downloader": ".",

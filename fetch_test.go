@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/piecelease/fetcher/actors/system"
 	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/share"
 )
@@ -101,6 +102,7 @@ func sameTree(t testing.TB, a, b string) {
 }
 
 func TestMain(m *testing.M) {
+	system.Lean()
 	rig.Together(8)
 	goleak.VerifyTestMain(m)
 }

@@ -494,6 +494,6 @@ func (h *heap) remove(i int) *event {
 
 // Lean makes every system of this process thirty times cheaper to build (0.2 ms
 // in place of 6) by changing a global variable of a library under protoactor. Other
-// users of that library in the process lose what their maps held before, so it is
-// for programs whose business is simulation: they call it first of all.
+// users of that library in the process lose what their maps held before, so it is for
+// programs, never for packages that others embed: main calls it first of all.
 func Lean() { cmap.SHARD_COUNT = 1 }

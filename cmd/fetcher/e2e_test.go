@@ -21,15 +21,21 @@ import (
 	"testing"
 	"time"
 
+	actorsystem "github.com/piecelease/fetcher/actors/system"
 	"github.com/piecelease/fetcher/internal/rig"
 )
 
-// The tests of this file run the command as a person would: built, in processes
-// of its own, over loopback.
+// The tests of this file run the command as a person would, in processes of its own, over
+// loopback.
 
+// binary is the command: this program under another name, which TestMain knows. To build and link
+// it once more would take as long as a tenth of these tests.
 var binary string
 
 func TestMain(m *testing.M) {
+	if strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe") == "fetcher" {
+		main()
+	}
 	dir, err := os.MkdirTemp("", "fetcher-e2e")
 	if err != nil {
 		panic(err)
@@ -38,12 +44,10 @@ func TestMain(m *testing.M) {
 	if runtime.GOOS == "windows" {
 		binary += ".exe"
 	}
-	if rig.Raced {
-		// no test runs it
-	} else if out, err := build(binary); err != nil {
-		fmt.Fprintf(os.Stderr, "%v\n%s", err, out)
-		os.Exit(1)
+	if err := linked(binary); err != nil {
+		panic(err)
 	}
+	actorsystem.Lean()
 	rig.Together(8)
 	if signal.Ignored(syscall.SIGHUP) { // as under nohup: the commands do not inherit what we catch
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
@@ -68,13 +72,13 @@ func built(t testing.TB) string {
 	return binary
 }
 
-// build makes the command. go run keeps what it has linked for the next time, which go
-// build does not.
-func build(to string) (out []byte, err error) {
-	if exec.Command("go", "run", "-exec", "cp", ".", to).Run() == nil {
-		return nil, nil
+// linked makes a file that is this program.
+func linked(at string) error {
+	self, err := os.Executable()
+	if err == nil && os.Link(self, at) != nil {
+		err = os.Symlink(self, at) // on another disk
 	}
-	return exec.Command("go", "build", "-o", to, ".").CombinedOutput()
+	return err
 }
 
 // line is one line of --json.

@@ -17,6 +17,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	actorsystem "github.com/piecelease/fetcher/actors/system"
 )
 
 func main() {
@@ -27,6 +29,7 @@ func main() {
 // tune bounds the memory of the process: the blocks in flight are a fixed
 // budget, so a collector that waits for the heap to double would use twice that.
 func tune() {
+	actorsystem.Lean()
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(50)
 	}
