@@ -228,30 +228,75 @@ func testShare(t testing.TB, n int) (*share.Manifest, []byte) {
 	t.Helper()
 	made, ok := testShares[n]
 	if !ok {
-		made.content = make([]byte, n)
-		rand.NewChaCha8([32]byte{1}).Read(made.content)
-		var values []share.Hash
+		made.content = seeded(n)
+		var pieces []hashedPiece
 		for off := 0; off < n; off += share.MinPiece {
-			_, v := share.HashPiece(nil, made.content[off:min(off+share.MinPiece, n)], int64(off), n <= share.MinPiece)
-			values = append(values, v)
+			pieces = append(pieces, hashed(spot{off, min(share.MinPiece, n-off), int64(off), n <= share.MinPiece}))
 		}
-		e := share.Entry{Path: "file", Size: int64(n), Root: share.FileRoot(values), PieceExp: share.PieceExp(int64(n))}
-		if len(values) > 1 {
-			e.Pieces = values
-		}
-		var err error
-		if made.manifest, err = share.NewManifest("file", []share.Entry{e}); err != nil {
-			t.Fatal(err)
-		}
+		made.manifest = oneFile(t, "file", int64(n), pieces)
 		testShares[n] = made
 	}
 	return made.manifest, made.content
 }
 
+// oneFile is the manifest of a file of these pieces.
+func oneFile(t testing.TB, name string, size int64, pieces []hashedPiece) *share.Manifest {
+	t.Helper()
+	var values []share.Hash
+	var blocks [][]share.Hash
+	for _, p := range pieces {
+		values, blocks = append(values, p.value), append(blocks, p.blocks)
+	}
+	e := share.Entry{Path: name, Size: size, Root: share.FileRoot(values), PieceExp: share.PieceExp(size)}
+	if len(values) > 1 {
+		e.Pieces = values
+	}
+	m, err := share.NewManifest(name, []share.Entry{e})
+	if err != nil {
+		t.Fatal(err)
+	}
+	blockHashes[m.ID()] = blocks
+	return m
+}
+
+// seeded is the first n bytes of a stream.
+func seeded(n int) []byte {
+	if had := len(stream); n > had {
+		stream = slices.Grow(stream, n-had)[:n]
+		streams.Read(stream[had:])
+	}
+	return stream[:n:n]
+}
+
+// spot is a piece of the stream, from byte at, and the place in a file where it stands: only is a
+// file of one piece.
+type spot struct {
+	at, n int
+	off   int64
+	only  bool
+}
+
+type hashedPiece struct {
+	blocks []share.Hash
+	value  share.Hash
+}
+
+func hashed(s spot) hashedPiece {
+	h, ok := hashedPieces[s]
+	if !ok {
+		h.blocks, h.value = share.HashPiece(nil, seeded(s.at + s.n)[s.at:], s.off, s.only)
+		hashedPieces[s] = h
+	}
+	return h
+}
+
 // What was made and hashed once. No test of this package runs in parallel with another.
 var (
-	testShares  = map[int]madeShare{}
-	blockHashes = map[share.ID][][]share.Hash{}
+	stream       = make([]byte, 0, 160<<20)
+	streams      = rand.NewChaCha8([32]byte{1})
+	hashedPieces = map[spot]hashedPiece{}
+	testShares   = map[int]madeShare{}
+	blockHashes  = map[share.ID][][]share.Hash{}
 )
 
 type madeShare struct {

@@ -65,17 +65,11 @@ func (n *simNode) verified(id share.ID) int64 {
 // n pieces of memory.
 func bigShare(t testing.TB, n int) (*share.Manifest, []byte) {
 	t.Helper()
-	piece := make([]byte, share.MinPiece)
-	rand.NewChaCha8([32]byte{1}).Read(piece)
-	values := make([]share.Hash, n)
-	for i := range values {
-		_, values[i] = share.HashPiece(nil, piece, int64(i)*share.MinPiece, false)
+	pieces := make([]hashedPiece, n)
+	for i := range pieces {
+		pieces[i] = hashed(spot{0, share.MinPiece, int64(i) * share.MinPiece, false})
 	}
-	m, err := share.NewManifest("big", []share.Entry{{Path: "big", Size: int64(n) * share.MinPiece, Root: share.FileRoot(values), Pieces: values}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m, piece
+	return oneFile(t, "big", int64(n)*share.MinPiece, pieces), seeded(share.MinPiece)
 }
 
 // seedAlike gives a node a bigShare.
@@ -93,7 +87,7 @@ func (n *simNode) seedAlike(m *share.Manifest, piece []byte) *simNode {
 
 // The first byte of 1 GiB comes two round trips and one block after the list of files.
 func TestReadingStartsWithinTwoRoundTripsAndABlock(t *testing.T) {
-	m, piece := bigShare(t, 1024)
+	m, piece := bigShare(t, 256)
 	for i, rate := range []float64{1e6, 10e6, 1e9, 10e6} {
 		sw := newSwarm(t, 1)
 		sw.w.TaskDelay = func(*rand.Rand) time.Duration { return 0 } // the disk's time does not count here

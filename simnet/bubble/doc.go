@@ -5,7 +5,7 @@
 // Two kinds of test use it. One is of an app that embeds fetcher: a
 // [Net] has nodes in places, with lines, cuts, partitions and liars, and
 // [Node.Config] is a fetcher.Config for a node there. The app is given that in
-// place of its own and does what it always does; simnet/example_test.go is an example. The other is
+// place of its own and does what it always does; example_test.go is an example. The other is
 // one of simnet's scenarios: [Run] runs it with whole nodes, where simnet itself
 // runs the actors over modelled links.
 //

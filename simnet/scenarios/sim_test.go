@@ -78,9 +78,10 @@ func ciSeeds(nodes int) int {
 	return 10
 }
 
-// dear are scenarios that take a third of the time of all.
+// dear are scenarios that take more than half of the time of all.
 var dear = []string{"flood", "election-fleet", "rotten-swarm", "flash-crowd-leaving", "election-paused", "election-late-large",
-	"crowd-free-riders", "rolling-partitions", "many-shares", "many-announcements"}
+	"crowd-free-riders", "rolling-partitions", "many-shares", "many-announcements", "flash-crowd", "source-leaves", "freezes", "rare-pieces",
+	"asymmetric-cuts", "restarts", "crowd-one-by-one", "greedy-child", "two-offices", "sync-fails-upstream", "coordinator-found-again"}
 
 // TestScenarios runs scenarios side by side: no world knows of another.
 func TestScenarios(t *testing.T) {

@@ -1,4 +1,4 @@
-package simnet_test
+package bubble_test
 
 import (
 	"bytes"
