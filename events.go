@@ -210,3 +210,7 @@ const (
 
 // ErrStopped is the error of a transfer that was told to stop; what is verified is kept.
 var ErrStopped = transfer.ErrStopped
+
+// ErrUnfound is wrapped by the error of a transfer to which no source was named, and that found none. It
+// comes with share.ErrStalled.
+var ErrUnfound = transfer.ErrUnfound

@@ -22,7 +22,7 @@ var (
 	ErrBeaconAway  = errors.New("the beacon does not answer")
 	ErrCodeBusy    = errors.New("the beacon has too much to do")
 	ErrCodeUnknown = errors.New("the beacon knows no such code")
-	ErrCodeUsed    = errors.New("the code has been used, or was withdrawn")
+	ErrCodeUsed    = errors.New("the code has been used, or whoever made it has ended it")
 	ErrCodeExpired = errors.New("the code has expired")
 	ErrCodeAway    = errors.New("the other side has gone")
 	errNoChannels  = errors.New("that node is no beacon, or one of an older version")

@@ -120,7 +120,7 @@ func TestACodeExpires(t *testing.T) {
 	given.ended(t, "sharer", "", ErrCodeExpired)
 	late := f.takesBy("beacon", given.code)
 	sw.w.Run(2 * time.Second)
-	late.ended(t, "late", "", ErrCodeUsed)
+	late.ended(t, "late", "", ErrCodeExpired)
 }
 
 // A code ends with whoever gave it: whoever knows it is told at once.

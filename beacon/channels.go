@@ -147,9 +147,11 @@ func (c *Channels[E]) enter(ch *channel[E], id peers.ID, net string, now time.Ti
 	switch {
 	case ch == nil || !now.Before(ch.opened.Add(numberLife)):
 		return NoChannel, 0
+	case !member && ch.guest == "" && !now.Before(ch.opened.Add(ChannelLife)): // whether its owner has ended it since or not
+		return Expired, 0
 	case ch.over, !member && ch.guest != "":
 		return Used, 0
-	case !member && !now.Before(ch.opened.Add(ChannelLife)), !now.Before(ch.opened.Add(ChannelLife + exchangeLife)):
+	case !now.Before(ch.opened.Add(ChannelLife + exchangeLife)):
 		return Expired, 0
 	case !member && ch.waits != ch.owner:
 		return Deaf, 0

@@ -29,6 +29,8 @@ func TestAChannelPassesMessagesInTurn(t *testing.T) {
 		"given up":          {{who: "S"}, {who: "F", to: "S"}, {who: "F", last: true}, {who: "S", refused: Used}},
 		"refused":           {{who: "S"}, {who: "F", to: "S"}, {who: "S", last: true, to: "F"}},
 		"in time":           {{who: "S"}, {who: "F", at: ChannelLife - 1, to: "S"}, {who: "S", at: ChannelLife + exchangeLife - 1, to: "F"}, {who: "F", at: ChannelLife + exchangeLife, refused: Expired}},
+		"ended too late":    {{who: "S"}, {who: "S", at: ChannelLife, last: true}, {who: "F", at: ChannelLife + 1, refused: Expired}},
+		"used, and late":    {{who: "S"}, {who: "F", to: "S"}, {who: "S", last: true, to: "F"}, {who: "G", at: ChannelLife, refused: Used}},
 		"too late":          {{who: "S"}, {who: "F", at: ChannelLife, refused: Expired}, {who: "F", at: numberLife - 1, refused: Expired}, {who: "F", at: numberLife, refused: NoChannel}},
 	} {
 		c := NewChannels[string](1)

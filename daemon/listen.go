@@ -80,7 +80,7 @@ func (l *Listening) close() {
 // it. Until the socket has its mode, only its owner may connect.
 func (l *Listening) openUnix(path string, mode fs.FileMode) error {
 	if len(path) > maxSocket {
-		return fmt.Errorf("%w: the path of its socket, %s, has %d bytes, and systems take %d; name a state directory with a shorter path", fetcher.ErrStateDir, path, len(path), maxSocket)
+		return fmt.Errorf("%w: the path of its socket, %s, is %d bytes long, and may have at most %d; name a state directory with a shorter path", fetcher.ErrStateDir, path, len(path), maxSocket)
 	}
 	unusable := func(err error) error {
 		if filepath.Dir(path) == l.d.dir {

@@ -478,5 +478,8 @@ func unusable(addr ma.Multiaddr, err error) error {
 	if s := (*os.SyscallError)(nil); errors.As(err, &s) {
 		why = s.Err
 	}
+	if errors.Is(err, os.ErrPermission) {
+		why = errors.New("only root may use ports below 1024, or a program that has been given the right; take another port")
+	}
 	return words.Error(errors.Join(share.ErrNetwork, err), "cannot listen on %s: %s", addr, oneLine(why.Error()))
 }

@@ -48,7 +48,7 @@ func (c Code) secret() string { return c.words[0] + "-" + c.words[1] }
 func Parse(text string) (Code, error) {
 	parts := split(text)
 	if len(parts) != 3 {
-		return Code{}, fmt.Errorf("%w: it has %d parts, and a code has three, a number and two words, such as 7-marble-fossil", ErrCode, len(parts))
+		return Code{}, fmt.Errorf("%w: a code has three parts, a number and two words, such as 7-marble-fossil, and this has %d", ErrCode, len(parts))
 	}
 	n, err := strconv.Atoi(parts[0])
 	if err != nil || n < 1 || n > MaxChannel {

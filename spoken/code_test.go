@@ -47,8 +47,8 @@ func TestACodeIsReadAsItIsTyped(t *testing.T) {
 		t.Error("a code has other than 22 bits")
 	}
 	for text, says := range map[string]string{
-		"":                                      "0 parts",
-		"7-" + words[3]:                         "2 parts",
+		"":                                      "this has 0",
+		"7-" + words[3]:                         "this has 2",
 		"0-" + words[3] + "-" + words[4]:        "a number from 1",
 		"10000-" + words[3] + "-" + words[4]:    "a number from 1",
 		"7-marbel-fossil":                       `did you mean "marble"?`,

@@ -114,6 +114,9 @@ func (q *quiet) stallError(quiet time.Duration) error {
 		return q.sources.noConnection()
 	}
 	_, why := q.why(q.sources.lastLoss())
+	if len(q.sources.order) == 0 {
+		return fmt.Errorf("%w: no verified byte for %s: %w", share.ErrStalled, words.Duration(quiet), ErrUnfound)
+	}
 	return fmt.Errorf("%w: no verified byte for %s: %s", share.ErrStalled, words.Duration(quiet), why)
 }
 
@@ -132,7 +135,7 @@ func (q *quiet) why(word string) (Wait, string) {
 	n := len(q.sources.order)
 	switch {
 	case n == 0:
-		return ForSource, "no source is known"
+		return ForSource, ErrUnfound.Error()
 	case left == n:
 		return ForSource, fmt.Sprintf("no source is left of %d (%s)", n, word)
 	case active == 0:

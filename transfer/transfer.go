@@ -20,6 +20,9 @@ const (
 // ErrStopped is the end of a transfer that was stopped on request.
 var ErrStopped = errors.New("stopped; what is verified is kept")
 
+// ErrUnfound is wrapped by the end of a transfer to which no source was named, and that found none.
+var ErrUnfound = errors.New("no source is known")
+
 // Transfer decides how one share is fetched. Its states are those of [State].
 type Transfer struct {
 	core

@@ -77,7 +77,7 @@ func (s *sources) neverConnected() bool {
 func (s *sources) lastWord() string {
 	src := s.last()
 	if src == nil {
-		return "no source is known"
+		return ErrUnfound.Error()
 	}
 	return src.addr.ID.Short() + ": " + src.info.Why
 }

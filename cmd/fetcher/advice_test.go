@@ -45,8 +45,8 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		code int
 		says []string
 	}{
-		"unfound":        {[]string{"fetch", s.id, "--stall", "1s", "--lan", "-o", t.TempDir()}, 4, []string{"--visible lan", "--peer"}},
-		"unfound to cat": {[]string{"cat", s.id, "--stall", "2s", "--lan"}, 4, []string{"--visible lan", "nobody has sent the list of files yet"}},
+		"unfound":        {[]string{"fetch", s.id, "--stall", "1s", "--lan", "-o", t.TempDir()}, 2, []string{"--visible lan", "--peer", "only an ID was given"}},
+		"unfound to cat": {[]string{"cat", s.id, "--stall", "2s", "--lan"}, 2, []string{"--visible lan", "only an ID was given"}},
 		"differs":        {[]string{"fetch", s.ticket, "-o", differs}, 13, []string{differs, `"sub/a.jpg"`, "-o"}},
 		"not ours":       {[]string{"fetch", s.ticket, "-o", foreign}, 13, []string{foreign, `"mine"`, "not touched"}},
 		"nobody":         {[]string{"ls", s.id, "--peer", nobody}, 6, []string{"refused", "still being shared"}},
@@ -76,6 +76,9 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 				if !strings.Contains(string(out), want) {
 					t.Errorf("%q is not in:\n%s", want, out)
 				}
+			}
+			if strings.Contains(string(out), keptText) { // nothing was fetched
+				t.Errorf("it speaks of what is kept:\n%s", out)
 			}
 			t.Logf("%s", out)
 		})

@@ -28,13 +28,16 @@ it; it may be left out if the share is a single file.
 
 Nothing is kept, unless -o says where.`,
 		Args: func(cmd *cobra.Command, args []string) error {
+			if err := codeOf(args); err != nil {
+				return usageError{err}
+			}
 			if len(args) < 1 || len(args) > 2 {
 				return usageError{fmt.Errorf("%s takes a TICKET or ID and a FILE; see %s --help", called(cmd), cmd.CommandPath())}
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.cat(cmd.Context(), args[0], append(args, "")[1], fl)
+			return a.cat(cmd, args[0], append(args, "")[1], fl)
 		},
 	}
 	c.Flags().StringVarP(&fl.out, "out", "o", "", "keep the file in this folder, `DIR`, below the share's name")
@@ -45,7 +48,8 @@ Nothing is kept, unless -o says where.`,
 // errPipe is reported when nobody reads stdout any more.
 var errPipe = errors.New("stdout was closed by its reader")
 
-func (a *app) cat(ctx context.Context, ticket, file string, fl fetchFlags) error {
+func (a *app) cat(cmd *cobra.Command, ticket, file string, fl fetchFlags) error {
+	ctx := cmd.Context()
 	if a.flags.json {
 		return usageError{errors.New("cat writes the file to stdout, so it cannot write --json there; use fetch --only")}
 	}
@@ -53,7 +57,7 @@ func (a *app) cat(ctx context.Context, ticket, file string, fl fetchFlags) error
 	if err != nil {
 		return err
 	}
-	if ticket, err = a.ticket(ticket); err != nil {
+	if ticket, err = a.ticket(cmd, ticket); err != nil {
 		return err
 	}
 	if _, _, err := fetcher.ParseSource(ticket, fl.peers); err != nil {
@@ -69,7 +73,7 @@ func (a *app) cat(ctx context.Context, ticket, file string, fl fetchFlags) error
 		return err
 	}
 	defer node.Close()
-	c := &catting{app: a, node: node, ticket: ticket, fl: fl}
+	c := &catting{app: a, node: node, ticket: ticket, fl: fl, id: fl.alone(cmd, ticket)}
 	err = c.run(ctx, file)
 	if err != nil && ctx.Err() != nil {
 		err = cause(ctx)
@@ -83,12 +87,13 @@ type catting struct {
 	node   *fetcher.Node
 	ticket string
 	fl     fetchFlags
+	id     loneID
 }
 
 func (c *catting) run(ctx context.Context, file string) error {
 	listing, cancel := context.WithTimeout(ctx, c.fl.stall)
 	defer cancel()
-	m, err := c.manifest(listing, c.node, c.ticket, c.fl.peers)
+	m, err := c.manifest(listing, c.node, c.ticket, c.fl, c.id)
 	if err != nil {
 		return err
 	}
@@ -118,6 +123,7 @@ func (c *catting) run(ctx context.Context, file string) error {
 	telling.Go(func() { c.tell(t) })
 	defer telling.Wait()
 	if err := c.copy(ctx, t, e.Path); err != nil || c.fl.out == "" {
+		c.kept = c.fl.out != "" && t.Progress().Verified > 0
 		t.Stop(context.WithoutCancel(ctx))
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -77,20 +78,24 @@ func codeFailed(err error) string {
 	return "The code is not good any more: " + err.Error() + "."
 }
 
-// asCode returns the code that the arguments of fetch are; "": they are none.
+// asCode returns the code that the arguments of fetch are meant as; "": they are none.
 func asCode(args []string) string {
-	if args[0] == "" || args[0][0] < '0' || args[0][0] > '9' { // the forms of tickets and IDs begin with a letter
+	text := strings.Join(args, " ")
+	if _, err := fetcher.ParseCode(text); err == nil {
+		return text
+	}
+	if _, err := os.Lstat(text); err == nil || text == "" || text[0] < '0' || text[0] > '9' { // the forms of tickets and IDs begin with a letter
 		return ""
 	}
-	return strings.Join(args, " ")
+	return text
 }
 
 // ticketFrom returns the ticket or ID that the arguments of fetch are or lead to, which can be fetched.
-func (a *app) ticketFrom(ctx context.Context, args []string, fl fetchFlags) (ticket string, err error) {
+func (a *app) ticketFrom(cmd *cobra.Command, args []string, fl fetchFlags) (ticket string, err error) {
 	if code := asCode(args); code != "" {
-		ticket, err = ticketFor(ctx, a, code, fl)
+		ticket, err = ticketFor(cmd.Context(), a, code, fl)
 	} else {
-		ticket, err = a.ticket(args[0])
+		ticket, err = a.ticket(cmd, args[0])
 	}
 	if err != nil {
 		return "", err

@@ -41,7 +41,7 @@ on the list is told its ID; give that ID to --allow, or write it into
 
 When it is restarted, even after kill -9, the coordinator goes on where it was:
 it keeps its identity, its port and its members in the state directory.`,
-		Args: exactly("TICKET or ID"),
+		Args: oneTicket("TICKET or ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.coordinate(cmd, args[0], allowance{allow, allowFile}, more, listen)
 		},
@@ -126,7 +126,7 @@ func (a *app) coordinate(cmd *cobra.Command, ticket string, allow allowance, mor
 	if err != nil {
 		return err
 	}
-	if ticket, err = a.ticket(ticket); err != nil {
+	if ticket, err = a.ticket(cmd, ticket); err != nil {
 		return err
 	}
 	if _, _, err := fetcher.ParseSource(ticket, more); err != nil {

@@ -64,7 +64,7 @@ func TestADiskThatFillsUpIsWaitedForAndThenNamed(t *testing.T) {
 			must(t, cmd.Process.Signal(syscall.SIGUSR1))
 		}
 	})
-	if r.code != 9 {
+	if r.code != 9 || !strings.Contains(r.stderr, keptText) {
 		t.Fatalf("exit %d: %s", r.code, r.stderr)
 	}
 	said := false

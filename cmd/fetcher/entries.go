@@ -49,10 +49,13 @@ or until its size has been sent a number of times (2).`,
 			if len(args) == 0 {
 				return usageError{fmt.Errorf("add needs a TICKET or a PATH; see %s --help", cmd.CommandPath())}
 			}
+			if err := codeOf(args); err != nil {
+				return usageError{err}
+			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.asking(cmd.Context(), func(c *api.Client) error { return a.add(cmd.Context(), c, args, fl) })
+			return a.asking(cmd.Context(), func(c *api.Client) error { return a.add(cmd, c, args, fl) })
 		},
 	}
 	f := c.Flags()
@@ -94,8 +97,9 @@ func seedUntil(values []string) (ratio float64, long string, err error) {
 	return ratio, long, nil
 }
 
-func (a asker) add(ctx context.Context, c *api.Client, args []string, fl addFlags) error {
-	all, err := a.wishes(args, fl)
+func (a asker) add(cmd *cobra.Command, c *api.Client, args []string, fl addFlags) error {
+	ctx := cmd.Context()
+	all, err := a.wishes(cmd, args, fl)
 	if err != nil {
 		return err
 	}
@@ -131,7 +135,7 @@ func isPriority(s string) error {
 }
 
 // wishes is what the arguments mean: a ticket, or paths.
-func (a asker) wishes(args []string, fl addFlags) (out []api.Add, err error) {
+func (a asker) wishes(cmd *cobra.Command, args []string, fl addFlags) (out []api.Add, err error) {
 	if err := isPriority(fl.priority); err != nil {
 		return nil, err
 	}
@@ -158,22 +162,20 @@ func (a asker) wishes(args []string, fl addFlags) (out []api.Add, err error) {
 	serve.Exclude, serve.Name, serve.Links = fl.exclude, fl.name, fl.links
 	for _, arg := range args {
 		_, missing := os.Lstat(arg)
-		if _, err := share.Parse(arg); arg == "-" || missing != nil && err == nil {
+		if arg == "-" || missing != nil {
 			one := fetch
-			if one.Ticket, err = a.ticket(arg); err != nil {
+			if err := neither(arg); err != nil {
+				return nil, err
+			}
+			if one.Ticket, err = a.ticket(cmd, arg); err != nil {
 				return nil, err
 			}
 			out = append(out, one)
 			continue
-		} else if missing != nil && errors.Is(err, share.ErrCut) {
-			return nil, usageError{err}
 		}
 		at, err := filepath.Abs(arg)
 		if err != nil {
 			return nil, err
-		}
-		if missing != nil {
-			return nil, usageError{fmt.Errorf("%q is neither a ticket nor an existing path", arg)}
 		}
 		if fl.name != "" && len(serve.Paths) > 0 {
 			last := &out[len(out)-1]

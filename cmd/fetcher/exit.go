@@ -116,7 +116,7 @@ var advices = []struct {
 	{store.ErrRepairable, "What is there was not touched. With --repair, what is missing or wrong is fetched, and only that is replaced; or put the share elsewhere with -o."},
 	{share.ErrExists, "What is there was not touched. Move it away, or put the share elsewhere with -o."},
 	{share.ErrHeld, "Wait until the other process has ended, or end it."},
-	{share.ErrDiskFull, "Make room and run the same command again; what fetch has verified is kept."},
+	{share.ErrDiskFull, "Make room and run the same command again."},
 	{share.ErrChanged, "Run the same command again, when nothing writes to it."},
 	{fetcher.ErrAddress, "--listen takes a port such as 4001, or an address to listen on, such as 192.0.2.1:4001 or /ip4/192.0.2.1/tcp/4001, or none;\n--announce takes multiaddrs such as /dns4/example.org/tcp/4001."},
 	{errListen, "Name another address with --listen."},
@@ -125,31 +125,29 @@ var advices = []struct {
 	{fetcher.ErrWrongCode, "The code is used up, and whoever shares was told so: ask for a new one."},
 	{fetcher.ErrCodeGone, "A code is good for one try within two minutes, at the beacon where it was made: ask for a new one."},
 	{errUncalled, "Run on the other machine what was printed, while this waits, and see that it can reach this one at an address of the ticket."},
-	{share.ErrNetwork, "Check that it is still being shared, and that this machine can reach the one that shares it; then run the same command again."},
+	{share.ErrNetwork, sharedText},
 	{rounds.ErrAway, "Check that it runs, and that this machine can reach it; then run the same command again."},
 	{fetcher.ErrNotListed, "fetcher fleet status shows what is."},
 	{share.ErrNotFound, "It is not shared there now: ask whoever shares it to share or resume it, or for a new ticket."},
 	{share.ErrNotAllowed, "Ask whoever shares it to allow the ID that fetcher id prints, and run the same command again with --identity; or for its ticket, if all you have is an ID."},
-	{share.ErrLied, "What is verified is kept. Name another source with --peer."},
-	{errUnfound, "An ID alone finds only what is announced on this network, with --visible lan, or is public in a table that --dht names: ask for the ticket, or name a peer that has it with --peer."},
-	{share.ErrStalled, "What is verified is kept. The same command goes on from there."},
+	{share.ErrLied, "Name another source with --peer."},
+	{errUnfound, "Ask whoever shares it for the ticket, or name a peer that has it with --peer. By its ID alone a share is found only where it is announced: on this network with --visible lan, or in the table of --dht with --visible public."},
+	{share.ErrStalled, sharedText},
 	{fs.ErrPermission, "Let this user use that file or folder, or run the command as a user who may."},
 	{fs.ErrNotExist, "Check its path."},
 }
 
-// errUnfound marks that no node was found that has a share of which only the ID is known.
-var errUnfound = errors.New("no source was found")
+// sharedText is the advice about a source that does not answer, or no longer.
+const sharedText = "Check that it is still being shared, and that this machine can reach the one that shares it; then run the same command again."
+
+// keptText is said before the advice about a fetch that has fetched something.
+const keptText = "What is verified is kept. "
+
+// errUnfound says that no node was found that has a share of which only the ID is known.
+var errUnfound = words.Error(fetcher.ErrNoSource, "found nobody who has the share")
 
 // errUncalled marks that a fetch waited for a source to connect to it, and got nothing.
 var errUncalled = errors.New("no source came")
-
-// unfound marks the error of a command that was called with what and further peers.
-func unfound(err error, what string, peers []string) error {
-	if _, sources, _ := fetcher.ParseSource(what, peers); len(sources) == 0 && errors.Is(err, share.ErrStalled) {
-		return marked{err, errUnfound}
-	}
-	return err
-}
 
 // advice says, in a line, what a person can do about an error; "" if the error says it itself.
 func advice(err error) string {

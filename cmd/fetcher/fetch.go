@@ -1,11 +1,10 @@
 package main
 
 import (
-	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"slices"
@@ -80,10 +79,13 @@ on doing so when it is done.`,
 					return usageError{fmt.Errorf("--seed takes its time after an =, as in --seed=%s", args[1])}
 				}
 			}
-			if len(args) == 3 && asCode(args) != "" {
-				return nil // its words, apart
+			if asCode(args) != "" {
+				return nil // its words may be apart
 			}
-			return exactly("TICKET, ID or CODE")(cmd, args)
+			if len(args) == 2 && isTicket(args[0]) && !isTicket(args[1]) {
+				return usageError{fmt.Errorf("to fetch into the folder %s, put -o before it: -o %s", args[1], quote(args[1]))}
+			}
+			return oneTicket("TICKET, ID or CODE")(cmd, args)
 		},
 		ValidArgsFunction: completeCode,
 		RunE:              func(cmd *cobra.Command, args []string) error { return a.fetch(cmd, args, fl) },
@@ -166,8 +168,6 @@ func (fl fetchFlags) finding(ticket string, log *slog.Logger) fetcher.Discovery 
 	return discoveries(fl.reach.lan, fl.reach.dht, entry, true, log)
 }
 
-const maxTicketInput = 64 << 10 // bytes read from stdin
-
 func (a *app) fetch(cmd *cobra.Command, args []string, fl fetchFlags) error {
 	ctx := cmd.Context()
 	if fl.called {
@@ -177,7 +177,7 @@ func (a *app) fetch(cmd *cobra.Command, args []string, fl fetchFlags) error {
 	if err != nil {
 		return err
 	}
-	ticket, err := a.ticketFrom(ctx, args, fl)
+	ticket, err := a.ticketFrom(cmd, args, fl)
 	if err != nil {
 		return err
 	}
@@ -203,7 +203,7 @@ func (a *app) fetch(cmd *cobra.Command, args []string, fl fetchFlags) error {
 	if err != nil {
 		return err
 	}
-	w := &watcher{app: a, node: node, t: t, children: children, began: began, reach: fl.reach}
+	w := &watcher{app: a, node: node, t: t, children: children, began: began, reach: fl.reach, id: fl.alone(cmd, ticket)}
 	if fl.called {
 		if err := w.awaitCall(ctx); err != nil {
 			return err
@@ -230,39 +230,16 @@ func (a *app) fetch(cmd *cobra.Command, args []string, fl fetchFlags) error {
 // failed says how to go on after an interruption, and marks the error of a fetch that got nothing.
 func (w *watcher) failed(cmd *cobra.Command, err error, ticket string, fl fetchFlags) error {
 	switch {
+	case w.id.is && errors.Is(err, fetcher.ErrUnfound):
+		return errUnfound
 	case errors.Is(err, errInterrupted):
 		fmt.Fprintf(w.stderr, "interrupted; each whole piece that is verified is kept. To resume:\n\n    %s\n", again(cmd, ticket, fl.out))
 	case w.t.Progress().Verified > 0:
+		w.kept = true
 	case fl.called:
 		return marked{err, errUncalled}
-	default:
-		return unfound(err, ticket, fl.peers)
 	}
 	return err
-}
-
-// ticket is the argument, or for "-" what is read from stdin: as many lines as it takes, so
-// that a pipe need not end.
-func (a *app) ticket(arg string) (string, error) {
-	if arg != "-" {
-		return arg, nil
-	}
-	sc := bufio.NewScanner(io.LimitReader(a.stdin, maxTicketInput))
-	sc.Buffer(nil, maxTicketInput)
-	text := ""
-	for sc.Scan() {
-		text += strings.TrimSpace(sc.Text())
-		if text == "" {
-			continue
-		}
-		if _, err := share.Parse(text); !errors.Is(err, share.ErrCut) {
-			return text, nil // a whole ticket, or none at all
-		}
-	}
-	if text == "" {
-		return "", usageError{errors.New("there is no ticket on stdin")}
-	}
-	return text, nil
 }
 
 // again is the command that resumes: the same choice, sources and limits.
@@ -308,6 +285,7 @@ type watcher struct {
 	children *audience
 	began    time.Time
 	reach    reachFlags
+	id       loneID
 }
 
 // follow shows the events until the transfer has ended.
@@ -317,8 +295,19 @@ func (w *watcher) follow(ctx context.Context) error {
 	asked, stop := whyAsked()
 	defer stop()
 	events := w.t.Events(context.WithoutCancel(ctx))
+	slow, lost := w.id.alarms()
+	unheard := false
 	for {
 		select {
+		case <-slow:
+			if w.looks() {
+				w.stderr.clear()
+				fmt.Fprintln(w.stderr, w.id.says())
+			}
+		case <-lost:
+			if unheard = w.looks(); unheard {
+				w.t.Stop(ctx) // it has ended: the end is among the events
+			}
 		case <-asked:
 			w.stderr.clear()
 			for _, s := range w.t.Why() {
@@ -333,6 +322,9 @@ func (w *watcher) follow(ctx context.Context) error {
 			}
 			if end, ok := e.(fetcher.Ended); ok {
 				if errors.Is(end.Err, fetcher.ErrStopped) {
+					if unheard && interrupted != nil {
+						return fetcher.ErrUnfound
+					}
 					return errInterrupted
 				}
 				return end.Err

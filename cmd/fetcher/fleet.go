@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -211,11 +212,11 @@ directory, and node run and the fleet commands need no flags any more. A token
 of "-" is read from stdin.`,
 		Args: exactly("TOKEN"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			token, err := a.ticket(args[0])
+			token, err := a.pasted(args[0], "token", func(string) bool { return true })
 			if err != nil {
 				return err
 			}
-			m, err := daemon.ParseToken(token)
+			m, err := daemon.ParseToken(strings.TrimSpace(token))
 			if err != nil {
 				return usageError{fmt.Errorf("%w; paste the whole of what fetcher fleet invite prints", err)}
 			}
@@ -308,9 +309,9 @@ func (a fleetApp) addCommand() *cobra.Command {
 		Short: "Have every machine of the fleet fetch a share",
 		Long: `Have every machine of the fleet fetch a share, and serve it on. The ticket must
 name somebody who has it. A ticket of "-" is read from stdin.`,
-		Args: exactly("TICKET"),
+		Args: oneTicket("TICKET"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ticket, err := a.ticket(args[0])
+			ticket, err := a.ticket(cmd, args[0])
 			if err != nil {
 				return err
 			}
@@ -340,12 +341,14 @@ func (a fleetApp) removeCommand() *cobra.Command {
 given by the name that fetcher fleet status shows. No file is removed.`,
 		Args: exactly("TICKET, ID or NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ticket, err := a.ticket(args[0])
-			if err != nil {
+			what := args[0]
+			if ticket, err := a.ticket(cmd, what); err == nil {
+				what = ticket
+			} else if what == "-" {
 				return err
 			}
 			return a.through(cmd.Context(), fl, func(d fleetDoor) error {
-				id, err := shareOfFleet(cmd.Context(), d, ticket)
+				id, err := shareOfFleet(cmd.Context(), d, what)
 				if err == nil {
 					_, err = d.RemoveFromFleet(cmd.Context(), id.String())
 				}

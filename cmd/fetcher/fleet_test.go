@@ -275,7 +275,7 @@ func TestFleetStatusFitsOnATerminal(t *testing.T) {
 			t.Errorf("%d columns: %s", n, line)
 		}
 	}
-	for _, want := range []string{id + "\n", "99 %, waits for leases of the fleet\n", "not heard from for 49 h; ", "then: 40 %\n"} {
+	for _, want := range []string{id + "\n", "99 %, waits for leases of the fleet\n", "not heard from for 49 h, last known: 40 %\n"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %q in\n%s", want, b.String())
 		}

@@ -53,7 +53,7 @@ func (a fleetApp) showFleet(f api.Fleet, now time.Time) {
 			if m.Silent { // what it was waiting for then means nothing now
 				then := s
 				then.Waits = ""
-				state = fmt.Sprintf("not heard from for %s; then: %s", words.Duration(now.Sub(m.At)), standing(then))
+				state = fmt.Sprintf("not heard from for %s, last known: %s", words.Duration(now.Sub(m.At)), standing(then))
 			}
 			text("  %-20s %s  %s\n", printable(m.Name), peers.ID(m.Peer).Short(), printable(state))
 			a.out.write("machine", map[string]any{"share": x.Share, "name": m.Name, "peer": m.Peer, "bytes": s.Bytes, "verified": s.Verified, "done": s.Done,

@@ -247,7 +247,7 @@ func (a depots) granted(all []api.Held, ask api.Hold) {
 	if n := min(cmp.Or(ask.Copies, len(ask.Depots)), len(ask.Depots)); len(all) < n {
 		fmt.Fprintf(a.stderr, "only %d of %d depots keep it so far; fetcher holds shows why\n", len(all), n)
 	}
-	fmt.Fprintf(a.stderr, "others get it from here and from there with\n\n%sfetcher fetch %s\n\n", verbatim, all[0].Ticket)
+	fmt.Fprintf(a.stderr, "fetch it from this node or the depot with\n\n%sfetcher fetch %s\n\n", verbatim, all[0].Ticket)
 }
 
 // holdsCommand lists what is renewed.

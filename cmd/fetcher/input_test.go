@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
@@ -29,6 +30,7 @@ func TestTicketsAreReadAsTheyAreCopied(t *testing.T) {
 		"in capitals":       {strings.ToUpper(s.ticket), ""},
 		"wrapped":           {wrapped, ""},
 		"wrapped, on stdin": {"-", "\n" + wrapped},
+		"quoted":            {"> Look here: ‹" + s.ticket[:80] + "\n> " + s.ticket[80:] + "›.\n> Bye", ""},
 		"an ID in two":      {s.id[:20] + " " + s.id[20:], ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -107,6 +109,37 @@ func TestALogLevelThatIsNoneIsRefusedEverywhere(t *testing.T) {
 	for _, args := range []string{"list", "version", "node status"} {
 		if r := command(t, append(strings.Fields(args), "--log-level", "foo")...); r.code != exitUsage || !strings.Contains(r.stderr, `not "foo"`) {
 			t.Errorf("%s: exit %d: %s", args, r.code, r.stderr)
+		}
+	}
+}
+
+// What a command is given, and cannot take, is said to belong to the command that takes it.
+func TestWhatIsMeantForAnotherCommandIsSaid(t *testing.T) {
+	const id = "bafyr4ibxrg7vul2qwzzo3jvdxkcg22ggqjjze65jz72yktaxgogxt4y7hi"
+	t.Chdir(t.TempDir())
+	rig.WriteRandom(t, "photos/a.jpg", 10, 1)
+	must(t, os.WriteFile("ticket.txt", []byte("Here it is:\n"+id+"\n"), 0o600))
+	must(t, os.WriteFile("2024", []byte("x"), 0o600))
+	for args, says := range map[string]string{
+		"fetch photos":            `"photos" is a folder on this machine, not a ticket; fetcher share photos serves it`,
+		"fetch 2024":              `"2024" is a file on this machine, not a ticket`,
+		"cat ticket.txt":          `"ticket.txt" is a file with a ticket in it; give what it holds with fetcher cat - < ticket.txt`,
+		"fetch " + id + " out":    "to fetch into the folder out, put -o before it: -o out",
+		"fetch 2025":              "this is no code: a code has three parts, a number and two words, such as 7-marble-fossil, and this has 1",
+		"fetch marble fossil":     `a code begins with a number, as in 7-marble-fossil, which "marble fossil" lacks`,
+		"ls 7-marble-fossil":      "7-marble-fossil is a code, and only fetch takes one: fetcher fetch 7-marble-fossil --beacon-at ADDR",
+		"cat 7 marble fossil":     "7-marble-fossil is a code",
+		"add 7-marble-fossil":     "7-marble-fossil is a code",
+		"fleet add marble-fossil": "a code begins with a number",
+		"share 7-marble-fossil":   "7-marble-fossil is a code",
+		"share " + id:             "that is no path but a ticket, which fetch takes: fetcher fetch " + id,
+		"ls photo":                `"photo" is neither a file or folder on this machine nor a ticket or an ID`,
+		"ls " + id[:58]:           `"` + id[:58] + `" is not a whole share ID`,
+		"fetch " + id + "," + id[:58] + "," + strings.Replace(id, "hi", "ha", 1): "unreadable ticket: there are 2 different ones",
+	} {
+		stdout, stderr, code := inside(strings.Fields(args)...)
+		if code != exitUsage || !strings.HasPrefix(stderr, "fetcher: "+says) || strings.Count(stderr, "\n") != 1 || stdout != "" {
+			t.Errorf("fetcher %s: exit %d: %s%s", args, code, stdout, stderr)
 		}
 	}
 }

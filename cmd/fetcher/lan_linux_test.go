@@ -66,7 +66,7 @@ func TestTwoOnOneNetworkFindEachOther(t *testing.T) {
 	t.Run("private", func(t *testing.T) {
 		s := here.share(t, src, "4004", "--lan")
 		got := finish(t, there.command(t, "fetch", s.id, "-o", t.TempDir(), "--lan", "--stall", "4s"), nil)
-		if got.code != exitStalled {
+		if got.code != exitUsage {
 			t.Errorf("exit %d: %s", got.code, got.stderr)
 		}
 	})

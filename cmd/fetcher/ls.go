@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -33,7 +32,7 @@ are can be seen only by those who know their IDs.`,
 			if near {
 				return noArgs(cmd, args)
 			}
-			return exactly("TICKET, ID or PATH")(cmd, args)
+			return oneTicket("TICKET, ID or PATH")(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if near {
@@ -65,14 +64,14 @@ func (a *app) list(cmd *cobra.Command, what string, fl fetchFlags, links store.L
 	if _, err := os.Lstat(what); err == nil {
 		return a.listPath(cmd, what, links)
 	}
-	what, err := a.ticket(what)
+	if err := neither(what); err != nil {
+		return nil, err
+	}
+	what, err := a.ticket(cmd, what)
 	if err != nil {
 		return nil, err
 	}
 	if _, _, err := fetcher.ParseSource(what, fl.peers); err != nil {
-		if errors.Is(err, share.ErrTicket) {
-			err = fmt.Errorf("there is no such file or folder here, and %w", err)
-		}
 		return nil, usageError{err}
 	}
 	if err := fl.reach.check(); err != nil {
@@ -91,7 +90,7 @@ func (a *app) list(cmd *cobra.Command, what string, fl fetchFlags, links store.L
 		return nil, err
 	}
 	defer node.Close()
-	m, err := a.manifest(ctx, node, what, fl.peers)
+	m, err := a.manifest(ctx, node, what, fl, fl.alone(cmd, what))
 	if err != nil && ctx.Err() != nil {
 		err = cause(ctx)
 	}
@@ -99,13 +98,18 @@ func (a *app) list(cmd *cobra.Command, what string, fl fetchFlags, links store.L
 }
 
 // manifest asks for the list of files of a share, and says so if that takes long.
-func (a *app) manifest(ctx context.Context, node *fetcher.Node, what string, peers []string) (*share.Manifest, error) {
-	slow := time.AfterFunc(time.Second, func() {
-		fmt.Fprintln(a.stderr, "nobody has sent the list of files yet; waiting for up to a minute")
+func (a *app) manifest(ctx context.Context, node *fetcher.Node, what string, fl fetchFlags, id loneID) (*share.Manifest, error) {
+	slow := time.AfterFunc(slowAfter, func() {
+		fmt.Fprintln(a.stderr, either(id.is, id.says(), "nobody has sent the list of files yet; waiting for up to a minute"))
 	})
 	defer slow.Stop()
-	m, err := node.Manifest(ctx, what, peers)
-	return m, unfound(err, what, peers)
+	if id.look > 0 {
+		var stop context.CancelFunc
+		ctx, stop = context.WithTimeout(ctx, id.look)
+		defer stop()
+	}
+	m, err := node.Manifest(ctx, what, fl.peers)
+	return m, id.unfound(err)
 }
 
 func (a *app) listPath(cmd *cobra.Command, path string, links store.LinkMode) (*share.Manifest, error) {

@@ -109,6 +109,7 @@ type app struct {
 	stdout io.Writer
 	stderr *terminal
 	out    *reporter // NDJSON, when asked for
+	kept   bool      // what the command has fetched is here for the next run
 	flags  globals
 }
 
@@ -134,8 +135,8 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer, ctx context.C
 	if err != nil && code != exitInterrupted && code != exitPipe {
 		a.stderr.clear()
 		fmt.Fprintln(a.stderr, "fetcher:", sentence(err))
-		if s := advice(err); s != "" {
-			fmt.Fprintln(a.stderr, s)
+		if s := advice(err); s != "" || a.kept {
+			fmt.Fprintln(a.stderr, strings.TrimSuffix(either(a.kept, keptText, "")+s, " "))
 		}
 	}
 	var by signalled
@@ -217,7 +218,7 @@ Every flag can also be set in the environment: --log-level as FETCHER_LOG_LEVEL,
 flag that may be repeated takes its values there separated by spaces.
 
 Exit codes, the first that holds in this order:
-    2  usage; an unreadable ticket; an ID without --peer; nothing selected
+    2  usage; an unreadable ticket; an ID nobody announces; nothing selected
    14  a path that is unsafe, or that this system cannot hold
    13  the target exists and differs (identical content is success)
    11  held by another process, or there already

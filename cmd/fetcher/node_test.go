@@ -319,7 +319,7 @@ func TestTheCommandsOfANode(t *testing.T) {
 		wants string
 	}{
 		{"add " + src, exitHeld, "entry 1"},
-		{"add nothing-here", exitUsage, "neither a ticket nor an existing path"},
+		{"add nothing-here", exitUsage, `"nothing-here" is neither a file or folder on this machine nor a ticket or an ID`},
 		{"add", exitUsage, "needs a TICKET or a PATH"},
 		{"add " + src + " --seed-until soon", exitUsage, "--seed-until"},
 		{"add " + src + " --links x", exitUsage, "--links"},

@@ -83,5 +83,5 @@ func (a depots) printPasses(all []api.Passes) error {
 	if len(rows) == 0 {
 		fmt.Fprintln(a.stderr, "this node has no passes; fetcher passes redeem gets those of a voucher")
 	}
-	return a.print(a.headed(rows, "DEPOT", "PASSES", "ON THEIR WAY", "WORTHLESS", "GOOD UNTIL"))
+	return a.print(a.headed(rows, "DEPOT", "PASSES", "PENDING", "INVALID", "VALID UNTIL"))
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -89,7 +90,7 @@ func (fl shareFlags) check(paths []string) (opt fetcher.ShareOptions, limitUp in
 	case fl.code && len(fl.reach.beaconAt) == 0:
 		return opt, 0, errNoBeaconAt
 	}
-	if err := checkName(fl.name); err != nil {
+	if err := cmp.Or(checkName(fl.name), notPaths(paths)); err != nil {
 		return opt, 0, err
 	}
 	opt = fetcher.ShareOptions{Name: fl.name, Exclude: fl.exclude, Visible: fl.visible, Secret: fl.secret}

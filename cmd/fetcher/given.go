@@ -1,0 +1,138 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/piecelease/fetcher"
+	"github.com/piecelease/fetcher/share"
+)
+
+// ticket is the one ticket or ID in the argument of a command, or for "-" in what is read from stdin.
+func (a *app) ticket(cmd *cobra.Command, arg string) (string, error) {
+	begins := true
+	text, err := a.pasted(arg, "ticket", func(text string) bool {
+		if !begins {
+			return false // it is in the midst of something else, which may hold another
+		}
+		_, err := share.Parse(text)
+		begins = errors.Is(err, share.ErrCut)
+		return err == nil
+	})
+	if err != nil {
+		return "", err
+	}
+	ticket, err := share.Find(text)
+	if err != nil {
+		return "", usageError{cmp.Or(misplaced(cmd, text), err)}
+	}
+	return ticket, nil
+}
+
+// pasted is an argument, or for "-" what is read from stdin until it is whole: a pipe need not end then.
+func (a *app) pasted(arg, what string, whole func(text string) bool) (string, error) {
+	if arg != "-" {
+		return arg, nil
+	}
+	in := bufio.NewReader(io.LimitReader(a.stdin, share.MaxText+1))
+	text := ""
+	for {
+		line, end := in.ReadString('\n')
+		text += line
+		blank := strings.TrimSpace(text) == ""
+		switch {
+		case end != nil && blank:
+			return "", usageError{fmt.Errorf("there is no %s on stdin", what)}
+		case end != nil, !blank && whole(text):
+			return text, nil
+		}
+	}
+}
+
+// codeOf says of arguments that are a code, whole or without its number, what to do with it; nil: they are none.
+func codeOf(args []string) error {
+	text := strings.Join(args, " ")
+	if _, err := os.Lstat(text); err == nil {
+		return nil
+	}
+	if code, err := fetcher.ParseCode(text); err == nil {
+		return fmt.Errorf("%s is a code, and only fetch takes one: fetcher fetch %s --beacon-at ADDR", code, code)
+	}
+	if _, err := fetcher.ParseCode("1 " + text); err == nil {
+		return fmt.Errorf("a code begins with a number, as in 7-marble-fossil, which %q lacks", text)
+	}
+	return nil
+}
+
+// oneTicket requires one argument of the given name, as exactly does.
+func oneTicket(what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := codeOf(args); err != nil {
+			return usageError{err}
+		}
+		return exactly(what)(cmd, args)
+	}
+}
+
+// misplaced says of an argument that is no ticket what it is, and what takes it; nil: that is not known.
+func misplaced(cmd *cobra.Command, arg string) error {
+	info, err := os.Stat(arg)
+	switch {
+	case err != nil:
+		return nil
+	case info.Mode().IsRegular() && holdsTicket(arg):
+		return fmt.Errorf("%q is a file with a ticket in it; give what it holds with fetcher %s - < %s", arg, called(cmd), quote(arg))
+	}
+	return fmt.Errorf("%q is a %s on this machine, not a ticket; fetcher share %s serves it, and prints its ticket", arg, either(info.IsDir(), "folder", "file"), quote(arg))
+}
+
+// shortestID is less than the length of any ID or ticket.
+const shortestID = 40
+
+// neither refuses what is not on this machine and too short for a ticket or an ID.
+func neither(what string) error {
+	if len(what) >= shortestID || what == "-" {
+		return nil
+	}
+	return usageError{fmt.Errorf("%q is neither a file or folder on this machine nor a ticket or an ID", what)}
+}
+
+// isTicket says whether there is one ticket or ID in a text.
+func isTicket(text string) bool {
+	_, err := share.Find(text)
+	return err == nil
+}
+
+// holdsTicket says whether a file is a text with one ticket in it.
+func holdsTicket(path string) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, share.MaxText+1))
+	return err == nil && isTicket(string(text))
+}
+
+// notPaths refuses tickets and codes among the paths to share.
+func notPaths(paths []string) error {
+	for _, p := range paths {
+		if _, err := os.Lstat(p); err == nil || p == shareStdin {
+			continue
+		}
+		if err := codeOf([]string{p}); err != nil {
+			return usageError{err}
+		}
+		if ticket, err := share.Find(p); err == nil {
+			return usageError{fmt.Errorf("that is no path but a ticket, which fetch takes: fetcher fetch %s", ticket)}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"errors"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/piecelease/fetcher"
+	"github.com/piecelease/fetcher/internal/words"
+	"github.com/piecelease/fetcher/share"
+)
+
+// lookTime is how long a share of which only the ID is known is looked for on the local network,
+// unless --stall says otherwise: whoever announces it there is found within 2 s.
+const lookTime = 10 * time.Second
+
+// slowAfter is how long a person waits for the first sign of a source without being told for what.
+const slowAfter = time.Second
+
+// loneID says whether a share was named by its ID alone, so that nobody is known who has it.
+type loneID struct {
+	is    bool
+	table bool          // a distributed hash table is asked too
+	look  time.Duration // how long; 0: no bound but that of --stall, or a minute
+}
+
+// alone says whether a ticket or ID is an ID without anybody to ask.
+func (fl fetchFlags) alone(cmd *cobra.Command, what string) (id loneID) {
+	t, _ := share.Parse(what)
+	id.is = len(t.Peers)+len(t.Beacons)+len(fl.peers) == 0 && !fl.called
+	if id.table = len(fl.reach.dht) > 0; id.is && !id.table && !cmd.Flags().Changed("stall") {
+		id.look = lookTime
+	}
+	return id
+}
+
+// alarms are when to say what is waited for, and when to give up.
+func (id loneID) alarms() (slow, lost <-chan time.Time) {
+	if id.is {
+		slow = time.After(slowAfter)
+	}
+	if id.look > 0 {
+		lost = time.After(id.look)
+	}
+	return slow, lost
+}
+
+// looks says whether the transfer waits for a source, and knows of none.
+func (w *watcher) looks() bool {
+	p := w.t.Progress()
+	return len(p.Sources) == 0 && (p.State == fetcher.Finding || p.State == fetcher.Fetching)
+}
+
+// says what is waited for.
+func (id loneID) says() string {
+	s := "only an ID was given, and nobody on this network " + either(id.table, "or in the hash table ", "") + "announces that share yet; "
+	if id.look > 0 {
+		return s + "looking for " + words.Duration(id.look)
+	}
+	return s + "still looking"
+}
+
+// unfound returns the error of a command that was given an ID alone: errUnfound, if nobody was found.
+func (id loneID) unfound(err error) error {
+	if id.is && errors.Is(err, fetcher.ErrUnfound) {
+		return errUnfound
+	}
+	return err
+}
