@@ -282,6 +282,15 @@ const (
 // Way returns how a peer is connected at present.
 func (n *Node) Way(peer peers.ID) Way { return n.host.Way(peer) }
 
+// Dialled returns the multiaddrs, each ending in /p2p/ID, at which this node has reached a peer and is connected to it.
+func (n *Node) Dialled(peer peers.ID) []string {
+	out := p2p.Dialled(n.host, peer)
+	for i := range out {
+		out[i] += "/p2p/" + string(peer)
+	}
+	return out
+}
+
 // Place is the state of this node's reservation at one of Reach.Relays.
 type Place = p2p.Place
 

@@ -138,7 +138,7 @@ func (x *speaker) Receive(ctx actor.Context) {
 func (x *speaker) begin(ctx actor.Context) {
 	x.within(ctx, speakTime)
 	if x.m.Beacon.ID == x.s.Self() {
-		x.end(ctx, "", errors.New("a node cannot speak through a beacon of its own"))
+		x.end(ctx, "", errors.New("the beacon of a code must be another node than this one"))
 		return
 	}
 	x.link = x.net.Open(x.m.Beacon, share.ID{}, nil, &sink{x.s, ctx.Self(), 1})

@@ -194,6 +194,7 @@ type Held struct {
 	At      time.Time `json:"at" doc:"the depot's clock"`
 	Here    int64     `json:"here_bytes,omitempty" doc:"of its files, that the depot has while it is coming or corrupt"`
 	Delay   string    `json:"delay,omitempty" doc:"why it does not come: some words"`
+	Addr    string    `json:"addr,omitempty" doc:"hold: where the depot was reached, a multiaddr that ends in /p2p/ID"`
 	Ticket  string    `json:"ticket,omitempty" doc:"hold: for others to fetch it, from this node and from the depot"`
 }
 

@@ -161,9 +161,9 @@ func (s *Server) guarded(a Access) http.Handler {
 			h.Set("WWW-Authenticate", "Bearer")
 			refuse(w, http.StatusUnauthorized, "the token of this node is needed; it is in its state directory")
 		case a.Token != "" && a.only(r) && r.Method != http.MethodGet && r.Method != http.MethodHead:
-			refuse(w, http.StatusForbidden, "this token may look, and change nothing")
+			refuse(w, http.StatusForbidden, "this token is for reading, and changes nothing")
 		case a.Token != "" && a.only(r) && r.URL.Path == exportPath:
-			refuse(w, http.StatusForbidden, "this token may look, and an export has the data of all accounts; use the token that may do everything")
+			refuse(w, http.StatusForbidden, "this token is for reading the status, and an export has the data of all accounts; use the other token")
 		default:
 			if r.URL.Path != importPath {
 				r.Body = http.MaxBytesReader(w, r.Body, maxBody)

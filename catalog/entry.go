@@ -217,7 +217,7 @@ func (w *Wish) checkFetch() error {
 	case !filepath.IsAbs(w.Dir):
 		return fmt.Errorf("the folder to put a share into must be absolute, not %q", w.Dir)
 	case w.Secret:
-		return errors.New("a secret is for paths that are served: what is fetched is given on by that of its ticket, if it has one")
+		return errors.New("a secret is for paths that are served: what is fetched keeps the secret of its ticket")
 	case w.Name != "" || w.Links != "" || len(w.Exclude) > 0:
 		return errors.New("an entry is either paths to serve or a share to fetch, not both")
 	}

@@ -68,7 +68,7 @@ func heldError(at peers.ID, err error) error {
 	case errors.As(err, &over):
 		return api.Refuse(share.ErrNotAllowed, "the depot %s is not paid: %v; fetcher hold can raise it", at.Short(), over)
 	case errors.Is(err, passes.ErrTagged), errors.Is(err, passes.ErrProof):
-		return api.Refuse(share.ErrNotAllowed, "the depot %s is not to be trusted with passes: %v", at.Short(), err)
+		return api.Refuse(share.ErrNotAllowed, "the depot %s cannot be trusted with passes: %v", at.Short(), err)
 	case errors.As(err, &r):
 		x := refusals[r.Reason]
 		if x.what == "" {
@@ -111,4 +111,37 @@ var refusals = map[fetcher.HoldReason]struct {
 	fetcher.HoldWrongSum:        {api.ErrRequest, "the passes are not worth what they are to pay for"},
 	fetcher.HoldNoIssuer:        {api.ErrRequest, "it neither takes nor issues passes"},
 	fetcher.HoldAway:            {share.ErrStalled, "its disk is not there now"},
+}
+
+// distinct counts the depots of two lists.
+func distinct(a, b []peers.ID) int {
+	all := slices.Concat(a, b)
+	slices.Sort(all)
+	return len(slices.Compact(all))
+}
+
+// reachedAt returns the address of a depot for a ticket: the one that it was named with, unless this is a host and port where it
+// was not reached, and it was at another.
+func reachedAt(named string, dialled []string) string {
+	spot := func(addr string) string { // such as /ip4/192.0.2.1 and a port, which TCP and QUIC have in common
+		parts := append(strings.Split(addr, "/"), make([]string, 5)...)
+		return strings.Join([]string{parts[1], parts[2], parts[4]}, "/")
+	}
+	byIP := strings.HasPrefix(named, "/ip4/") || strings.HasPrefix(named, "/ip6/")
+	if !byIP || strings.Contains(named, "/p2p-circuit") || len(dialled) == 0 || slices.ContainsFunc(dialled, func(a string) bool { return spot(a) == spot(named) }) {
+		return named
+	}
+	return dialled[0]
+}
+
+// depotIDs returns the peer IDs of depots.
+func (d *depots) depotIDs(addrs []string) (ids []peers.ID, err error) {
+	for _, addr := range addrs {
+		at, err := d.node.Depot(addr)
+		if err != nil {
+			return nil, api.Refuse(api.ErrRequest, "%v", err)
+		}
+		ids = append(ids, at.ID())
+	}
+	return ids, nil
 }

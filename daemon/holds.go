@@ -154,6 +154,9 @@ func (d *depots) Hold(ctx context.Context, h api.Hold) ([]api.Held, error) {
 		}
 	}
 	before, want, addrs := wanted(l, ask)
+	if n := distinct(want.Depots, depots); h.Copies > n {
+		return nil, api.Refuse(api.ErrRequest, "%d copies need as many depots; named so far: %d", h.Copies, n)
+	}
 	want.Share, want.Bytes, want.Length, want.Copies = m.ID(), fetcher.HoldBytes(m), long, h.Copies
 	l, err = d.node.KeepHold(ctx, want, append(addrs, h.Depots...), false)
 	if err != nil {
@@ -169,18 +172,6 @@ func (d *depots) Hold(ctx context.Context, h api.Hold) ([]api.Held, error) {
 	}
 	d.log.Info("depots keep a share from now on", "entry", h.Entry, "hold", l.Want, "share", m.ID().String(), "depots", len(depots))
 	return out, nil
-}
-
-// depotIDs returns the peer IDs of depots.
-func (d *depots) depotIDs(addrs []string) (ids []peers.ID, err error) {
-	for _, addr := range addrs {
-		at, err := d.node.Depot(addr)
-		if err != nil {
-			return nil, api.Refuse(api.ErrRequest, "%v", err)
-		}
-		ids = append(ids, at.ID())
-	}
-	return ids, nil
 }
 
 // listed refuses what is not on the list of the node's fleet.
@@ -251,8 +242,9 @@ func (d *depots) heldAt(l fetcher.HoldList, m *share.Manifest, depots []peers.ID
 		}
 		h := l.Holds[j]
 		now := h.Expires.Add(-h.Left)
+		at := reachedAt(addrs[i], d.node.Dialled(id))
 		out = append(out, api.Held{Hold: h.Want, Share: h.Share.String(), Depot: string(id), State: h.State.String(), Bytes: h.Bytes, Expires: h.Expires, At: now,
-			Ticket: d.node.Ticket(m.ID(), addrs[i])})
+			Addr: at, Ticket: d.node.Ticket(m.ID(), at)})
 	}
 	if len(out) == 0 && err == nil {
 		err = api.Refuse(share.ErrStalled, "no depot has answered; ask again")

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	ma "github.com/multiformats/go-multiaddr"
 	manet "github.com/multiformats/go-multiaddr/net"
@@ -40,6 +41,21 @@ func (h *Host) Where(id peers.ID) (p peers.Endpoint, ok bool) {
 		}
 	}
 	return p, false
+}
+
+// Dialled returns the addresses, without the peer ID, at which a node has reached a peer and is connected to it; none
+// if there is no such connection, or it was the peer that connected, or a relay leads there.
+func Dialled(h *Host, id peers.ID) (out []string) {
+	to, err := peer.Decode(string(id))
+	if err != nil {
+		return nil
+	}
+	for _, c := range h.swarm.ConnsToPeer(to) {
+		if a := c.RemoteMultiaddr(); c.Stat().Direction == network.DirOutbound && !has(a, ma.P_CIRCUIT) {
+			out = append(out, a.String())
+		}
+	}
+	return out
 }
 
 // endpointOf is the endpoint of an address without a peer ID at its end.

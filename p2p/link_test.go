@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -399,6 +400,12 @@ func TestALostConnectionIsOneLostLink(t *testing.T) {
 	c := newCatcher()
 	l := h.Open(addr(src), x.m.ID(), x.m.Layout(), c)
 	recv(t, "the link", c.up)
+	if at := Dialled(h, addr(src).ID); len(at) != 1 || !slices.ContainsFunc(src.Addrs(), func(s string) bool { return strings.HasPrefix(s+"/", at[0]+"/") }) {
+		t.Errorf("it has dialled %q, of %q", at, src.Addrs())
+	}
+	if at := Dialled(src, addr(h).ID); len(at) > 0 {
+		t.Errorf("it was dialled, and not at %q", at)
+	}
 	l.Request(whole(x, 1, 0, true))
 	l.Request(whole(x, 2, 1, true))
 	src.swarm.ClosePeer(h.host.ID())

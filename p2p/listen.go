@@ -50,6 +50,9 @@ func spots(cfg Config) ([]spot, error) {
 			continue
 		}
 		if port := s[strings.LastIndexByte(s, ':')+1:]; !strings.Contains(s, "/") && strings.Trim(port, "0123456789") == "" && port != "" {
+			if _, err := strconv.ParseUint(port, 10, 16); err == nil {
+				return nil, words.Error(ErrAddress, "%q is no address to listen on: it takes an IP address, such as 127.0.0.1, and no name", s)
+			}
 			return nil, words.Error(ErrAddress, "%q is no address to listen on: a port is at most 65535", s)
 		}
 		a, err := parse("to listen on", s)

@@ -50,6 +50,7 @@ func (s *sharer) giveCode(ctx context.Context, running *sync.WaitGroup) (c codin
 // tellCode says what is to be typed on the other machine.
 func (s *sharer) tellCode(c saidCode) {
 	s.stderr.clear()
+	s.said = true
 	s.out.write("code", map[string]any{"share": s.shares[0].ID().String(), "words": c.code, "seconds": c.life.Seconds()})
 	fmt.Fprintf(s.stderr, "\ncode     %s, for one try within %s\n\nsay it to whoever is to have the share; they type\n\n%sfetcher fetch %s --beacon-at %s\n\n", c.code, words.Duration(c.life), verbatim, c.code, s.beaconAt)
 }
@@ -59,23 +60,25 @@ func (s *sharer) codeEnded(err error) {
 	s.stderr.clear()
 	why := ""
 	if err != nil {
-		why = codeFailed(err)
-		fmt.Fprintf(s.stderr, "%s\nRun the command again for a new code; the ticket works as before.\n", printable(why))
+		why = codeFailed(err, s.said)
+		fmt.Fprintf(s.stderr, "%s\nThe ticket works as before; for %s, run the command again.\n", printable(why), either(s.said, "a new code", "a code"))
 	} else {
 		fmt.Fprintln(s.stderr, "the code was used: whoever typed it has the ticket")
 	}
 	s.out.write("code_end", map[string]any{"share": s.shares[0].ID().String(), "used": err == nil, "why": why})
 }
 
-// codeFailed says why nobody got the ticket by the code.
-func codeFailed(err error) string {
+// codeFailed says why nobody got the ticket by the code, which was said or never made.
+func codeFailed(err error, said bool) string {
 	switch {
+	case !said:
+		return "No code was made: " + err.Error() + "."
 	case errors.Is(err, fetcher.ErrWrongCode):
 		return "Somebody tried the code with other words, so it is used up; they learnt nothing."
 	case errors.Is(err, fetcher.ErrCodeGone):
 		return "Nobody used the code in time: it has expired."
 	}
-	return "The code is not good any more: " + err.Error() + "."
+	return "The code has become useless: " + err.Error() + "."
 }
 
 // asCode returns the code that the arguments of fetch are meant as; "": they are none.
@@ -126,7 +129,7 @@ func ticketFor(ctx context.Context, a *app, code string, fl fetchFlags) (string,
 		return "", err
 	}
 	defer node.Close()
-	fmt.Fprintf(a.stderr, "asking the beacon for the ticket of %s\n", code)
+	fmt.Fprintf(a.stderr, "asking the beacon for the ticket that %s stands for\n", code)
 	ticket, err := node.TakeTicket(ctx, code)
 	switch {
 	case ctx.Err() != nil:

@@ -3,12 +3,14 @@ package main
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/internal/rig"
 )
 
@@ -92,5 +94,24 @@ func TestAShareGoesByACode(t *testing.T) {
 	}
 	if r := finish(t, exec.Command(built(t), "share", file, "--code", "--dir", t.TempDir()), nil); r.code != exitUsage || !strings.Contains(r.stderr, "FETCHER_BEACON_AT") {
 		t.Errorf("share without a beacon: exit %d: %s", r.code, r.stderr)
+	}
+}
+
+// A code that could not be made is not said to have been one.
+func TestWhatBecameOfACodeIsSaid(t *testing.T) {
+	away := errors.New("the beacon does not answer: nothing listens there")
+	for _, c := range []struct {
+		err  error
+		said bool
+		want string
+	}{
+		{away, false, "No code was made: the beacon does not answer: nothing listens there."},
+		{away, true, "The code has become useless: the beacon does not answer: nothing listens there."},
+		{fetcher.ErrWrongCode, true, "Somebody tried the code with other words, so it is used up; they learnt nothing."},
+		{fetcher.ErrCodeGone, true, "Nobody used the code in time: it has expired."},
+	} {
+		if got := codeFailed(c.err, c.said); got != c.want {
+			t.Errorf("%v, said %v: %s", c.err, c.said, got)
+		}
 	}
 }

@@ -124,7 +124,7 @@ func (a depots) imported(x api.Imported) error {
 		fmt.Fprintf(a.stderr, "%s not entered: all leases have ended, or are of accounts that were not entered\n", words.Count(x.Expired, "share"))
 	}
 	if x.LeftOut > 0 {
-		fmt.Fprintf(a.stderr, "the depot that exported them left out %s that it had not whole\n", words.Count(x.LeftOut, "share"))
+		fmt.Fprintf(a.stderr, "the other depot left out %s that it did not have whole\n", words.Count(x.LeftOut, "share"))
 	}
 	for _, s := range x.Refused {
 		fmt.Fprintf(a.stderr, "not entered: account %s\n", printable(s))

@@ -236,7 +236,7 @@ func checkReach(addrs []string, places []fetcher.Place, tried []api.Tried) findi
 	}
 	if len(tried) > 0 {
 		f.text = "a relay could not reach the node at " + tried[0].Addr + ": a firewall or router lets nothing in"
-		f.advice = "Let the node's port through, TCP and UDP, in the firewall of this machine and in the router. Until then only those fetch from it who can reach it otherwise."
+		f.advice = "Let the node's port through, TCP and UDP, in the firewall of this machine and in the router. Until then, only peers that reach it in another way can fetch from it."
 		return f
 	}
 	switch nearest(addrs) {

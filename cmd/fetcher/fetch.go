@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -454,7 +453,7 @@ func (w *watcher) offer(ctx context.Context) error {
 func (w *watcher) leave() error {
 	if err := w.node.Close(); err != nil {
 		w.stderr.clear()
-		fmt.Fprintln(w.stderr, "warning: the node did not end in good order:", err)
+		fmt.Fprintln(w.stderr, "warning: the node did not shut down cleanly:", err)
 	}
 	return nil
 }

@@ -251,7 +251,7 @@ func (a fleetApp) tellOfStart(ctx context.Context) {
 	}
 	if c, err := api.Dial(ctx, daemon.Socket(dir)); err == nil {
 		c.Close()
-		fmt.Fprintln(a.stderr, "the node that runs here becomes a member when it is started again: restart it")
+		fmt.Fprintln(a.stderr, "restart the node that runs here: it becomes a member then")
 	}
 }
 

@@ -88,7 +88,7 @@ func checkHold(cmd *cobra.Command, h api.Hold, budget int64) error {
 		return usageError{fmt.Errorf("--for is from %s to %s, not %s", words.Duration(fetcher.MinHoldLength), words.Duration(fetcher.MaxHoldLength), h.For)}
 	case budget < 0:
 		return usageError{fmt.Errorf("--budget is a number of passes, or 0 for any number, not %d", budget)}
-	case h.Copies < 0 || h.Copies > 64:
+	case cmd.Flags().Changed("copies") && (h.Copies < 1 || h.Copies > 64):
 		return usageError{fmt.Errorf("--copies is from 1 to 64, not %d", h.Copies)}
 	}
 	return nil
@@ -106,9 +106,8 @@ func (a depots) hold(ctx context.Context, c *api.Client, what string, ask api.Ho
 		return errors.Join(fmt.Errorf("%w; the node does not serve %s any more", err, printable(what)), err2)
 	}
 	for i := range all {
-		on := slices.IndexFunc(ask.Depots, func(s string) bool { return strings.HasSuffix(s, "/p2p/"+all[i].Depot) })
-		if err == nil && wait && on >= 0 {
-			all[i], err = a.awaitHeld(ctx, c, all[i], ask.Depots[on])
+		if on := addrOf(ask, all[i].Depot); err == nil && wait && on != "" {
+			all[i], err = a.awaitHeld(ctx, c, all[i], on)
 		}
 	}
 	if err != nil && ctx.Err() != nil && len(all) > 0 {
@@ -119,6 +118,16 @@ func (a depots) hold(ctx context.Context, c *api.Client, what string, ask api.Ho
 	}
 	a.granted(all, ask)
 	return a.printHeld(ctx, c, all)
+}
+
+// addrOf is the address by which a depot was named; "": it was not.
+func addrOf(ask api.Hold, depot string) string {
+	for _, addr := range ask.Depots {
+		if strings.HasSuffix(addr, "/p2p/"+depot) {
+			return addr
+		}
+	}
+	return ""
 }
 
 // held is the entry that a depot is to keep: an existing one, or a new one for a path.
@@ -232,6 +241,9 @@ func named(cmd *cobra.Command, on string) error {
 // get the share from there.
 func (a depots) granted(all []api.Held, ask api.Hold) {
 	for _, h := range all {
+		if on := addrOf(ask, h.Depot); h.Addr != on && h.Addr != "" {
+			fmt.Fprintf(a.stderr, "warning: the depot was reached not at %s but at %s, which the ticket names\n", on, h.Addr)
+		}
 		if asked, err := words.ParseDuration(ask.For); err == nil {
 			switch got := h.Expires.Sub(h.At); {
 			case got < asked-time.Minute:

@@ -203,6 +203,8 @@ func TestMistakesInFlagsAreExplained(t *testing.T) {
 		"--visible public needs a table to be found in: give --dht too":                            "share x --visible public",
 		`--dht: "ipfs" is neither own nor public`:                                                  "share x --dht ipfs",
 		`--visible: "moon" is none of private, lan and public`:                                     "share x --visible moon",
+		"--copies is from 1 to 64, not 0":                                                          "hold x --on /ip4/127.0.0.1/tcp/1/p2p/12D3KooWJcge8xRZ5k8JqvEmhYiX4BRtBjinpdRf5jNBvhX5ycZN --copies 0",
+		`"localhost:80" is no address to listen on: it takes an IP address`:                        "share . --listen localhost:80",
 		`--seeds takes a number, not "many"`:                                                       "sim run x --seeds many",
 		`--json takes true or false, not "x"`:                                                      "ls x --json=x",
 		"--only needs a value; see fetcher fetch --help":                                           "fetch T --only",

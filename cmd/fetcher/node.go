@@ -278,7 +278,7 @@ func (a asker) tellUses(s daemon.Settings, addrs []string) {
 		a.tellHow("others use it as a beacon with --beacon-at", addrs)
 	}
 	if len(s.DHT) > 0 && !slices.Contains(s.DHT, dht.IPFS) {
-		a.tellHow("others come into its hash table with --dht", addrs)
+		a.tellHow("others join its hash table with --dht", addrs)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/piecelease/fetcher"
+	"github.com/piecelease/fetcher/discovery/dht"
 	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store"
@@ -126,7 +127,7 @@ func checkName(name string) error {
 }
 
 // visibleHelp describes --visible.
-const visibleHelp = "who finds it without its address: `WHO` private, nobody; lan, those on the local network who know its ID; or public, all who know it, by the table of --dht"
+const visibleHelp = "who can find it by its ID alone: `WHO` private, nobody; lan, the local network; or public, everybody, through the table of --dht"
 
 func linkMode(s string) (store.LinkMode, error) {
 	switch s {
@@ -167,7 +168,7 @@ func (a *app) share(ctx context.Context, paths []string, fl shareFlags) error {
 		defer kept.remove()
 		paths, opt.Passing = []string{filepath.Join(kept.dir, stdinName)}, true
 	}
-	s := &sharer{app: a, node: node, children: children, qr: fl.qr, code: fl.code}
+	s := &sharer{app: a, node: node, children: children, opt: opt, reach: fl.reach, qr: fl.qr, code: fl.code}
 	if len(fl.reach.beaconAt) > 0 {
 		s.beaconAt = fl.reach.beaconAt[0]
 	}
@@ -193,8 +194,11 @@ type sharer struct {
 	node     *fetcher.Node
 	shares   []served
 	children *audience
+	opt      fetcher.ShareOptions
+	reach    reachFlags
 	qr       bool   // show the tickets as QR codes
 	code     bool   // give the ticket for a code
+	said     bool   // there is one, or was
 	beaconAt string // the first beacon of the ticket; "": there is none
 	places   []fetcher.Place
 }
@@ -240,7 +244,7 @@ func (s *sharer) call(to string) (err error) {
 	}
 	for _, one := range s.shares {
 		if err = one.Call(to); err == nil {
-			fmt.Fprintf(s.stderr, "whoever made the ticket of --to is told of %s, again after each loss of the connection\n", printable(one.Manifest().Name))
+			fmt.Fprintf(s.stderr, "connecting to whoever made the ticket of --to, to offer %s, and again whenever the connection is lost\n", printable(one.Manifest().Name))
 			return nil
 		}
 	}
@@ -289,14 +293,40 @@ func (s *sharer) describe() error {
 		fmt.Fprintf(e, "warning: %s\n", w)
 	}
 	if s.beaconAt != "" {
-		fmt.Fprintln(e, "beacon   the ticket also leads to whoever else has the share, and here when this node has moved: those that the beacon can reach, or leads to as their relay")
+		fmt.Fprintln(e, "beacon   the ticket also leads to whoever else has the share, and to this node at another address, if the beacon can reach them or is their relay")
 	}
-	if len(s.shares) == 1 {
-		fmt.Fprintf(e, "\nfetch it elsewhere with\n\n%sfetcher fetch %s\n\nserving until Ctrl-C\n", verbatim, s.shares[0].Ticket())
-	} else {
-		fmt.Fprintf(e, "\nfetch any of them elsewhere with\n\n%sfetcher fetch TICKET\n\nserving until Ctrl-C\n", verbatim)
+	one := len(s.shares) == 1
+	fmt.Fprintf(e, "\nfetch %s elsewhere with\n\n%sfetcher fetch %s\n\n", either(one, "it", "any of them"), verbatim, either(one, s.shares[0].Ticket(), "TICKET"))
+	if found := s.foundBy(); found != "" {
+		fmt.Fprintf(e, "or by the ID alone, %s\n\n%sfetcher fetch %s%s\n\n", found, verbatim, either(one, s.shares[0].ID().String(), "ID"), s.inTable(addrs))
 	}
+	fmt.Fprintln(e, "serving until Ctrl-C")
 	return nil
+}
+
+// foundBy says who finds the shares by their IDs alone; "": nobody, or they need a ticket for its secret.
+func (s *sharer) foundBy() string {
+	switch {
+	case s.opt.Secret:
+	case s.opt.Visible == fetcher.Public:
+		return "wherever the same hash table is used, with"
+	case s.opt.Visible == fetcher.VisibleLAN && s.reach.lan:
+		return "on this network, with"
+	}
+	return ""
+}
+
+// inTable is the flag by which others use the hash table in which the shares are public.
+func (s *sharer) inTable(addrs []string) string {
+	if s.opt.Visible != fetcher.Public {
+		return ""
+	}
+	for _, which := range slices.Concat(s.reach.dht, addrs) {
+		if which != dht.Own { // that of no node in particular
+			return " --dht " + which
+		}
+	}
+	return ""
 }
 
 func idleWarning(pattern string) string { return fmt.Sprintf("--exclude %q left nothing out", pattern) }

@@ -268,3 +268,25 @@ func TestChildrenAreDrawnOnALineEach(t *testing.T) {
 		x.heard(c) // and nobody takes them
 	}
 }
+
+// Where the ID alone is enough, share says so, and how others fetch by it.
+func TestShareSaysWhereItsIDIsEnough(t *testing.T) {
+	for name, c := range map[string]struct {
+		opt            fetcher.ShareOptions
+		reach          reachFlags
+		found, inTable string
+	}{
+		"private":     {fetcher.ShareOptions{}, reachFlags{lan: true}, "", ""},
+		"lan":         {fetcher.ShareOptions{Visible: fetcher.VisibleLAN}, reachFlags{lan: true}, "on this network, with", ""},
+		"lan, not on": {fetcher.ShareOptions{Visible: fetcher.VisibleLAN}, reachFlags{}, "", ""},
+		"IPFS":        {fetcher.ShareOptions{Visible: fetcher.Public}, reachFlags{dht: []string{"public"}}, "wherever the same hash table is used, with", " --dht public"},
+		"a table":     {fetcher.ShareOptions{Visible: fetcher.Public}, reachFlags{dht: []string{"own", "B"}}, "wherever the same hash table is used, with", " --dht B"},
+		"ours":        {fetcher.ShareOptions{Visible: fetcher.Public}, reachFlags{dht: []string{"own"}}, "wherever the same hash table is used, with", " --dht A"},
+		"a secret":    {fetcher.ShareOptions{Visible: fetcher.Public, Secret: true}, reachFlags{dht: []string{"own"}}, "", " --dht A"},
+	} {
+		s := &sharer{opt: c.opt, reach: c.reach}
+		if found, table := s.foundBy(), s.inTable([]string{"A"}); found != c.found || table != c.inTable {
+			t.Errorf("%s: %q, %q", name, found, table)
+		}
+	}
+}
