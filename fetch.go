@@ -251,7 +251,7 @@ func (d *disk) Open(ctx context.Context, m *share.Manifest, wanted []bool) (acto
 	t.node.catalog.offerPart(t, p)
 	t.node.catalog.change(t.entry, func(e *Entry) { e.Name = m.Name })
 	t.opened()
-	return p, nil
+	return timed{p, &t.node.syncs}, nil
 }
 
 // compareEvery is how often comparing reports its progress.

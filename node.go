@@ -42,6 +42,7 @@ type Node struct {
 	keep     *keep.Keep     // what is kept for others; nil: the node is no depot
 	finds    sync.WaitGroup // searches of keep
 	meet     []byte         // the key that the secrets of its tickets are derived from
+	syncs    stopwatch      // of what is fetched
 	named    bool           // its key is one that others know it by, not made for this run
 
 	mu       sync.Mutex
@@ -311,7 +312,29 @@ func (n *Node) Scores(ctx context.Context, of []peers.ID) ([]float64, error) {
 }
 
 // Traffic returns the bytes of all streams so far, framing included.
-func (n *Node) Traffic() (in, out int64) { return n.host.TotalTraffic() }
+func (n *Node) Traffic() (in, out int64) {
+	for _, f := range n.Flows() {
+		in, out = in+f.In, out+f.Out
+	}
+	return in, out
+}
+
+// Flow is the bytes of all streams with the peers of one class.
+type Flow = p2p.Flow
+
+// Flows returns Traffic by class of peer: anywhere, network, machine and relay, as they are connected.
+func (n *Node) Flows() []Flow { return n.host.Flows() }
+
+// Syncs returns how long it took to make what was fetched durable, since the node began.
+func (n *Node) Syncs() Latency { return n.syncs.latency() }
+
+// UploadStatus says what became of the requests of peers for content.
+type UploadStatus = actors.UploadStatus
+
+// Uploads returns what became of the requests of peers for content.
+func (n *Node) Uploads(ctx context.Context) (UploadStatus, error) {
+	return actors.Uploads(ctx, n.program)
+}
 
 // InFlight returns what is requested and not verified yet, over all transfers: bytes,
 // and the buffers they need. Config.InFlight and Config.Buffers bound it.

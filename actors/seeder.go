@@ -42,6 +42,7 @@ type seeder struct {
 	waiting   map[peers.Job]asked
 	job       peers.Job
 	taken     *accounts
+	count     UploadStatus              // without what is now
 	flushAt   [len(flushHave)]time.Time // of each set
 	wake      system.Alarm
 }
@@ -80,6 +81,8 @@ func (d *seeder) Receive(ctx actor.Context) {
 		d.goAhead(d.uploads.Park(m.Job, m.Left, d.s.Now()))
 	case ChildrenQuery:
 		ctx.Respond(d.children())
+	case UploadsQuery:
+		ctx.Respond(d.status())
 	case SetUploadRate:
 		d.setRate(m)
 	case system.WakeDue:
@@ -414,12 +417,33 @@ func (d *seeder) sendElsewhere() {
 func (d *seeder) answer(j peers.Job, r wire.Reply) {
 	a := d.waiting[j]
 	delete(d.waiting, j)
+	d.became(r)
 	if r.Status == wire.OK {
 		d.taken.begin(j, a.share, a.child)
 	}
 	if a.reply != nil {
 		a.reply(Admission{j, r})
 	}
+}
+
+// became counts an answer to a request.
+func (d *seeder) became(r wire.Reply) {
+	switch {
+	case r.Status == wire.OK:
+		d.count.Served++
+	case r.Elsewhere:
+		d.count.Elsewhere++
+	case r.Status == wire.Busy:
+		d.count.Busy++
+	default:
+		d.count.Refused++
+	}
+}
+
+func (d *seeder) status() UploadStatus {
+	s := d.count
+	s.Waiting, s.Serving = d.uploads.Waiting(), d.uploads.Serving()
+	return s
 }
 
 func (d *seeder) stop(ctx actor.Context) {

@@ -1,8 +1,10 @@
 package actors
 
 import (
+	"context"
 	"time"
 
+	"github.com/piecelease/fetcher/actors/system"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/wire"
@@ -61,6 +63,23 @@ type ServeDone struct {
 // ChildrenQuery, API -> Seeder: who takes something of a share at present; answered
 // with a ChildList.
 type ChildrenQuery struct{}
+
+// UploadsQuery, API -> Seeder: what became of requests; answered with an UploadStatus.
+type UploadsQuery struct{}
+
+// UploadStatus says what became of the requests of peers for content.
+type UploadStatus struct {
+	Waiting, Serving int    // now; without those whose child takes nothing
+	Served           uint64 // since the node began: let in
+	Busy             uint64 // sent away to come again
+	Elsewhere        uint64 // sent to another peer, which was just given the piece
+	Refused          uint64 // for good
+}
+
+// Uploads is what became of the requests of peers for content.
+func Uploads(ctx context.Context, p *Program) (UploadStatus, error) {
+	return system.Ask[UploadStatus](ctx, p.s, p.node, UploadsQuery{})
+}
 
 // ChildList answers ChildrenQuery, in the order in which they began.
 type ChildList []ChildEvent

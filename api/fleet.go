@@ -13,6 +13,20 @@ type FleetNode interface {
 	Fleet(ctx context.Context) (Fleet, error)
 	AddToFleet(ctx context.Context, ticket string) (FleetShare, error)
 	RemoveFromFleet(ctx context.Context, share string) (FleetShare, error)
+	Rounds(ctx context.Context) ([]Round, error)
+}
+
+// Round is a round in the store of the fleet: who does what is to be done by one alone.
+type Round struct {
+	Round    string    `json:"round" doc:"its name"`
+	State    string    `json:"state" enum:"running,completed,abandoned,corrupt" doc:"running: its holder is at work, or has died; completed: it lasts until its time is over; abandoned: it is free; corrupt: what the store has cannot be read, and whoever asks next gets it"`
+	Text     string    `json:"text,omitempty" doc:"corrupt: a sentence"`
+	Term     uint64    `json:"term,omitempty" doc:"grows with each holder"`
+	Holder   string    `json:"holder,omitempty" doc:"who holds it, or held it last: of a fleet's rounds, a peer ID"`
+	Acquired time.Time `json:"acquired,omitzero" doc:"by the holder's clock"`
+	Ends     time.Time `json:"ends,omitzero" doc:"unless its holder extends it"`
+	Ended    time.Time `json:"ended,omitzero" doc:"when it was completed or abandoned"`
+	Outcome  string    `json:"outcome,omitempty"`
 }
 
 // Fleet is the progress of the machines of a fleet with the shares of its list.
@@ -68,11 +82,22 @@ func (s *Server) fleet(a huma.API) {
 	}) (FleetShare, error) {
 		return n.RemoveFromFleet(ctx, in.Share)
 	})
+	add(a, "GET", "/v1/rounds", "rounds", "Who holds which round of the fleet", func(ctx context.Context, _ *struct{}) (List[Round], error) {
+		items, err := n.Rounds(ctx)
+		return List[Round]{Items: append([]Round{}, items...)}, err
+	})
 }
 
 // Fleet returns the progress of the node's fleet.
 func (c *Client) Fleet(ctx context.Context) (f Fleet, err error) {
 	return f, c.ask(ctx, "GET", "/v1/fleet", nil, &f)
+}
+
+// Rounds returns the rounds of the fleet, by their names.
+func (c *Client) Rounds(ctx context.Context) ([]Round, error) {
+	var l List[Round]
+	err := c.ask(ctx, "GET", "/v1/rounds", nil, &l)
+	return l.Items, err
 }
 
 // AddToFleet has every machine of the fleet fetch a share.

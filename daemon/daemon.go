@@ -126,7 +126,7 @@ func (d *Daemon) start(ctx context.Context) error {
 		d.keep(e)
 	}
 	d.mu.Unlock()
-	d.runs.Go(d.limit)
+	d.runs.Go(func() { limit(d) })
 	d.runs.Go(d.count)
 	if d.member != nil {
 		d.runs.Go(d.member.follow)

@@ -37,7 +37,7 @@ const maxNamed = 20
 
 // depot reports the state of the node's depot, if it has one. The number of series does not
 // depend on that of its accounts.
-func (c collector) depot(ctx context.Context, gauge func(*prometheus.Desc, float64, ...string), out chan<- prometheus.Metric) {
+func (c collector) depot(ctx context.Context, gauge figure, out chan<- prometheus.Metric) {
 	if c.d.lender == nil {
 		return
 	}
@@ -79,7 +79,7 @@ func (c collector) depot(ctx context.Context, gauge func(*prometheus.Desc, float
 	c.accounts(ctx, gauge, out)
 }
 
-func (c collector) accounts(ctx context.Context, gauge func(*prometheus.Desc, float64, ...string), out chan<- prometheus.Metric) {
+func (c collector) accounts(ctx context.Context, gauge figure, out chan<- prometheus.Metric) {
 	now, err := c.d.node.DepotDo(ctx, nil)
 	if err != nil {
 		return

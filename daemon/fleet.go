@@ -36,6 +36,8 @@ type member struct {
 	list   map[share.ID]*listed
 	untold map[share.ID]bool // depots are not told yet what the list says of them
 
+	jobs roundCounts
+
 	asking sync.Mutex // held while the store is asked for the fields below
 	last   api.Fleet
 }
@@ -348,6 +350,34 @@ func (d *Daemon) RemoveFromFleet(ctx context.Context, text string) (api.FleetSha
 	err = m.store.Remove(ctx, id)
 	m.forget()
 	return api.FleetShare{Share: text}, err
+}
+
+// Rounds returns the rounds in the store of the fleet.
+func (d *Daemon) Rounds(ctx context.Context) ([]api.Round, error) {
+	m, err := d.belongs()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, fleetTime)
+	defer cancel()
+	return RoundsView(ctx, m.kv)
+}
+
+// RoundsView returns the rounds of a store in the form of the API.
+func RoundsView(ctx context.Context, kv rounds.KV) (out []api.Round, err error) {
+	all, err := rounds.List(ctx, kv)
+	if err != nil {
+		return nil, fmt.Errorf("the store of rounds: %w", err)
+	}
+	for _, x := range all {
+		r := x.Record
+		if x.Err != nil {
+			out = append(out, api.Round{Round: x.Name, State: "corrupt", Text: x.Err.Error()})
+			continue
+		}
+		out = append(out, api.Round{Round: x.Name, State: r.State.String(), Term: r.Term, Holder: r.Holder, Acquired: r.Acquired, Ends: r.Expires(), Ended: r.Ended, Outcome: r.Outcome})
+	}
+	return out, nil
 }
 
 // forget discards the last report, so that the store is asked again.

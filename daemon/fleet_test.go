@@ -69,6 +69,10 @@ func TestWhatAFleetHasAreEntriesOfItsMembers(t *testing.T) {
 	if s := f.Shares[0]; s.Share != served.Share || s.Name != "film" || len(s.Members) != 2 || !s.Members[0].Begun || s.Members[0].Verified != int64(len(content)) || s.Term == 0 {
 		t.Errorf("the rollout: %+v", s)
 	}
+	all, err := b.Rounds(t.Context())
+	if err != nil || len(all) != 1 || !strings.Contains(all[0].Round, served.Share) || all[0].State != "running" || all[0].Holder != f.Shares[0].Coordinator || all[0].Term != f.Shares[0].Term {
+		t.Errorf("rounds: %+v, %v", all, err)
+	}
 	e := entriesOf(t, b, 1)[0]
 	if !e.Fleet || e.State != api.Served {
 		t.Errorf("the entry: %+v", e)
@@ -140,6 +144,9 @@ func TestTheStoreOfAFleetMayBeAway(t *testing.T) {
 	alone := begun(t, t.TempDir())
 	if _, err := alone.Fleet(t.Context()); !errors.Is(err, api.ErrNoEntry) {
 		t.Errorf("no fleet: %v", err)
+	}
+	if _, err := alone.Rounds(t.Context()); !errors.Is(err, api.ErrNoEntry) {
+		t.Errorf("the rounds of no fleet: %v", err)
 	}
 	if _, err := alone.AddToFleet(t.Context(), "x"); !errors.Is(err, api.ErrNoEntry) {
 		t.Errorf("no fleet: %v", err)

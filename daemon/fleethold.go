@@ -68,6 +68,7 @@ func (f *fleetHolds) turn(ctx context.Context, depot peers.ID, units int64) (end
 		}
 		last, cancel := context.WithTimeout(context.Background(), fleetTime)
 		defer cancel()
+		f.m.jobs.completed.Add(1)
 		if err := g.Abandon(last, "visited"); err != nil {
 			f.m.d.log.Debug("a round was not given up", "depot", string(depot), "error", err)
 		}
@@ -100,7 +101,11 @@ func (f *fleetHolds) take(ctx context.Context, depot peers.ID) (*rounds.Guard, e
 	}
 	ctx, cancel := context.WithTimeout(ctx, fleetTime)
 	defer cancel()
-	return r.TryAcquire(ctx, renewTime)
+	g, err := r.TryAcquire(ctx, renewTime)
+	if err == nil {
+		f.m.jobs.won.Add(1)
+	}
+	return g, err
 }
 
 func (f *fleetHolds) round(depot peers.ID) (*rounds.Round, error) {

@@ -14,7 +14,7 @@ import (
 const limitEvery = time.Minute
 
 // limit applies the limits of the hour, until the end.
-func (d *Daemon) limit() {
+func limit(d *Daemon) {
 	for {
 		d.mu.Lock()
 		r, scheduled, next := limitsAt(d.chosen.rates(d.settings), d.settings.Schedule, time.Now())

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -32,7 +33,11 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 
 var (
 	descEntries   = desc("entries", "Entries of the catalog, by state.", "state")
-	descTraffic   = desc("stream_bytes_total", "Bytes of all streams, framing included.", "direction")
+	descTraffic   = desc("stream_bytes_total", "Bytes of all streams, framing included, by where the peer is: anywhere, on the same network or machine, or behind a relay.", "direction", "class")
+	descSyncs     = desc("sync_seconds", "How long it took to make what was fetched durable.")
+	descRequests  = desc("upload_requests", "Requests of peers for content, that wait or are served now.", "state")
+	descAnswers   = desc("upload_requests_total", "Requests of peers for content, by what became of them: served, told to come again (busy), sent to another peer (elsewhere), or refused.", "answer")
+	descRounds    = desc("rounds_total", "Rounds of the fleet's jobs that this node won, completed, and gave up after an error.", "event")
 	descVerified  = desc("verified_bytes_total", "Bytes of content that came in and were verified.")
 	descMissing   = desc("missing_bytes", "Bytes that are not here yet, of entries that are being fetched.")
 	descBad       = desc("bad_blocks_total", "Blocks that failed verification.")
@@ -78,8 +83,6 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), metricsTime)
 	defer cancel()
 	if s, err := c.d.Status(ctx); err == nil {
-		counter(descTraffic, float64(s.InBytes), "in")
-		counter(descTraffic, float64(s.OutBytes), "out")
 		gauge(descChildren, float64(s.Children))
 		gauge(descLimit, float64(s.Limits.Up), "up")
 		gauge(descLimit, float64(s.Limits.Down), "down")
@@ -87,6 +90,8 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 		gauge(descWaiting, float64(s.Waiting))
 		gauge(descRate, float64(s.Rate))
 	}
+	c.transport(ctx, gauge, counter, out)
+	c.rounds(counter)
 	bytes, buffers := c.d.node.InFlight()
 	gauge(descFlight, float64(bytes))
 	gauge(descBuffers, float64(buffers))
@@ -120,7 +125,42 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	c.depot(ctx, gauge, out)
 }
 
-func holdMetrics(gauge func(*prometheus.Desc, float64, ...string), l fetcher.HoldList) {
+// figure reports a value of a metric.
+type figure = func(*prometheus.Desc, float64, ...string)
+
+// transport reports what goes to and from peers, and onto the disk.
+func (c collector) transport(ctx context.Context, gauge, counter figure, out chan<- prometheus.Metric) {
+	for _, f := range c.d.node.Flows() {
+		counter(descTraffic, float64(f.In), "in", f.Class)
+		counter(descTraffic, float64(f.Out), "out", f.Class)
+	}
+	if u, err := c.d.node.Uploads(ctx); err == nil {
+		gauge(descRequests, float64(u.Waiting), "waiting")
+		gauge(descRequests, float64(u.Serving), "served")
+		for answer, n := range map[string]uint64{"served": u.Served, "busy": u.Busy, "elsewhere": u.Elsewhere, "refused": u.Refused} {
+			counter(descAnswers, float64(n), answer)
+		}
+	}
+	syncs := c.d.node.Syncs()
+	within := map[float64]uint64{}
+	for most, n := range syncs.Within {
+		within[most.Seconds()] = n
+	}
+	out <- prometheus.MustNewConstHistogram(descSyncs, syncs.Count, syncs.Total.Seconds(), within)
+}
+
+// rounds reports what this node does for its fleet, if it belongs to one.
+func (c collector) rounds(counter figure) {
+	m := c.d.member
+	if m == nil {
+		return
+	}
+	for event, n := range map[string]*atomic.Int64{"won": &m.jobs.won, "completed": &m.jobs.completed, "failed": &m.jobs.failed} {
+		counter(descRounds, float64(n.Load()), event)
+	}
+}
+
+func holdMetrics(gauge figure, l fetcher.HoldList) {
 	states, late, ends := map[string]int{}, 0, -1.0
 	for s := renewal.Unknown; s <= renewal.Missing; s++ {
 		states[s.String()] = 0
@@ -166,7 +206,7 @@ func histogram(d *prometheus.Desc, bounds, values []float64) prometheus.Metric {
 	return prometheus.MustNewConstHistogram(d, uint64(len(values)), sum, buckets)
 }
 
-func (c collector) entries(ctx context.Context, gauge func(*prometheus.Desc, float64, ...string), out chan<- prometheus.Metric) {
+func (c collector) entries(ctx context.Context, gauge figure, out chan<- prometheus.Metric) {
 	states, sources, waits := map[string]int{}, map[string]int{}, map[fetcher.Wait]int{}
 	for _, s := range []string{api.Opening, api.Waiting, api.Fetching, api.Served, api.Ended, api.Paused, api.Missing, api.Failed} {
 		states[s] = 0

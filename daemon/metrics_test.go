@@ -52,6 +52,15 @@ func TestFiguresTellWhatHappened(t *testing.T) {
 	got := added(t, b, api.Add{Ticket: served.Ticket})
 	until(t, b, got.ID, "here", in(api.Served))
 	text := scraped(t, b)
+	for _, pattern := range []string{`fetcher_stream_bytes_total\{class="machine",direction="in"\} 3\.1\d+e\+06`, `fetcher_stream_bytes_total\{class="anywhere",direction="in"\} 0`, `fetcher_stream_bytes_total\{class="relay",direction="out"\} 0`, `fetcher_sync_seconds_count [1-9]`,
+		`fetcher_sync_seconds_bucket\{le="10"\} [1-9]`} {
+		if !regexp.MustCompile(pattern).MatchString(text) {
+			t.Errorf("no line %s in\n%s", pattern, text)
+		}
+	}
+	if text := scraped(t, a); !regexp.MustCompile(`fetcher_upload_requests_total\{answer="served"\} [1-9]`).MatchString(text) || !strings.Contains(text, `fetcher_upload_requests_total{answer="refused"} 0`) || !strings.Contains(text, `fetcher_upload_requests{state="waiting"} 0`) {
+		t.Errorf("requests of the other node:\n%s", text)
+	}
 	for _, line := range []string{"fetcher_verified_bytes_total 3.145733e+06", `fetcher_entries{state="served"} 1`, `fetcher_entries{state="failed"} 0`,
 		`fetcher_piece_leases_total{event="finished"} 4`, "fetcher_missing_bytes 0", "fetcher_source_rate_bytes_per_second_count 0", "fetcher_source_score_count 0", "fetcher_passes_missing 0", "go_goroutines "} {
 		if !strings.Contains(text, line) {

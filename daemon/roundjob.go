@@ -1,10 +1,12 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/piecelease/fetcher/rounds"
@@ -21,7 +23,12 @@ type roundJob struct {
 	// lower of their terms (see rounds.Pointer). After an error another member may have
 	// the round at once.
 	do func(context.Context, *rounds.Guard) (outcome string, err error)
+
+	counts *roundCounts // may be nil
 }
+
+// roundCounts counts rounds of this node.
+type roundCounts struct{ won, completed, failed atomic.Int64 }
 
 // endRound bounds how long a node that ends waits for the store to note what became of its
 // round.
@@ -35,6 +42,7 @@ func (m *member) each(j roundJob) {
 		m.d.log.Error("a job of the fleet cannot be done", "error", err)
 		return
 	}
+	j.counts = &m.jobs
 	j.loop(m.d.life, round, m.d.log)
 }
 
@@ -67,14 +75,19 @@ func (j roundJob) once(ctx context.Context, round *rounds.Round, g *rounds.Guard
 		g.Close()
 		g = nil
 	}
+	held := g
 	if g == nil {
 		g, err = round.TryAcquire(ctx, j.every)
 	}
-	if held, ok := errors.AsType[*rounds.HeldError](err); ok {
-		return nil, max(min(held.Again, j.retry), time.Second), nil
+	if other, ok := errors.AsType[*rounds.HeldError](err); ok {
+		return nil, max(min(other.Again, j.retry), time.Second), nil
 	}
 	if err != nil {
 		return nil, j.retry, err
+	}
+	counts := cmp.Or(j.counts, &roundCounts{})
+	if g != held {
+		counts.won.Add(1)
 	}
 	work, end := context.WithTimeout(ctx, g.Left())
 	outcome, err := j.do(work, g)
@@ -82,9 +95,11 @@ func (j roundJob) once(ctx context.Context, round *rounds.Round, g *rounds.Guard
 	last, end := context.WithTimeout(context.WithoutCancel(ctx), endRound)
 	defer end()
 	if err == nil {
+		counts.completed.Add(1)
 		defer g.Close()
 		return nil, max(g.Left(), time.Second), g.Complete(last, outcome)
 	}
+	counts.failed.Add(1)
 	told := g.Abandon(last, err.Error())
 	if told != nil && !errors.As(told, new(*rounds.LostError)) && ctx.Err() == nil {
 		return g, min(j.retry, max(g.Left(), time.Second)), errors.Join(err, told)

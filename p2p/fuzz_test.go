@@ -24,6 +24,7 @@ type script struct {
 
 func (s *script) Read(b []byte) (int, error)      { return s.r.Read(b) }
 func (s *script) SetReadDeadline(time.Time) error { return nil }
+func (s *script) Conn() network.Conn              { return nil }
 
 // strictSink checks the order in which a link reports on each request.
 type strictSink struct {

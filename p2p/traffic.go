@@ -6,8 +6,10 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/network"
+	ma "github.com/multiformats/go-multiaddr"
 
 	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
 )
 
 // maxCounted is how many peers without a stream are remembered.
@@ -20,9 +22,29 @@ type traffic struct {
 	last    time.Time // when the last one closed; guarded by counters.mu
 }
 
-// counters has the traffic of every peer, and of all.
+// Flow is the bytes of all streams with the peers of one class, framing included.
+type Flow struct {
+	Class   string // where they are: anywhere, on our network, on this machine; or relay: behind one
+	In, Out int64
+}
+
+// flows are the classes of Flow, by share.Reach of the peer's address; the last is of those behind a relay.
+var flows = [...]string{share.Anywhere: "anywhere", share.SameNetwork: "network", share.SameMachine: "machine", "relay"}
+
+// flowOf returns the number of the class of the peer at an address; nil: not known.
+func flowOf(a ma.Multiaddr) int {
+	switch {
+	case a == nil:
+		return share.Anywhere
+	case has(a, ma.P_CIRCUIT):
+		return len(flows) - 1
+	}
+	return share.Reach(a)
+}
+
+// counters has the traffic of every peer, and of all, by class.
 type counters struct {
-	in, out atomic.Int64
+	all [len(flows)]struct{ in, out atomic.Int64 }
 
 	mu   sync.Mutex
 	each map[peers.ID]*traffic
@@ -76,32 +98,42 @@ func (c *counters) of(id peers.ID) (in, out int64) {
 // long gone only the newest few thousand are remembered.
 func (h *Host) Traffic(id peers.ID) (in, out int64) { return h.counts.of(id) }
 
-// TotalTraffic is Traffic over all peers, the forgotten ones included.
-func (h *Host) TotalTraffic() (in, out int64) { return h.counts.in.Load(), h.counts.out.Load() }
+// Flows is Traffic over all peers, the forgotten ones included, by class: always the same ones in the same order.
+func (h *Host) Flows() (all []Flow) {
+	for i, class := range flows {
+		all = append(all, Flow{class, h.counts.all[i].in.Load(), h.counts.all[i].out.Load()})
+	}
+	return all
+}
 
 // counted is a stream whose bytes are counted.
 type counted struct {
 	network.Stream
 	all   *counters
+	class int
 	peer  *traffic
 	armed time.Time // when the write deadline was last set; the writer's
 }
 
 func (h *Host) count(s network.Stream, id peers.ID) *counted {
-	return &counted{Stream: s, all: &h.counts, peer: h.counts.open(id)}
+	var at ma.Multiaddr
+	if c := s.Conn(); c != nil {
+		at = c.RemoteMultiaddr()
+	}
+	return &counted{Stream: s, all: &h.counts, class: flowOf(at), peer: h.counts.open(id)}
 }
 
 func (s *counted) Read(b []byte) (int, error) {
 	n, err := s.Stream.Read(b)
 	s.peer.in.Add(int64(n))
-	s.all.in.Add(int64(n))
+	s.all.all[s.class].in.Add(int64(n))
 	return n, err
 }
 
 func (s *counted) Write(b []byte) (int, error) {
 	n, err := s.Stream.Write(b)
 	s.peer.out.Add(int64(n))
-	s.all.out.Add(int64(n))
+	s.all.all[s.class].out.Add(int64(n))
 	return n, err
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -162,6 +163,36 @@ func Current(ctx context.Context, kv KV, name string) (Record, error) {
 		return Record{}, fmt.Errorf("round %s: %w", name, err)
 	}
 	return rec, nil
+}
+
+// A Named is a round in a store, with its record or, if that cannot be read, why.
+type Named struct {
+	Name   string
+	Record Record
+	Err    error // wraps [ErrCorrupt]
+}
+
+// List returns the rounds that were ever held, by their names.
+func List(ctx context.Context, kv KV) (all []Named, err error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	listed := false
+	err = kv.Watch(ctx, roundKey(""), func(entries []Entry) {
+		if listed {
+			return
+		}
+		listed = true
+		for _, e := range entries {
+			rec, err := decodeRecord(e.Value)
+			all = append(all, Named{strings.TrimPrefix(e.Key, roundKey("")), rec, err})
+		}
+		cancel()
+	})
+	if !listed {
+		return nil, err
+	}
+	slices.SortFunc(all, func(a, b Named) int { return strings.Compare(a.Name, b.Name) })
+	return all, nil
 }
 
 // get reads a key within a time limit. A key that nobody has written has revision 0.

@@ -1,6 +1,7 @@
 package rounds_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -548,4 +549,39 @@ func TestDataIsThereForAll(t *testing.T) {
 	if held := office(t, m, "b").held(t, time.Second); held.Record.Data != "/ip4/192.0.2.1" {
 		t.Errorf("record %+v", held.Record)
 	}
+}
+
+// A list has every round of the store, by name, damaged ones too, and nothing else of it.
+func TestAllRoundsAreListed(t *testing.T) {
+	m := memkv.New()
+	if all, err := rounds.List(t.Context(), m); err != nil || len(all) != 0 {
+		t.Errorf("of an empty store: %+v, %v", all, err)
+	}
+	a := job(t, m, "a")
+	a.free(t, time.Hour, 1).Close()
+	m.Overwrite("round.v1.damaged", []byte("x"))
+	p, err := rounds.NewPointer(m, "pointed")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Publish(t.Context(), rounds.Target{Term: 1, Seq: 1, Value: "x"}); err != nil {
+		t.Fatal(err)
+	}
+	all, err := rounds.List(t.Context(), m)
+	if err != nil || len(all) != 2 || all[0].Name != "damaged" || !errors.Is(all[0].Err, rounds.ErrCorrupt) || all[1].Name != name || all[1].Err != nil || all[1].Record.Holder != "a" || all[1].Record.Term != 1 {
+		t.Errorf("%+v, %v", all, err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if all, err := rounds.List(ended, deafKV{m}); err == nil {
+		t.Errorf("of a store that does not answer: %+v", all)
+	}
+}
+
+// deafKV is a store that answers no watch.
+type deafKV struct{ *memkv.KV }
+
+func (deafKV) Watch(ctx context.Context, _ string, _ func([]rounds.Entry)) error {
+	<-ctx.Done()
+	return ctx.Err()
 }

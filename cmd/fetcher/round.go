@@ -27,10 +27,11 @@ that all of them reach, which --kv names:
 
   fetcher round run --kv URL --name backup --every 24h -- CMD ARG...
   fetcher round show backup --kv URL
+  fetcher round list                  those of the fleet of this node
 
 The first machine that asks in a period runs the command; the others do not.`,
 	})
-	c.AddCommand(a.roundRunCommand(), a.roundShowCommand())
+	c.AddCommand(a.roundRunCommand(), a.roundShowCommand(), roundListCommand(a))
 	return c
 }
 

@@ -147,6 +147,9 @@ func TestRoundShowOnPaper(t *testing.T) {
 			}
 		}
 	}
+	if out := output(t, built(t), "round", "list", "--kv", kv); !strings.Contains(out, "\ncorrupt  corrupt") || !strings.Contains(out, "\nlate     over") || !strings.Contains(out, "\nrunning  running  7 ") {
+		t.Errorf("the list of rounds:\n%s", out)
+	}
 	if rec := show(t, kv, "corrupt", "corrupt"); !strings.Contains(rec.Text, "damaged") {
 		t.Errorf("record %+v", rec)
 	}

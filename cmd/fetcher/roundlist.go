@@ -1,0 +1,73 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/daemon"
+)
+
+func roundListCommand(a *app) *cobra.Command {
+	var kv string
+	c := &cobra.Command{
+		Use:   "list",
+		Short: "List the rounds of a store, and who holds them",
+		Long: `List the rounds of a store, and who holds them: of the store that --kv names,
+or else of the fleet to which the node that runs here belongs.`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return roundList(cmd.Context(), a, kv) },
+	}
+	c.Flags().StringVar(&kv, "kv", "", "the store that all machines reach: a `URL`; see fetcher round --help")
+	return c
+}
+
+func roundList(ctx context.Context, a *app, url string) error {
+	if url == "" {
+		return asker{a}.asking(ctx, func(c *api.Client) error {
+			all, err := c.Rounds(ctx)
+			if err != nil {
+				return err
+			}
+			return printRounds(a, all)
+		})
+	}
+	kv, err := openKV(ctx, url)
+	if err != nil {
+		return err
+	}
+	defer kv.Close()
+	all, err := daemon.RoundsView(ctx, kv)
+	if err != nil {
+		return err
+	}
+	return printRounds(a, all)
+}
+
+func printRounds(a *app, all []api.Round) error {
+	var rows [][]string
+	for _, r := range all {
+		a.out.write("round", r)
+		state := r.State
+		if state == "running" && !time.Now().Before(r.Ends) {
+			state = "over"
+		}
+		ends := ""
+		if !r.Ends.IsZero() {
+			ends = stamp(r.Ends)
+		}
+		rows = append(rows, []string{printable(r.Round), state, fmt.Sprint(r.Term), ends, printable(r.Holder)})
+	}
+	switch {
+	case a.flags.json:
+		return nil
+	case len(all) == 0:
+		fmt.Fprintln(a.stderr, "nobody has held a round there yet")
+		return nil
+	}
+	_, err := fmt.Fprint(a.prose(), a.headed(rows, "ROUND", "STATE", "TERM", "ENDS", "HOLDER"))
+	return err
+}
