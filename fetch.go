@@ -173,6 +173,9 @@ func (n *Node) Fetch(ctx context.Context, ticketOrID string, opt FetchOptions) (
 		return nil, err
 	}
 	t.forget = n.know(id, t.secret, t.guarded)
+	if t.secret != nil && n.state.Guarded(id) {
+		t.guarded()
+	}
 	err = n.program.Fetch(ctx, actors.FetchShare{
 		Handle: t.handle, Sources: sources, Beacons: beacons, Manifest: known, DownloadRate: opt.DownloadRate, Select: choose, Disk: (*disk)(t), Notify: t.notify,
 		Config: actors.TransferConfig{Stall: opt.Stall, SyncEvery: opt.SyncEvery, SyncBytes: opt.SyncBytes, Verifiers: opt.Verifiers,
@@ -180,6 +183,7 @@ func (n *Node) Fetch(ctx context.Context, ticketOrID string, opt FetchOptions) (
 	})
 	if err != nil {
 		t.opened()
+		t.forget()
 		n.catalog.forget(t)
 		t.saidList()
 		n.settle(t, err, func() {})
@@ -307,7 +311,10 @@ func (t *Transfer) ended(e Ended) {
 	t.opened()
 	t.node.catalog.forget(t)
 	t.saidList()
-	if e.Err != nil || !t.opt.Keep {
+	if e.Err == nil && t.opt.Keep {
+		t.node.catalog.proves(t.id, t.forget)
+	} else {
+		t.forget()
 		t.node.leave(t)
 	}
 	t.node.settle(t, e.Err, func() { t.over(e) })

@@ -18,10 +18,15 @@ func (n *Node) know(id share.ID, secret *share.Secret, asked func()) (forget fun
 }
 
 // guarded makes the node give what a transfer fetches only to peers that know the secret of its
-// ticket, as its source does.
+// ticket, as its source does, also after a restart without the source.
 func (t *Transfer) guarded() {
-	if c := t.node.catalog; c.shared(t.id) == nil {
-		c.offers.Guard(t.id, t.secret)
+	n := t.node
+	if n.catalog.shared(t.id) != nil || t.Guarded() {
+		return
+	}
+	n.catalog.offers.Guard(t.id, t.secret)
+	if err := n.state.SaveGuarded(t.id); err != nil {
+		n.log.Warn("after a restart, this node may give a share to peers that do not know its secret", "share", t.id.String(), "error", err)
 	}
 }
 

@@ -3,10 +3,13 @@ package fetcher
 import (
 	"errors"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/wire"
 )
 
 // altered returns a ticket with another secret.
@@ -112,4 +115,89 @@ func TestASecretThatNobodyAsksForKeepsNobodyOut(t *testing.T) {
 	plain.Secret = nil
 	_, err = fetchInto(t, openNode(t), plain.String(), t.TempDir(), FetchOptions{})
 	must(t, err)
+}
+
+// A holder of a share with a secret is started anew, or its entry is paused and resumed, when the source is
+// not there: it still gives the share to nobody without the secret.
+func TestAHolderAsksForTheSecretAfterARestart(t *testing.T) {
+	t.Parallel()
+	for _, how := range []string{"restart", "pause"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			file := filepath.Join(t.TempDir(), "file")
+			writeRandom(t, file, 1<<20, 1)
+			source := openNode(t)
+			s, err := source.Share(t.Context(), file, ShareOptions{Secret: true})
+			must(t, err)
+			ticket, state, got := s.Ticket(), t.TempDir(), t.TempDir()
+			holder, err := Open(t.Context(), Config{Dir: state, Listen: loopback})
+			must(t, err)
+			t.Cleanup(func() { holder.Close() })
+			_, err = fetchInto(t, holder, ticket, got, FetchOptions{Keep: true})
+			must(t, err)
+			stranger := func() error {
+				tk, err := share.ParseTicket(holder.Ticket(s.ID()))
+				must(t, err)
+				tk.Secret = nil
+				_, err = fetchInto(t, openNode(t), tk.String(), t.TempDir(), FetchOptions{})
+				return err
+			}
+			if err := stranger(); !errors.Is(err, share.ErrNotAllowed) {
+				t.Fatal("before:", err)
+			}
+			must(t, source.Close())
+			if how == "restart" {
+				must(t, holder.Close())
+				holder, err = Open(t.Context(), Config{Dir: state, Listen: loopback})
+				must(t, err)
+				_, err = fetchInto(t, holder, ticket, got, FetchOptions{Keep: true}) // as Resume does
+				must(t, err)
+			} else {
+				e := holder.Entries()[0]
+				must(t, holder.Pause(t.Context(), e.ID))
+				must(t, holder.Resume(t.Context(), e.ID))
+				for end := time.Now().Add(30 * time.Second); holder.Entries()[0].State != EntryServed && time.Now().Before(end); {
+					time.Sleep(10 * time.Millisecond)
+				}
+			}
+			if err := stranger(); !errors.Is(err, share.ErrNotAllowed) {
+				t.Errorf("whoever knows the ID alone has fetched the share: %v", err)
+			}
+		})
+	}
+}
+
+// The source of a share with a secret is started anew. Who holds the share, and tells the source so, is still
+// among those to whom it may be named, and who may fetch of it.
+func TestAHolderIsKnownToASourceThatBeganAnew(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "file")
+	writeRandom(t, file, 1<<20, 1)
+	state := t.TempDir()
+	source, err := Open(t.Context(), Config{Dir: state, Listen: loopback})
+	must(t, err)
+	s, err := source.Share(t.Context(), file, ShareOptions{Secret: true})
+	must(t, err)
+	at := source.Addrs()[0]
+	holder := openNode(t)
+	_, err = fetchInto(t, holder, s.Ticket(), t.TempDir(), FetchOptions{Keep: true})
+	must(t, err)
+	time.Sleep(time.Second) // it tells the source that it serves on
+	must(t, source.Close())
+	listen, _, _ := strings.Cut(at, "/p2p/")
+	source, err = Open(t.Context(), Config{Dir: state, Listen: []string{listen}})
+	must(t, err)
+	t.Cleanup(func() { source.Close() })
+	_, err = source.Share(t.Context(), file, ShareOptions{Secret: true})
+	must(t, err)
+	for end := time.Now().Add(60 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		if _, connected := source.host.Where(holder.ID()); connected {
+			time.Sleep(2 * time.Second)
+			if _, r := source.catalog.offers.Offered(s.ID(), holder.ID()); r.Status == wire.Refused {
+				t.Error("the holder has connected, and is refused: it does not prove any more that it knows the secret")
+			}
+			return
+		}
+	}
+	t.Fatal("the holder has not come back")
 }

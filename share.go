@@ -386,5 +386,6 @@ func (n *Node) withdraw(ctx context.Context, id share.ID) (children int, err err
 	n.catalog.offers.Leave(id, nil)
 	children, err = n.program.Withdraw(ctx, id, 0)
 	n.catalog.offers.Remove(id)
+	n.catalog.proves(id, nil)
 	return children, err
 }

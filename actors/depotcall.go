@@ -26,6 +26,9 @@ var (
 // depotTime bounds the time to connect to a depot and get its answer.
 const depotTime = 30 * time.Second
 
+// depotAgain is when a request that nobody received is sent once more.
+const depotAgain = time.Second
+
 // AskDepot, API -> Node -> depotCall: a request to a depot, one of the messages of
 // wire/depot.go and wire/passes.go. Answered with DepotAnswer.
 type AskDepot struct {
@@ -74,6 +77,7 @@ type depotCall struct {
 	depot  *actor.PID
 	link   Link
 	told   bool // the answer has come
+	again  bool // nobody received the request, and it is sent once more
 	wake   system.Alarm
 	giveUp time.Time
 }
@@ -92,8 +96,10 @@ func (c *depotCall) Receive(ctx actor.Context) {
 		c.changed(ctx, m)
 	case system.Unreadable:
 		c.fail(ctx, fmt.Errorf("%w: %w", peers.ErrProtocol, m.Err))
-	case *actor.DeadLetterResponse, *actor.Terminated:
+	case *actor.DeadLetterResponse:
 		c.unheard(ctx)
+	case *actor.Terminated:
+		c.ended(ctx)
 	case system.WakeDue:
 		c.late(ctx)
 	case stopCall:
@@ -159,19 +165,40 @@ func (c *depotCall) down(ctx actor.Context, err error) {
 	}
 }
 
-// unheard handles news that nobody received the request, or that the watch has ended there.
+// unheard handles news that nobody received the request. A depot that is being closed looks for a
+// moment like a node that is none: its connection ends last.
 func (c *depotCall) unheard(ctx actor.Context) {
-	if _, connected := c.net.Where(c.m.Depot.ID); connected && !c.told {
+	_, connected := c.net.Where(c.m.Depot.ID)
+	switch {
+	case c.told || !connected:
+		c.fail(ctx, ErrDepotAway)
+	case !c.again:
+		c.again = true
+		c.wake.Set(c.s, ctx, c.s.Now().Add(depotAgain))
+	default:
 		c.fail(ctx, ErrNoDepot)
-	} else {
+	}
+}
+
+// ended handles the end of a watch.
+func (c *depotCall) ended(ctx actor.Context) {
+	if c.told { // else somebody says that the request was not received
 		c.fail(ctx, ErrDepotAway)
 	}
 }
 
-// late handles a depot that has taken too long.
+// late handles a depot that has taken too long, or whose request is due once more.
 func (c *depotCall) late(ctx actor.Context) {
-	if !c.told && !c.s.Now().Before(c.giveUp) {
+	if c.told {
+		return
+	}
+	if _, connected := c.net.Where(c.m.Depot.ID); !connected && c.again || !c.s.Now().Before(c.giveUp) {
 		c.fail(ctx, ErrDepotAway)
+		return
+	}
+	if c.again {
+		c.wake.Set(c.s, ctx, c.giveUp)
+		c.ask(ctx)
 	}
 }
 

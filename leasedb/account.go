@@ -100,14 +100,17 @@ func (d *DB) Admit(ctx context.Context, now time.Time, peer peers.ID, s depot.Te
 		if found, err := t.ints(`SELECT account FROM keys WHERE peer = ?1`, []any{string(peer)}, (*int64)(&id)); err != nil || found {
 			return err
 		}
-		named, err := t.ints(`SELECT id FROM accounts WHERE name = ?1`, []any{string(peer)}, (*int64)(&id))
+		var found int64
+		named, err := t.ints(`SELECT id, quota = ?2 AND max_lease = ?3 AND NOT EXISTS (SELECT 1 FROM keys WHERE account = accounts.id) FROM accounts WHERE name = ?1`,
+			[]any{string(peer), depot.FoundTerms.Quota, int64(depot.FoundTerms.MaxLease / time.Second)}, (*int64)(&id), &found)
 		if err != nil {
 			return err
 		}
+		if named && found == 0 {
+			return &depot.Refusal{Reason: depot.UnknownAccount}
+		}
 		if named {
-			if others, err := t.ints(`SELECT 1 FROM keys WHERE account = ?1 LIMIT 1`, []any{int64(id)}); err != nil || others {
-				return cmp.Or(err, error(&depot.Refusal{Reason: depot.UnknownAccount}))
-			}
+			// it was made of leases
 		} else if err := t.makeRoom(most); err != nil {
 			return err
 		} else if err := t.exec(`INSERT INTO accounts(name, quota, max_lease, created) VALUES (?1, 0, 0, ?2)`, string(peer), t.now); err != nil {

@@ -71,7 +71,7 @@ func OpenState(dir string) (*State, error) {
 
 // OpenStateIn opens a State in d, which stays the caller's.
 func OpenStateIn(d vfs.FS) (*State, error) {
-	for _, name := range []string{"manifests", "hashes", "imports"} {
+	for _, name := range []string{"manifests", "hashes", "imports", "guarded"} {
 		if err := vfs.EnsureDir(d, name); err != nil {
 			return nil, err
 		}
@@ -172,6 +172,16 @@ func (s *State) Manifest(id share.ID) (*share.Manifest, error) {
 		return nil, fmt.Errorf("kept manifest %s is damaged: %w", id, fs.ErrNotExist)
 	}
 	return share.DecodeManifest(b)
+}
+
+// SaveGuarded remembers, durably, that sources of a share gave it only to peers that know its
+// secret.
+func (s *State) SaveGuarded(id share.ID) error { return s.save("guarded/"+id.String(), nil, true) }
+
+// Guarded reports whether SaveGuarded was called for a share, in this run or before.
+func (s *State) Guarded(id share.ID) bool {
+	_, err := s.fs.Lstat("guarded/" + id.String())
+	return err == nil
 }
 
 // SaveRanking keeps what the node knows of its peers, at most 16 MiB.
