@@ -9,10 +9,13 @@ func ticketSecret(ticketOrID string) *share.Secret {
 }
 
 // know makes the node prove to sources that it knows a secret, if there is one, until forget
-// is called. asked is called when a source asks for it.
+// is called. asked is called when a source asks for it, or did in an earlier run.
 func (n *Node) know(id share.ID, secret *share.Secret, asked func()) (forget func()) {
 	if secret == nil {
 		return func() {}
+	}
+	if n.state.Guarded(id) {
+		asked()
 	}
 	return n.host.Know(id, *secret, asked)
 }

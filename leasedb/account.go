@@ -103,19 +103,18 @@ func (d *DB) Admit(ctx context.Context, now time.Time, peer peers.ID, s depot.Te
 		var found int64
 		named, err := t.ints(`SELECT id, quota = ?2 AND max_lease = ?3 AND NOT EXISTS (SELECT 1 FROM keys WHERE account = accounts.id) FROM accounts WHERE name = ?1`,
 			[]any{string(peer), depot.FoundTerms.Quota, int64(depot.FoundTerms.MaxLease / time.Second)}, (*int64)(&id), &found)
-		if err != nil {
+		switch {
+		case err != nil:
 			return err
-		}
-		if named && found == 0 {
+		case named && found == 0:
 			return &depot.Refusal{Reason: depot.UnknownAccount}
-		}
-		if named {
-			// it was made of leases
-		} else if err := t.makeRoom(most); err != nil {
-			return err
-		} else if err := t.exec(`INSERT INTO accounts(name, quota, max_lease, created) VALUES (?1, 0, 0, ?2)`, string(peer), t.now); err != nil {
-			return err
-		} else {
+		case !named:
+			if err := t.makeRoom(most); err != nil {
+				return err
+			}
+			if err := t.exec(`INSERT INTO accounts(name, quota, max_lease, created) VALUES (?1, 0, 0, ?2)`, string(peer), t.now); err != nil {
+				return err
+			}
 			id = depot.Account(t.c.LastInsertRowID())
 		}
 		if err := t.exec(`UPDATE accounts SET quota = ?2, max_lease = ?3, paid = ?4, stranger = 1 WHERE id = ?1`, int64(id), s.Quota, int64(s.MaxLease/time.Second), s.Paid); err != nil {

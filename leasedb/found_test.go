@@ -1,6 +1,12 @@
 package leasedb
 
-import "testing"
+import (
+	"errors"
+	"testing"
+
+	"github.com/piecelease/fetcher/depot"
+	"github.com/piecelease/fetcher/peers"
+)
 
 // A lease that the crawler found before the manifest came does not end when it comes: its
 // account declared the right size, and nobody stored that.
@@ -17,4 +23,47 @@ func TestALeaseThatWasFoundIsMeasured(t *testing.T) {
 		t.Errorf("ended: %v, %v", ended, err)
 	}
 	r.used(start, 2, 100)
+}
+
+// A share that lost its data lost the leases beside it too: they are written again as soon as that is seen.
+func TestLeasesThatWereLostWithTheirDataAreWrittenAgain(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.stable(ids[0])
+	clear(r.disk)
+	_, err := r.Found(t.Context(), start, ids[0], 0, false, nil)
+	r.ok(err)
+	if !r.leased(ids[0], "p2") {
+		t.Errorf("on the disk are %v", r.disk[ids[0]])
+	}
+}
+
+// A stranger whose key the owner has taken away does not get it back because the account is still there and bears its
+// name. One whose account was made of leases that were found does.
+func TestAKeyThatWasTakenAwayIsNotGivenBack(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	terms := depot.Terms{Quota: 1 << 20, MaxLease: day}
+	for _, peer := range []peers.ID{"stranger", "changed"} {
+		a, err := r.Admit(t.Context(), start, peer, terms, 10)
+		r.ok(err)
+		_, err = r.Hold(t.Context(), start, r.ask(a, ids[0], 100))
+		r.ok(err)
+		if peer == "changed" {
+			r.ok(r.SetAccount(t.Context(), a, depot.Terms{Quota: 5, MaxLease: day}))
+		}
+		r.ok(r.RemoveKey(t.Context(), peer))
+		_, err = r.Admit(t.Context(), start, peer, terms, 10)
+		refused(t, err, depot.UnknownAccount)
+		if _, err := r.AccountOf(t.Context(), peer); !errors.Is(err, depot.ErrNoKey) {
+			t.Error(peer, err)
+		}
+	}
+	_, err := r.Found(t.Context(), start, ids[1], 100, true, []depot.Promise{{Account: "found", Expires: start.Add(day)}})
+	r.ok(err)
+	a, err := r.Admit(t.Context(), start, "found", terms, 10)
+	r.ok(err)
+	if i, err := r.Info(t.Context(), start, a); err != nil || i.Terms != terms || i.Used != 100 {
+		t.Errorf("%+v, %v", i, err)
+	}
 }

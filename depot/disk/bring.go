@@ -35,6 +35,14 @@ func (r *Root) Bring(ctx context.Context, m *share.Manifest, leases []depot.Prom
 	}
 	r.bring.Lock()
 	defer r.bring.Unlock()
+	defer r.comes.Store(0)
+	r.comes.Store(m.Layout().Bytes())
+	come := read
+	read = func(p share.Piece, buf []byte) ([]share.Hash, error) {
+		values, err := come(p, buf)
+		r.comes.Add(-int64(len(buf))) // that much is on the disk soon, or was before
+		return values, err
+	}
 	if !absent {
 		p, err := r.Open(ctx, m, nil)
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"strings"
 	"testing"
 	"time"
 
@@ -131,6 +132,56 @@ func TestABroughtShareTakesNoPlace(t *testing.T) {
 	r.bring.Unlock()
 	if _, err2 := r.dir.Lstat("bringing"); err != nil || err2 != nil {
 		t.Error("what is being brought was swept away:", err, err2, dir)
+	}
+}
+
+// What is brought is booked beforehand: nobody else is promised its room meanwhile. On a disk that is full in the
+// middle nothing is left of it, and it can be brought once there is room.
+func TestWhatIsBroughtHasItsRoom(t *testing.T) {
+	m, content := small(t)
+	disk := storetest.New(1 << 20)
+	r := New(func() (vfs.FS, error) { return disk.FS(), nil }, func() string { return "d" })
+	r.Workers = 1
+	if err := r.Ready(t.Context(), &book{}); err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	free := func() int64 {
+		t.Helper()
+		n, err := r.Free()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	before, full := free(), true
+	disk.Fault = func(op storetest.Op) error {
+		if full && op.Kind == "write" && op.Name != "" && strings.Contains(op.Name, "/data/") {
+			return fmt.Errorf("no room: %w", share.ErrDiskFull)
+		}
+		return nil
+	}
+	read := func(p share.Piece, buf []byte) ([]share.Hash, error) {
+		if n := free(); n > before-int64(len(content)) {
+			t.Errorf("%d bytes are free for others, of %d, while %d are coming", n, before, len(content))
+		}
+		return from(content)(p, buf)
+	}
+	if err := r.Bring(t.Context(), m, nil, read); !errors.Is(err, share.ErrDiskFull) {
+		t.Fatal(err)
+	}
+	if absent, err := r.Absent(m.ID()); err != nil || !absent {
+		t.Error("a part of it is here:", err)
+	}
+	if n := free(); n <= before-int64(len(content)) {
+		t.Errorf("%d bytes are free, of %d, when nothing comes any more", n, before)
+	}
+	full = false
+	if err := r.Bring(t.Context(), m, nil, read); err != nil {
+		t.Fatal(err)
+	}
+	if is, err := r.Look(m.ID()); err != nil || !is.Whole || is.Bad.Count() != 0 {
+		t.Error(is, err)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/piecelease/fetcher/depot"
 	"github.com/piecelease/fetcher/internal/words"
@@ -44,7 +45,8 @@ type Root struct {
 	open func() (vfs.FS, error)
 	name func() string // makes a new random name
 
-	bring   sync.Mutex // held while a share is brought
+	bring   sync.Mutex   // held while a share is brought
+	comes   atomic.Int64 // bytes of that which are not written yet
 	growing growing
 
 	mu     sync.Mutex // guards the fields below
@@ -177,13 +179,17 @@ func (r *Root) there() (vfs.FS, error) {
 	return r.dir, r.same()
 }
 
-// Free returns how many bytes still fit.
+// Free returns how many bytes still fit beside a share that is being brought.
 func (r *Root) Free() (int64, error) {
 	dir, err := r.there()
 	if err != nil {
 		return 0, err
 	}
-	return dir.Free()
+	free, err := dir.Free()
+	if free >= 0 {
+		free = max(free-r.comes.Load(), 0)
+	}
+	return free, err
 }
 
 // Folder returns where a share lies, below the depot's own folder.
