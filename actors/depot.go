@@ -62,6 +62,8 @@ type depotActor struct {
 	watchers map[depot.Account][]*actor.PID
 	crawler  crawler
 	hourly   time.Time // when the clock is stored, and what has expired is swept and collected
+	passes   int       // passes of collecting that are under way
+	removed  int64     // shares that were removed, as nobody held them
 	stored   bool      // the clock was stored as frozen: at once, as a start may not see why
 	retry    time.Time // when to try again to load
 	wake     system.Alarm
@@ -332,11 +334,15 @@ type note struct {
 	held  bool // it stays in its state, because somebody holds it
 	// outdated says that the ledger does not know something that is on the disk: the crawler enters it.
 	outdated bool
+	removed  bool // all of it is gone
 }
 
 func (d *depotActor) done(ctx actor.Context, m depotDone) {
 	d.failed(ctx, m.what, m.err)
 	for _, n := range m.notes {
+		if n.removed {
+			d.removed++
+		}
 		if n.outdated {
 			hurry(&d.crawler.crawl, d.s.Wall())
 		}

@@ -21,9 +21,13 @@ type DepotStatus struct {
 	Frozen   bool      // the clock is not believed: nothing expires, nothing is collected
 	Trouble  string    // why it does nothing; empty: it works
 	Arriving int       // shares that are being fetched, or wait to be
-	Crawl    depot.Crawl
-	Left     time.Duration // of the crawler's cycle; 0: not known, or it is done
-	Scrub    depot.Crawl
+	// Collecting says that it looks for shares to remove, and removes them. Removed is how many it has
+	// removed since it began.
+	Collecting bool
+	Removed    int64
+	Crawl      depot.Crawl
+	Left       time.Duration // of the crawler's cycle; 0: not known, or it is done
+	Scrub      depot.Crawl
 }
 
 // Commands of a depot's owner, API -> Node -> depot. Each is answered with DepotStatus.
@@ -81,7 +85,7 @@ func hurry(c *depot.Crawl, now time.Time) {
 }
 
 func (d *depotActor) status() DepotStatus {
-	s := DepotStatus{Now: d.time.now(), Frozen: d.time.state().Frozen, Arriving: len(d.arrivals), Crawl: d.crawler.crawl, Scrub: d.crawler.scrub}
+	s := DepotStatus{Now: d.time.now(), Frozen: d.time.state().Frozen, Arriving: len(d.arrivals), Collecting: d.passes > 0, Removed: d.removed, Crawl: d.crawler.crawl, Scrub: d.crawler.scrub}
 	s.Left = s.Crawl.Left(d.s.Wall())
 	if d.trouble != nil && !d.loaded {
 		s.Trouble = d.trouble.Error()

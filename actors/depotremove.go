@@ -96,7 +96,7 @@ func (r *remover) remove(ctx context.Context, id share.ID) (notes []note, err er
 	if err := l.Removed(ctx, t.now(), id); err != nil {
 		return notes, err
 	}
-	return append(notes, note{id: id, state: depot.None, why: "removed"}), nil
+	return append(notes, note{id: id, state: depot.None, why: "removed", removed: true}), nil
 }
 
 // held notes that a share is to be fetched or mended, because somebody holds it.
@@ -123,6 +123,7 @@ func (d *depotActor) collectAfter(ctx actor.Context, after share.ID) {
 	for id, a := range d.arrivals {
 		busy[id] = a.running
 	}
+	d.passes++
 	d.s.Task(ctx, func(ctx context.Context) any {
 		c := collected{depotDone: depotDone{what: "what may go was not removed; it is tried again"}}
 		may, last, err := r.page(ctx, after)
@@ -159,6 +160,7 @@ func (r *remover) page(ctx context.Context, after share.ID) (may []depot.Kept, l
 }
 
 func (d *depotActor) collected(ctx actor.Context, m collected) {
+	d.passes--
 	d.done(ctx, m.depotDone)
 	if !m.last.IsZero() { // a fault of one share does not concern the next
 		d.collectAfter(ctx, m.last)

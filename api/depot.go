@@ -52,6 +52,8 @@ type Depot struct {
 	Left          int64     `json:"left_seconds" doc:"of the crawler's cycle; 0: not known, or it is done"`
 	ScrubCycle    int64     `json:"scrub_cycle" doc:"the reading of all shares, counted from 1"`
 	Scrubbed      int       `json:"scrubbed" doc:"shares that were read in it"`
+	Collecting    bool      `json:"collecting" doc:"it looks for shares that nobody holds, and removes them"`
+	Removed       int64     `json:"removed" doc:"shares that it has removed since the node began"`
 }
 
 // Kept counts the shares of a depot that are in one state.

@@ -49,6 +49,7 @@ func (d *depots) openLender(ctx context.Context, cfg Config) (*fetcher.DepotConf
 		return nil, nil
 	}
 	l := &lender{dir: cfg.Depot, root: disk.New(func() (vfs.FS, error) { return vfs.PrivateDir(cfg.Depot) }, rand.Text)}
+	l.root.Path = cfg.Depot
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("%w: %w", fetcher.ErrStateDir, err)
 	}
@@ -189,7 +190,7 @@ func (d *depots) depotView(ctx context.Context, s fetcher.DepotStatus, err error
 		return api.Depot{}, err
 	}
 	v := api.Depot{Suspect: struck, Dir: d.lender.dir, Now: s.Now, Frozen: s.Frozen, Trouble: s.Trouble, GC: m.GC, Grace: int64(d.lender.db.Grace / time.Second), Complete: !m.CompleteSince.IsZero(), Reserve: d.setting().Reserve,
-		Free: -1, Arriving: s.Arriving, Crawl: crawlView(s.Crawl), Left: int64(s.Left / time.Second), ScrubCycle: s.Scrub.Cycle, Scrubbed: s.Scrub.Report.Examined}
+		Free: -1, Arriving: s.Arriving, Collecting: s.Collecting, Removed: s.Removed, Crawl: crawlView(s.Crawl), Left: int64(s.Left / time.Second), ScrubCycle: s.Scrub.Cycle, Scrubbed: s.Scrub.Report.Examined}
 	if n, err := d.lender.root.Free(); err == nil {
 		v.Free = n
 	}

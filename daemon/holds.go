@@ -277,7 +277,7 @@ func (d *depots) Release(ctx context.Context, r api.Release) ([]api.Held, error)
 		return []api.Held{v}, err
 	}
 	if len(was) == 0 {
-		return nil, api.Refuse(api.ErrNoEntry, "no depot is to keep that share; for a lease that is not renewed, name its depot")
+		return nil, api.Refuse(api.ErrNoEntry, "this node has no depot keep that share; to end a lease that it does not renew, name its depot")
 	}
 	for _, w := range slices.Clone(l.Wants) {
 		if w.Share != id || at != nil && !slices.Contains(w.Depots, at.ID()) {

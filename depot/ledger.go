@@ -194,6 +194,7 @@ type Meta struct {
 	GC, Frozen    bool
 	Clock, Place  []byte // as they were set; nil: never
 	Depot, Self   string // the names of the depot and of this database; empty: not yet
+	Folder        string // where the depot's folder was the last time; empty: not known
 }
 
 // A Cycle is the crawler's report of a cycle, in the crawler's own encoding.

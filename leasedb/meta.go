@@ -43,12 +43,12 @@ func (d *DB) Crawls(ctx context.Context) (out []depot.Cycle, err error) {
 // Meta returns what the database knows about itself.
 func (d *DB) Meta(ctx context.Context) (m depot.Meta, err error) {
 	err = d.read(ctx, time.Time{}, func(t *tx) error {
-		return t.rows(`SELECT coalesce(complete_since, 0), gc, frozen, clock, place, depot, self FROM meta`, func(s *sqlite.Stmt) error {
+		return t.rows(`SELECT coalesce(complete_since, 0), gc, frozen, clock, place, depot, self, folder FROM meta`, func(s *sqlite.Stmt) error {
 			if at := s.ColumnInt64(0); at != 0 {
 				m.CompleteSince = time.Unix(at, 0)
 			}
 			m.GC, m.Frozen = s.ColumnBool(1), s.ColumnBool(2)
-			m.Depot, m.Self = s.ColumnText(5), s.ColumnText(6)
+			m.Depot, m.Self, m.Folder = s.ColumnText(5), s.ColumnText(6), s.ColumnText(7)
 			for i, b := range []*[]byte{&m.Clock, &m.Place} {
 				if !s.ColumnIsNull(3 + i) {
 					*b = make([]byte, s.ColumnLen(3+i))
@@ -89,6 +89,11 @@ func (d *DB) SetPlace(ctx context.Context, place []byte) error {
 // Until a whole cycle of the crawler is done, the database is not complete.
 func (d *DB) SetIdentity(ctx context.Context, depot, self string) error {
 	return d.set(ctx, `depot = ?1, self = ?2, complete_since = NULL, place = NULL`, depot, self)
+}
+
+// SetFolder stores where the depot's folder is, for messages.
+func (d *DB) SetFolder(ctx context.Context, folder string) error {
+	return d.set(ctx, `folder = ?1`, folder)
 }
 
 func (d *DB) set(ctx context.Context, what string, args ...any) error {

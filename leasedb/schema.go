@@ -6,7 +6,7 @@ import "github.com/piecelease/fetcher/internal/sqlitedb"
 // that expired and was swept. leases.own says that the share was asked for itself,
 // not by a name. The index due has all that Usage and Sweep ask of leases; the table is
 // in the order of shares, and has all else. meta.depot names the depot
-// whose shares these are, and meta.self this database; see SetIdentity. accounts.stranger
+// whose shares these are, meta.folder where they were the last time, and meta.self this database; see SetIdentity. accounts.stranger
 // is that of a peer that was admitted without its owner's word. accounts.credit is in
 // MiB-seconds; payments.units is 0 from before the passes are spent until they are entered, and
 // payments.mark is in the issuer's book too.
@@ -41,4 +41,5 @@ var schema = sqlitedb.Schema{App: 0x66744c44, Steps: []string{ // "ftLD"
 	 CREATE TABLE payments(account INTEGER NOT NULL REFERENCES accounts, request BLOB NOT NULL, units INTEGER NOT NULL, at INTEGER NOT NULL,
 	   PRIMARY KEY(account, request)) WITHOUT ROWID`,
 	`ALTER TABLE payments ADD COLUMN mark BLOB NOT NULL DEFAULT x'00000000000000000000000000000000'`,
+	`ALTER TABLE meta ADD COLUMN folder TEXT NOT NULL DEFAULT ''`,
 }}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -85,10 +86,32 @@ func (a depots) doCommand(use, what, short string) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if what == "gc" && d.GC {
+				return a.collected(cmd.Context(), c, d)
+			}
 			fmt.Fprintln(a.stderr, begunText(what, d))
 			return a.printDepot(d)
 		})
 	}}
+}
+
+// collected waits until the depot has removed what may go, and says what that was.
+func (a depots) collected(ctx context.Context, c *api.Client, before api.Depot) error {
+	fmt.Fprintln(a.stderr, "the depot removes what may be removed; to leave it to that, press Ctrl-C")
+	d := before
+	for d.Collecting {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(100 * time.Millisecond):
+		}
+		var err error
+		if d, err = c.Depot(ctx); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(a.stderr, "done: %s removed. Now:\n", words.Count(int(d.Removed-before.Removed), "share"))
+	return a.printDepot(d)
 }
 
 // begunText says what the depot does from now on.
@@ -104,7 +127,6 @@ func begunText(what string, d api.Depot) string {
 	return map[string]string{
 		"crawl": "the depot looks at all its shares, beginning now",
 		"scrub": "the depot reads all its shares, beginning now",
-		"gc":    "the depot removes what may be removed, beginning now",
 		"gc-on": "the depot removes what nobody holds, beginning now",
 	}[what] + "; fetcher depot status shows how far it is. So far:"
 }
@@ -391,12 +413,17 @@ func (a depots) leasesCommand() *cobra.Command {
 // printLeases lists leases: those of all accounts, or of some.
 func (a depots) printLeases(leases []api.Lease, all bool) error {
 	var rows [][]string
+	sum := int64(0)
 	for _, l := range leases {
+		sum += l.Bytes
 		a.out.write("storage_lease", l)
 		rows = append(rows, []string{shortly(l.Share), l.State, share.Size(l.Bytes), "in " + words.Duration(time.Until(l.Expires)), accountName(l.Account)})
 	}
 	if len(rows) == 0 {
 		fmt.Fprintln(a.stderr, either(all, "no account holds anything here; fetcher depot account add lets a node hold shares", "these accounts hold nothing here"))
+	}
+	if len(rows) > 1 {
+		defer fmt.Fprintf(a.stderr, "%s, %s\n", words.Count(len(rows), "lease"), share.Size(sum))
 	}
 	return a.print(a.headed(rows, "SHARE", "STATE", "SIZE", "ENDS", "ACCOUNT"))
 }

@@ -285,7 +285,7 @@ went wrong last. Until a lease ends this node must have reached its depot.`,
 
 func (a depots) printHolds(all []api.StandingHold, entries []api.Entry, now time.Time) error {
 	if len(all) == 0 {
-		fmt.Fprintln(a.stderr, "no depot is to keep anything for this node; fetcher hold asks one to")
+		fmt.Fprintln(a.stderr, "no depot keeps anything for this node; fetcher hold asks one to")
 		return nil
 	}
 	var rows [][]string

@@ -3,6 +3,8 @@ package disk
 import (
 	"errors"
 	"fmt"
+	"os"
+	"strings"
 	"testing"
 
 	"github.com/piecelease/fetcher/store/storetest"
@@ -40,6 +42,37 @@ func TestAFirstStartThatFailedIsRepeated(t *testing.T) {
 }
 
 // A disk that was away and is mounted again is a new folder at the same path.
+// A depot that is started on another folder is told where its own was.
+func TestADepotOnAnotherFolderIsToldWhereItWas(t *testing.T) {
+	old, moved, b := t.TempDir(), t.TempDir(), &book{}
+	at := func(dir string) error {
+		r := open(dir)
+		r.Path = dir
+		defer r.Close()
+		return r.Ready(t.Context(), b)
+	}
+	if err := at(old); err != nil || b.folder != old {
+		t.Fatal(err, b.folder)
+	}
+	if err := at(moved); !errors.Is(err, ErrAway) || !strings.Contains(err.Error(), old) || b.folder != old {
+		t.Error(err, b.folder)
+	}
+	if err := at(old); err != nil {
+		t.Error(err)
+	}
+	if err := os.CopyFS(moved, os.DirFS(old)); err != nil {
+		t.Fatal(err)
+	}
+	if err := at(moved); err != nil || b.folder != moved {
+		t.Error("it has moved:", err, b.folder)
+	}
+	r := open(t.TempDir()) // nothing is known of its path
+	defer r.Close()
+	if err := r.Ready(t.Context(), b); !errors.Is(err, ErrAway) || strings.Contains(err.Error(), moved) {
+		t.Error(err)
+	}
+}
+
 func TestADiskThatIsMountedAgainIsUsedAgain(t *testing.T) {
 	disk, b, names := storetest.New(1<<20), &book{}, 0
 	gone := false

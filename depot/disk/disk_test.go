@@ -20,14 +20,22 @@ import (
 )
 
 // book is what a database knows about itself.
-type book struct{ is Identity }
+type book struct {
+	is     Identity
+	folder string
+}
 
 func (b *book) Meta(context.Context) (depot.Meta, error) {
-	return depot.Meta{Depot: b.is.Depot, Self: b.is.Database}, nil
+	return depot.Meta{Depot: b.is.Depot, Self: b.is.Database, Folder: b.folder}, nil
 }
 
 func (b *book) SetIdentity(_ context.Context, depot, self string) error {
 	b.is = Identity{depot, self}
+	return nil
+}
+
+func (b *book) SetFolder(_ context.Context, folder string) error {
+	b.folder = folder
 	return nil
 }
 
@@ -96,7 +104,7 @@ func TestFolderIsTheDepotsOrIsLeftAlone(t *testing.T) {
 		t.Error("a new depot takes a folder with something in it:", err)
 	}
 	os.Rename(kept, identity)
-	if err := r.Ready(t.Context(), &book{Identity{"other", "y"}}); !errors.Is(err, ErrAway) {
+	if err := r.Ready(t.Context(), &book{is: Identity{"other", "y"}}); !errors.Is(err, ErrAway) {
 		t.Error("another depot takes it:", err)
 	}
 	lost := &book{}
@@ -104,7 +112,7 @@ func TestFolderIsTheDepotsOrIsLeftAlone(t *testing.T) {
 		t.Error("a new database of the same depot:", err, lost.is)
 	}
 	r.Close()
-	old := &book{first}
+	old := &book{is: first}
 	if err := r.Ready(t.Context(), old); err != nil || old.is.Database == first.Database || old.is.Database == lost.is.Database {
 		t.Error("a database that was not the last keeps its name, and is taken for complete:", err, old.is)
 	}

@@ -79,7 +79,7 @@ func TestChangesOfManyLeasesAreAppended(t *testing.T) {
 	same(r)
 	r.Close()
 	r = open(dir)
-	if err := r.Ready(t.Context(), &book{must(ReadIdentity(must(vfs.PrivateDir(dir))))}); err != nil {
+	if err := r.Ready(t.Context(), &book{is: must(ReadIdentity(must(vfs.PrivateDir(dir))))}); err != nil {
 		t.Fatal(err)
 	}
 	defer r.Close()

@@ -33,6 +33,7 @@ type Identity struct {
 type Book interface {
 	Meta(ctx context.Context) (depot.Meta, error)
 	SetIdentity(ctx context.Context, depot, self string) error
+	SetFolder(ctx context.Context, folder string) error
 }
 
 // Root is the folder of a depot. Its methods are safe for concurrent use, but with one
@@ -41,6 +42,8 @@ type Root struct {
 	// Workers is the number of files and pieces hashed at once when a share is opened; default one
 	// per core. If it is 1, nothing is done at once.
 	Workers int
+	// Path is the folder's path, which messages name; empty: none is named.
+	Path string
 
 	open func() (vfs.FS, error)
 	name func() string // makes a new random name
@@ -96,14 +99,28 @@ func (r *Root) Ready(ctx context.Context, b Book) error {
 	}
 	dir, err := r.open()
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrAway, err)
+		return r.elsewhere(meta, fmt.Errorf("%w: %w", ErrAway, err))
 	}
 	if err := r.take(ctx, b, meta, dir); err != nil {
 		dir.Close()
-		return err
+		return r.elsewhere(meta, err)
+	}
+	if meta.Folder != r.Path {
+		if err := b.SetFolder(ctx, r.Path); err != nil {
+			dir.Close()
+			return errors.Join(err, r.lock.Close())
+		}
 	}
 	r.dir, r.shards = dir, map[string]bool{}
 	return nil
+}
+
+// elsewhere adds to an error where the depot's folder was the last time, if it was at another path.
+func (r *Root) elsewhere(meta depot.Meta, err error) error {
+	if r.Path == "" || meta.Folder == "" || meta.Folder == r.Path || !errors.Is(err, ErrAway) {
+		return err
+	}
+	return fmt.Errorf("%w; the last time the depot was in %s: name that folder, or move what is in it here", err, meta.Folder)
 }
 
 // take uses dir as the folder, if it is the right one.
@@ -119,6 +136,8 @@ func (r *Root) take(ctx context.Context, b Book, meta depot.Meta, dir vfs.FS) er
 			return fmt.Errorf("%w: there is something in it, and not a depot's; give the depot an empty folder", ErrAway)
 		}
 		is.Depot = r.name()
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%w: no depot's identity is in it, so another folder was named, or its disk is not mounted", ErrAway)
 	case err != nil:
 		return fmt.Errorf("%w: its identity cannot be read: %w", ErrAway, err)
 	case meta.Depot != "" && meta.Depot != is.Depot:
