@@ -109,7 +109,7 @@ func code(v passes.Voucher, units int64, at string) string {
 }
 
 // codeIs begins what is said of text that is no code.
-const codeIs = "a code is the whole line that fetcher depot voucher prints"
+const codeIs = "this is no voucher's code; copy the whole line that fetcher depot voucher prints"
 
 // parseCode parses what code returned.
 func parseCode(s string) (v passes.Voucher, units int64, at string, err error) {
@@ -120,7 +120,7 @@ func parseCode(s string) (v passes.Voucher, units int64, at string, err error) {
 		return v, 0, "", api.Refuse(api.ErrRequest, "%s: five groups, a number and an address", codeIs)
 	}
 	if v, err = passes.ParseVoucher(text); err != nil {
-		return v, 0, "", api.Refuse(api.ErrRequest, "%s: %v", codeIs, err)
+		return v, 0, "", api.Refuse(api.ErrRequest, "%s (%v)", codeIs, err)
 	}
 	if units, err = strconv.ParseInt(rest[:i], 10, 64); err != nil || units < 1 || units > issuer.MaxUnits {
 		return v, 0, "", api.Refuse(api.ErrRequest, "a code is for 1 to %d passes, not %q", issuer.MaxUnits, rest[:i])
@@ -170,7 +170,7 @@ func (d *depots) RedeemPasses(ctx context.Context, r api.RedeemPasses) ([]api.Pa
 	}
 	who, err := fetcher.PeerAddr(at)
 	if err != nil {
-		return nil, api.Refuse(api.ErrRequest, "%s: its end, the address of a depot, is %.40q", codeIs, at)
+		return nil, api.Refuse(api.ErrRequest, "%s (it ends in the address of a depot, and not in %.40q)", codeIs, at)
 	}
 	if who.ID == d.node.ID() {
 		return nil, api.Refuse(api.ErrRequest, "these are passes of this node, which holds nothing at itself")

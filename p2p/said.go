@@ -68,9 +68,17 @@ func dialFailed(err error, tried []ma.Multiaddr) error {
 		return e
 	}
 	var reasons []string
-	at := map[string][]string{}
+	at, up := map[string][]string{}, map[string]bool{}
+	for _, t := range d.DialErrors {
+		if whyDial(t.Cause) == refused {
+			up[t.Address[0].Value()] = true
+		}
+	}
 	for _, t := range d.DialErrors {
 		why := whyDial(t.Cause)
+		if why == noAnswer && up[t.Address[0].Value()] { // QUIC, where TCP says that the machine is on
+			continue
+		}
 		if why == saysNothing {
 			e.is = peers.ErrLost
 		}

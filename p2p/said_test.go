@@ -68,9 +68,10 @@ func TestWhyADialFailedIsSaidInWords(t *testing.T) {
 		want  string
 		is    error
 	}{
-		"nobody listens": {[]string{"/ip4/127.0.0.1/tcp/1"}, refused + " (TCP 127.0.0.1:1)", peers.ErrUnreachable},
-		"many addresses": {[]string{"/ip4/127.0.0.1/tcp/1", "/ip4/127.0.0.1/tcp/2", "/ip4/127.0.0.1/tcp/3", "/ip4/127.0.0.1/tcp/4"}, refused + " (", peers.ErrUnreachable},
-		"nothing said":   {[]string{listenRaw(t, func(net.Conn) {})}, saysNothing + " (TCP 127.0.0.1:", peers.ErrLost},
+		"nobody listens":     {[]string{"/ip4/127.0.0.1/tcp/1"}, refused + " (TCP 127.0.0.1:1)", peers.ErrUnreachable},
+		"refused and silent": {[]string{"/ip4/127.0.0.1/tcp/1", "/ip4/127.0.0.1/udp/" + port + "/quic-v1"}, refused + " (TCP 127.0.0.1:1)", peers.ErrUnreachable},
+		"many addresses":     {[]string{"/ip4/127.0.0.1/tcp/1", "/ip4/127.0.0.1/tcp/2", "/ip4/127.0.0.1/tcp/3", "/ip4/127.0.0.1/tcp/4"}, refused + " (", peers.ErrUnreachable},
+		"nothing said":       {[]string{listenRaw(t, func(net.Conn) {})}, saysNothing + " (TCP 127.0.0.1:", peers.ErrLost},
 		"a web server": {[]string{listenRaw(t, func(c net.Conn) {
 			fmt.Fprint(c, "HTTP/1.1 400 Bad Request\r\n\r\n")
 			c.Close()
@@ -100,6 +101,9 @@ func TestWhyADialFailedIsSaidInWords(t *testing.T) {
 				if strings.Contains(err.Error(), jargon) {
 					t.Errorf("%q is for programmers", err)
 				}
+			}
+			if strings.Contains(err.Error(), "; ") {
+				t.Errorf("two reasons for one machine: %q", err)
 			}
 			if len(c.addrs) == 4 && !strings.HasSuffix(err.Error(), " and 2 more)") {
 				t.Errorf("not in short: %q", err)
