@@ -73,6 +73,7 @@ type Wish struct {
 	Dir     string   `json:"dir,omitempty"`     // Fetch: the folder it is put into, absolute
 	Secret  bool     `json:"secret,omitempty"`  // Serve: give it only to peers that know the secret of its ticket
 	Fleet   bool     `json:"fleet,omitempty"`   // Fetch: it is here because the node's fleet has it
+	Called  bool     `json:"called,omitempty"`  // Fetch: a source connects to the node, and none need be known
 
 	Visible   string        `json:"visible,omitempty"`    // where the share is announced: "lan" or "public"; empty: nowhere
 	Repair    bool          `json:"repair,omitempty"`     // Fetch: replace what differs in Dir, until the share is here
@@ -194,7 +195,7 @@ func (w *Wish) checkServe() error {
 		return errors.New("several files or folders in one share need a name for it")
 	case w.Links != "" && !slices.Contains([]string{"keep", "skip", "refuse"}, w.Links):
 		return fmt.Errorf("links are kept, skipped or refused, not %q", w.Links)
-	case w.Source != "" || w.Dir != "" || w.Fleet || w.Repair || len(w.Peers)+len(w.Only)+len(w.Skip)+len(w.First) > 0 || w.SeedRatio != 0 || w.SeedTime != 0 || w.Down != 0:
+	case w.Source != "" || w.Dir != "" || w.Fleet || w.Called || w.Repair || len(w.Peers)+len(w.Only)+len(w.Skip)+len(w.First) > 0 || w.SeedRatio != 0 || w.SeedTime != 0 || w.Down != 0:
 		return errors.New("an entry is either paths to serve or a share to fetch, not both")
 	}
 	return nil

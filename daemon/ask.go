@@ -112,12 +112,12 @@ const addTime = 20 * time.Second
 // Add makes an entry, durably, and gives it a moment to begin. If the catalog already has it,
 // the error wraps api.ErrHave.
 func (d *Daemon) Add(ctx context.Context, a api.Add) (api.Entry, error) {
-	w := catalog.Wish{Paths: a.Paths, Name: a.Name, Secret: a.Secret, Exclude: a.Exclude, Links: a.Links, Source: a.Ticket, Dir: a.Dir, Peers: a.Peers, Only: a.Only,
+	w := catalog.Wish{Paths: a.Paths, Name: a.Name, Secret: a.Secret, Exclude: a.Exclude, Links: a.Links, Source: a.Ticket, Dir: a.Dir, Peers: a.Peers, Called: a.Called, Only: a.Only,
 		Skip: a.Skip, First: a.First, Repair: a.Repair, SeedRatio: a.SeedRatio, Up: a.LimitUp, Down: a.LimitDown, Paused: a.Paused}
 	var err, err2 error
 	w.Priority, err = parsePriority(a.Priority)
 	w.Visible = wishVisible(a.Visible)
-	err3 := findable(w, d.inTable)
+	err3 := d.findable(w)
 	w.SeedTime, err2 = parseTime(a.SeedTime)
 	if err := errors.Join(err, err2, err3); err != nil {
 		return api.Entry{}, err
@@ -173,7 +173,10 @@ func (d *Daemon) complete(w *catalog.Wish) error {
 		if err != nil {
 			return api.Refuse(api.ErrRequest, "%v", err)
 		}
-		if len(sources) == 0 && d.setting().NoLAN {
+		switch {
+		case w.Called && len(d.node.Addrs()) == 0:
+			return api.Refuse(api.ErrRequest, "no source can connect to the node, as it listens nowhere")
+		case len(sources) == 0 && !w.Called && d.setting().NoLAN:
 			return api.Refuse(api.ErrRequest, "%v", fetcher.ErrNoSource)
 		}
 		w.Source = strings.Join(strings.Fields(w.Source), "")
@@ -246,7 +249,7 @@ func (d *Daemon) Set(ctx context.Context, id int64, s api.Set) (api.Entry, error
 			return api.Refuse(api.ErrRequest, "%v", err)
 		}
 		if s.Visible != nil {
-			return findable(*w, d.inTable)
+			return d.findable(*w)
 		}
 		return nil
 	})

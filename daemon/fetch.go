@@ -23,9 +23,9 @@ func (k *keeper) fetch(e catalog.Entry) {
 		return
 	}
 	defer release()
-	opt := fetcher.FetchOptions{Dir: e.Dir, Peers: e.Peers, Only: e.Only, Skip: e.Skip, First: e.First, Repair: e.Repair, Visible: visible(e.Wish), DownloadRate: e.Down, Keep: true}
-	if k.d.member.owns(e) {
-		opt.Stall = fleetStall
+	opt := fetcher.FetchOptions{Dir: e.Dir, Peers: e.Peers, Only: e.Only, Skip: e.Skip, First: e.First, Repair: e.Repair, Visible: visible(e.Wish), DownloadRate: e.Down, Called: e.Called, Keep: true}
+	if k.d.member.owns(e) || e.Called {
+		opt.Stall = patient
 	}
 	k.show(api.Fetching, "")
 	t, err := k.d.node.Fetch(k.life, e.Source, opt)
@@ -63,8 +63,8 @@ func (k *keeper) fetch(e catalog.Entry) {
 	}
 }
 
-// fleetStall is how long a member waits for its fleet.
-const fleetStall = 30 * 24 * time.Hour
+// patient is how long a member waits for its fleet, and a node for a source that is to connect to it.
+const patient = 30 * 24 * time.Hour
 
 // asTransfer reports whether an entry is served by the transfer that fetched it, not from where
 // it lies: so are a part of a share, and shares of a fleet, whose members know each other by
@@ -76,7 +76,7 @@ func (k *keeper) asTransfer(e catalog.Entry) bool {
 // enter waits for the entry's turn. ok is false if something else is wanted first. release
 // gives the turn back, once.
 func (k *keeper) enter(e catalog.Entry) (release func(), ok bool) {
-	if k.d.member.owns(e) { // the fleet decides on its turn
+	if k.d.member.owns(e) || e.Called { // the fleet decides on its turn, or whoever shares it
 		return func() {}, true
 	}
 	k.show(api.Waiting, "")

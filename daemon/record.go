@@ -201,6 +201,9 @@ func (r *record) view() api.Entry {
 	}
 	if id := shareOf(e); !id.IsZero() {
 		v.Share = id.String()
+		if e.Called && e.Done.IsZero() { // a source connects to the node by it
+			v.Ticket = r.d.node.Ticket(id)
+		}
 	}
 	if !e.Share.IsZero() {
 		v.Children = r.d.tally.taking(e.Share)

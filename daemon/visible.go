@@ -12,9 +12,12 @@ import (
 // private is the name for a share that is announced nowhere; a wish leaves it empty.
 var private = fetcher.Private.String()
 
-// findable refuses to make a share public that nobody could find.
-func findable(w catalog.Wish, inTable bool) error {
-	if visible(w) == fetcher.Public && !inTable {
+// findable refuses to announce a share where nobody could find it.
+func (d *Daemon) findable(w catalog.Wish) error {
+	switch v := visible(w); {
+	case v == fetcher.VisibleLAN && d.setting().NoLAN:
+		return api.Refuse(api.ErrRequest, "the node is silent on the local network, where such shares are found: see lan in its node.toml")
+	case v == fetcher.Public && !d.inTable:
 		return api.Refuse(api.ErrRequest, "the node takes part in no distributed hash table, where public shares are found: see dht in its node.toml")
 	}
 	return nil

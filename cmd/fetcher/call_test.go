@@ -1,11 +1,14 @@
 package main
 
 import (
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/piecelease/fetcher/api"
 	"github.com/piecelease/fetcher/internal/rig"
 )
 
@@ -44,6 +47,41 @@ func TestASourceConnectsToWhoeverFetches(t *testing.T) {
 		if res.code != 2 || !strings.Contains(res.stderr, want) {
 			t.Errorf("--to %s: exit %d: %s", to, res.code, res.stderr)
 		}
+	}
+}
+
+// The node waits for a source that connects to it, and says how; over a restart, too.
+func TestTheNodeWaitsForItsSource(t *testing.T) {
+	t.Parallel()
+	src, dir, home := filepath.Join(t.TempDir(), "film"), t.TempDir(), t.TempDir()
+	rig.WriteRandom(t, src, 300_000, 1)
+	first := startSharing(t, exec.Command(built(t), "share", src, "--json", "--dir", t.TempDir(), "--lan=false", "--listen", "none"))
+	n := startNode(t, home)
+	cmd := exec.Command(built(t), "add", first.id, "--listen-for-source", "-o", dir, "--dir", home)
+	var errs strings.Builder
+	cmd.Stderr = &errs
+	out, err := cmd.Output()
+	ticket := strings.TrimSpace(string(out))
+	if err != nil || !strings.HasPrefix(ticket, "share") || !strings.Contains(errs.String(), "fetcher share PATH --to "+ticket) {
+		t.Fatalf("%v: %q\n%s", err, out, errs.String())
+	}
+	n.end(os.Interrupt)
+	n = startNode(t, home)
+	now, err := n.client.Entries(t.Context()) // it has another port
+	must(t, err)
+	startSharing(t, exec.Command(built(t), "share", src, "--json", "--dir", t.TempDir(), "--lan=false", "--listen", "none", "--to", now[0].Ticket))
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		all, err := n.client.Entries(t.Context())
+		must(t, err)
+		if len(all) == 1 && all[0].State == api.Served {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%+v", all)
+		}
+	}
+	if rig.Fingerprint(t, filepath.Join(dir, "film")) != rig.Fingerprint(t, src) {
+		t.Error("other bytes")
 	}
 }
 

@@ -29,7 +29,7 @@ type addFlags struct {
 	seedUntil                  []string
 	limitUp, limitDown         string
 	visible                    fetcher.Visibility
-	repair, secret             bool
+	repair, secret, called     bool
 	paused, wait               bool
 }
 
@@ -75,6 +75,7 @@ or until its size has been sent a number of times (2).`,
 	f.BoolVar(&fl.secret, "secret", false, "give what is served only to those who have its ticket, which then holds a secret")
 	f.BoolVar(&fl.paused, "paused", false, "add it paused; fetcher set --resume starts it")
 	f.StringArrayVar(&fl.seedUntil, "seed-until", nil, seedHelp)
+	f.BoolVar(&fl.called, "listen-for-source", false, "print a ticket for whoever shares it to give to share --to, and let them connect to the node, for when it cannot reach them")
 	f.BoolVar(&fl.wait, "wait", false, "wait until it is complete, or has failed")
 	return c
 }
@@ -111,6 +112,9 @@ func (a asker) add(cmd *cobra.Command, c *api.Client, args []string, fl addFlags
 		if err != nil {
 			return err
 		}
+		if one.Called {
+			fmt.Fprintf(a.stderr, callText, e.Ticket)
+		}
 		if e.Kind == "serve" || fl.wait {
 			if e, err = a.await(ctx, c, e); err != nil && ctx.Err() != nil {
 				fmt.Fprintf(a.stderr, "interrupted; the node goes on with entry %d, and fetcher list shows how far it is\n", e.ID)
@@ -119,7 +123,7 @@ func (a asker) add(cmd *cobra.Command, c *api.Client, args []string, fl addFlags
 				return err
 			}
 		}
-		if err := a.printAdded(e); err != nil {
+		if err := a.printAdded(e, one.Called); err != nil {
 			return err
 		}
 	}
@@ -147,7 +151,7 @@ func (a asker) wishes(cmd *cobra.Command, args []string, fl addFlags) (out []api
 	if fetch.LimitDown, err = parseRate("--limit-down", fl.limitDown); err != nil {
 		return nil, err
 	}
-	fetch.Only, fetch.Skip, fetch.First, fetch.Peers, fetch.Repair = fl.only, fl.skip, fl.first, fl.peers, fl.repair
+	fetch.Only, fetch.Skip, fetch.First, fetch.Peers, fetch.Repair, fetch.Called = fl.only, fl.skip, fl.first, fl.peers, fl.repair, fl.called
 	if fetch.SeedRatio, fetch.SeedTime, err = seedUntil(fl.seedUntil); err != nil {
 		return nil, err
 	}
@@ -202,7 +206,7 @@ func (fl addFlags) fit(all []api.Add) error {
 		is           string
 	}{
 		{"-o", fl.out != "", fetches, "fetched"}, {"--only", len(fl.only) > 0, fetches, "fetched"}, {"--skip", len(fl.skip) > 0, fetches, "fetched"}, {"--first", len(fl.first) > 0, fetches, "fetched"},
-		{"--peer", len(fl.peers) > 0, fetches, "fetched"}, {"--repair", fl.repair, fetches, "fetched"}, {"--seed-until", len(fl.seedUntil) > 0, fetches, "fetched"},
+		{"--peer", len(fl.peers) > 0, fetches, "fetched"}, {"--repair", fl.repair, fetches, "fetched"}, {"--listen-for-source", fl.called, fetches, "fetched"}, {"--seed-until", len(fl.seedUntil) > 0, fetches, "fetched"},
 		{"--limit-down", fl.limitDown != "", fetches, "fetched"}, {"--name", fl.name != "", serves, "served"}, {"--exclude", len(fl.exclude) > 0, serves, "served"},
 	} {
 		if x.given && !x.heeds {
@@ -302,7 +306,7 @@ func describeEntry(e api.Entry) string {
 	return s
 }
 
-func (a asker) printAdded(e api.Entry) error {
+func (a asker) printAdded(e api.Entry, called bool) error {
 	a.out.write("entry", e)
 	fmt.Fprintf(a.stderr, "entry %d: %s, %s\n", e.ID, printable(nameOf(e)), describeEntry(e))
 	for _, w := range e.Warnings {
@@ -311,7 +315,7 @@ func (a asker) printAdded(e api.Entry) error {
 	if e.Path != "" {
 		fmt.Fprintf(a.stderr, "it is at %s\n", printable(e.Path))
 	}
-	if a.flags.json || e.Kind != "serve" || e.Ticket == "" {
+	if a.flags.json || e.Kind != "serve" && !called || e.Ticket == "" {
 		return nil
 	}
 	_, err := fmt.Fprintln(sink{a.stdout}, e.Ticket)

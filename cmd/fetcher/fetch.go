@@ -402,6 +402,9 @@ func (w *watcher) seed(ctx context.Context, d time.Duration) error {
 	return nil
 }
 
+// callText says how a source connects to whoever made a ticket.
+const callText = "waiting for whoever shares it; run there, with the file or folder as PATH\n\n" + verbatim + "fetcher share PATH --to %s\n\n"
+
 // awaitCall prints the ticket by which a source connects to this node.
 func (w *watcher) awaitCall(ctx context.Context) error {
 	places := w.reach.settled(ctx, w.node)
@@ -414,7 +417,7 @@ func (w *watcher) awaitCall(ctx context.Context) error {
 	for _, s := range warnings {
 		fmt.Fprintln(w.stderr, "warning:", s)
 	}
-	fmt.Fprintf(w.stderr, "waiting for whoever shares it; run there, with the file or folder as PATH\n\n%sfetcher share PATH --to %s\n\n", verbatim, ticket)
+	fmt.Fprintf(w.stderr, callText, ticket)
 	if w.flags.json {
 		return nil
 	}

@@ -176,6 +176,9 @@ func (a asker) set(ctx context.Context, c *api.Client, args []string, fl setFlag
 		if s.Priority != nil || s.Visible != nil || s.LimitUp != nil || s.LimitDown != nil {
 			fmt.Fprintf(a.stderr, "visible %s, priority %s, %s\n", e.Visible, e.Priority, limitsText(api.Limits{Up: e.LimitUp, Down: e.LimitDown}))
 		}
+		if fl.visible == fetcher.Private.String() {
+			fmt.Fprintln(a.stderr, "if it was public, it stays in the hash table for up to an hour, in that of IPFS for two days; nobody who finds it there is refused")
+		}
 		switch {
 		case fl.rescan && e.State == api.Paused:
 			fmt.Fprintln(a.stderr, "it is looked at when it is resumed")

@@ -111,6 +111,9 @@ func (fl shareFlags) check(paths []string) (opt fetcher.ShareOptions, limitUp in
 	if fl.visible == fetcher.Public && len(fl.reach.dht) == 0 {
 		return opt, 0, usageError{errors.New("--visible public needs a table to be found in: give --dht too")}
 	}
+	if fl.visible == fetcher.VisibleLAN && !fl.reach.lan {
+		return opt, 0, usageError{errors.New("--visible lan needs the local network to be found on: leave out --lan=false")}
+	}
 	if limitUp, err = parseRate("--limit-up", fl.limitUp); err == nil {
 		err = fl.reach.check()
 	}
