@@ -72,7 +72,7 @@ var layers = map[string]string{
 	"simnet/model":     "actors/system",
 	"simnet":           ". actors fleet transfer rounds rounds/memkv p2p share peers wire store store/storetest actors/system store/vfs simnet/model",
 	"simnet/depots":    "actors catalog depot depot/disk depot/keep leasedb peers renewal share simnet store store/storetest store/vfs wire",
-	"simnet/scenarios": "actors depot fleet peers renewal rounds share simnet simnet/depots store store/storetest wire",
+	"simnet/scenarios": "actors depot fleet peers renewal rounds share simnet simnet/depots spoken store store/storetest wire",
 	"simnet/bubble":    ". actors p2p share peers wire store store/storetest simnet store/vfs",
 	"simnet/cores":     "share peers leasemgr fetchpool verifier",
 	"simnet/report":    "simnet",

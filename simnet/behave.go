@@ -247,6 +247,23 @@ func Introducer(them ...peers.ID) Behaviour {
 	}}
 }
 
+// Interposer is a beacon that passes on what two say to each other by a code, as if it had said it itself.
+func Interposer() Behaviour {
+	return Behaviour{Name: "passes on words as its own", Frame: func(_ peers.ID, f []byte, _ *rand.Rand) [][]byte {
+		e, err := wire.ParseEnvelope(f)
+		if err != nil || e.Type != wire.TypeHeard {
+			return [][]byte{f}
+		}
+		m, err := wire.Parse[wire.Heard](e.Payload)
+		if err != nil || m.From == "" {
+			return [][]byte{f}
+		}
+		m.From = "12D3KooWinterposed"
+		e.Payload = wire.Append(nil, m)
+		return [][]byte{wire.AppendEnvelope(nil, e)}
+	}}
+}
+
 // Oversize now and then sends frames that are too long.
 func Oversize() Behaviour {
 	return Behaviour{Name: "sends oversize frames", Frame: func(_ peers.ID, f []byte, rng *rand.Rand) [][]byte {

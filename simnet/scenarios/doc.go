@@ -9,6 +9,7 @@
 //	networks.go   the network is at fault
 //	troubled.go   nodes, their disks or their clocks are
 //	hostile.go    peers are hostile
+//	codes.go      tickets that travel by a code
 //	reading.go    files are read, chosen and paced while they come
 //	rules.go      one rule each
 //

@@ -8,7 +8,7 @@ import (
 )
 
 // list is all scenarios.
-var list = slices.Concat(ordinary, hostile, crowds, fleets, elections, electing, networks, troubled, reading, rules, keeping)
+var list = slices.Concat(ordinary, hostile, codes, crowds, fleets, elections, electing, networks, troubled, reading, rules, keeping)
 
 // All are all scenarios, by name.
 func All() []*simnet.Scenario {

@@ -1,0 +1,115 @@
+package scenarios
+
+import (
+	"errors"
+	"time"
+
+	"github.com/piecelease/fetcher/actors"
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/simnet"
+	"github.com/piecelease/fetcher/spoken"
+)
+
+// codes has scenarios of tickets that travel by a code.
+var codes = []*simnet.Scenario{
+	{
+		Name: "guessing-beacon",
+		Says: "A beacon has an accomplice try a code with other words, before the person who was told it; the next code is left alone.",
+		Only: noCodes,
+		Set: func(r *simnet.Run) {
+			t := newCall(r, simnet.Behaviour{})
+			var guessed, late, again *actors.Spoken
+			t.give(func(c spoken.Code) {
+				t.take(t.other, spoken.New(c.Channel, r.Rand("guess").Uint32()>>10), func(s actors.Spoken) {
+					guessed = &s
+					t.take(t.node, c, func(s actors.Spoken) {
+						late = &s
+						t.give(func(c spoken.Code) { t.take(t.node, c, func(s actors.Spoken) { again = &s; t.fetch(s) }) })
+					})
+				})
+			})
+			r.Finally(func() {
+				r.Expect(guessed != nil && errors.Is(guessed.Err, spoken.ErrWords), "the accomplice got %+v for its guess", guessed)
+				r.Expect(late != nil && errors.Is(late.Err, actors.ErrCodeUsed), "the person was told %+v", late)
+				r.Expect(again != nil && again.Ticket == t.ticket, "by the second code came %+v", again)
+				r.Expect(len(t.given) == 2 && errors.Is(t.given[0].Err, spoken.ErrWords) && t.given[1].Err == nil, "the sharer was told %+v", t.given)
+			})
+		},
+	},
+	{
+		Name: "interposed-beacon",
+		Says: "A beacon passes on what is said under another name, so that both sides would speak with it; later with an honest one it works.",
+		Only: noCodes,
+		Set: func(r *simnet.Run) {
+			t := newCall(r, simnet.Interposer())
+			var first, second *actors.Spoken
+			t.give(func(c spoken.Code) {
+				t.take(t.node, c, func(s actors.Spoken) {
+					first = &s
+					t.beacon = t.other
+					t.give(func(c spoken.Code) { t.take(t.node, c, func(s actors.Spoken) { second = &s; t.fetch(s) }) })
+				})
+			})
+			r.Finally(func() {
+				r.Expect(first != nil && errors.Is(first.Err, spoken.ErrWords), "through the beacon came %+v", first)
+				r.Expect(second != nil && second.Ticket == t.ticket, "through another came %+v", second)
+				r.Expect(len(t.given) == 2 && errors.Is(t.given[0].Err, spoken.ErrWords) && t.given[1].Err == nil, "the sharer was told %+v", t.given)
+			})
+		},
+	},
+}
+
+const noCodes = "codes are said and typed by people"
+
+// call is two people, one of whom gives a ticket to the other by a code.
+type call struct {
+	r                           *simnet.Run
+	content                     *simnet.Content
+	sharer, node, beacon, other *simnet.Node
+	ticket                      string
+	given                       []actors.Spoken // what the sharer was told, of each code
+}
+
+func newCall(r *simnet.Run, acts simnet.Behaviour) *call {
+	isBeacon := func(d *actors.Deps) { d.Beacon = true }
+	t := &call{r: r, content: r.File("film", 4*mib), ticket: "sharethatnobodyreads"}
+	t.beacon = r.Add(simnet.NodeConfig{Name: "beacon", Acts: acts, Deps: isBeacon})
+	t.other = r.Add(simnet.NodeConfig{Name: "other", Deps: isBeacon})
+	t.sharer = r.Add(simnet.NodeConfig{Name: "sharer"}).Seed(t.content)
+	t.node = r.Add(simnet.NodeConfig{Name: "node"})
+	r.AtLeast(15 * time.Second)
+	return t
+}
+
+// give has the sharer give its ticket, soon.
+func (t *call) give(opened func(spoken.Code)) {
+	t.r.After(time.Second, func() {
+		t.ask(t.sharer, actors.Speak{Ticket: t.ticket, Opened: func(c spoken.Code, _ time.Duration) { t.r.After(time.Second, func() { opened(c) }) }},
+			func(s actors.Spoken) { t.given = append(t.given, s) })
+	})
+}
+
+// take has a node ask for the ticket of a code.
+func (t *call) take(x *simnet.Node, c spoken.Code, then func(actors.Spoken)) {
+	t.ask(x, actors.Speak{Code: c}, then)
+}
+
+func (t *call) ask(x *simnet.Node, m actors.Speak, then func(actors.Spoken)) {
+	m.Beacon = peers.Addr{ID: t.beacon.ID(), Addrs: []string{"/sim"}}
+	rng := t.r.Rand("chance " + x.Name())
+	for i := range m.Chance {
+		m.Chance[i] = byte(rng.Uint32())
+	}
+	x.Program().Hear(m, func(a any) {
+		if s, ok := a.(actors.Spoken); ok {
+			then(s)
+		}
+	})
+}
+
+// fetch fetches what the ticket is for, if it came.
+func (t *call) fetch(s actors.Spoken) {
+	if s.Ticket == t.ticket {
+		t.node.Fetch(t.content, t.sharer)
+	}
+}
