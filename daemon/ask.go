@@ -117,7 +117,7 @@ func (d *Daemon) Add(ctx context.Context, a api.Add) (api.Entry, error) {
 	var err, err2 error
 	w.Priority, err = parsePriority(a.Priority)
 	w.Visible = wishVisible(a.Visible)
-	err3 := d.findable(w)
+	err3 := findable(w, !d.setting().NoLAN, d.inTable)
 	w.SeedTime, err2 = parseTime(a.SeedTime)
 	if err := errors.Join(err, err2, err3); err != nil {
 		return api.Entry{}, err
@@ -249,7 +249,7 @@ func (d *Daemon) Set(ctx context.Context, id int64, s api.Set) (api.Entry, error
 			return api.Refuse(api.ErrRequest, "%v", err)
 		}
 		if s.Visible != nil {
-			return d.findable(*w)
+			return findable(*w, !d.setting().NoLAN, d.inTable)
 		}
 		return nil
 	})

@@ -13,11 +13,11 @@ import (
 var private = fetcher.Private.String()
 
 // findable refuses to announce a share where nobody could find it.
-func (d *Daemon) findable(w catalog.Wish) error {
+func findable(w catalog.Wish, onLAN, inTable bool) error {
 	switch v := visible(w); {
-	case v == fetcher.VisibleLAN && d.setting().NoLAN:
+	case v == fetcher.VisibleLAN && !onLAN:
 		return api.Refuse(api.ErrRequest, "the node is silent on the local network, where such shares are found: see lan in its node.toml")
-	case v == fetcher.Public && !d.inTable:
+	case v == fetcher.Public && !inTable:
 		return api.Refuse(api.ErrRequest, "the node takes part in no distributed hash table, where public shares are found: see dht in its node.toml")
 	}
 	return nil

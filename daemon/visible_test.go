@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -24,13 +25,14 @@ func TestWhatIsMadePrivateMeanwhileIsNotAnnounced(t *testing.T) {
 	private := "private"
 	t.Run("while its files are read", func(t *testing.T) {
 		d := begun(t, t.TempDir())
+		d.inTable = true
 		for range cap(d.reads) {
 			d.reads <- struct{}{} // others are read first
 		}
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			added(t, d, api.Add{Paths: []string{file(t, large(1), t.TempDir(), "f")}, Visible: "lan"})
+			added(t, d, api.Add{Paths: []string{file(t, large(1), t.TempDir(), "f")}, Visible: "public"})
 		}()
 		id := entriesOf(t, d, 1)[0].ID
 		for end := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) { // it waits for its turn
@@ -52,9 +54,10 @@ func TestWhatIsMadePrivateMeanwhileIsNotAnnounced(t *testing.T) {
 	})
 	t.Run("while nobody has sent the list of its files", func(t *testing.T) {
 		origin, d := begun(t, t.TempDir()), begun(t, t.TempDir())
+		d.inTable = true
 		served := added(t, origin, api.Add{Paths: []string{file(t, large(2), t.TempDir(), "g")}})
 		must(t, origin.Close())
-		e := added(t, d, api.Add{Ticket: served.Ticket, Visible: "lan"})
+		e := added(t, d, api.Add{Ticket: served.Ticket, Visible: "public"})
 		for end := time.Now().Add(30 * time.Second); !announced(d); time.Sleep(10 * time.Millisecond) { // until it is begun
 			if time.Now().After(end) {
 				t.Fatal("it is not announced to begin with")
@@ -65,4 +68,19 @@ func TestWhatIsMadePrivateMeanwhileIsNotAnnounced(t *testing.T) {
 			t.Error("it is announced")
 		}
 	})
+}
+
+// What nobody could find is not announced: the owner is told why.
+func TestWhatNobodyCouldFindIsRefused(t *testing.T) {
+	t.Parallel()
+	d := begun(t, t.TempDir()) // silent on the local network, and in no table
+	e := added(t, d, api.Add{Paths: []string{file(t, large(1), t.TempDir(), "f")}})
+	for where, want := range map[string]string{"lan": "silent on the local network", "public": "no distributed hash table"} {
+		if _, err := d.Set(t.Context(), e.ID, api.Set{Visible: &where}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", where, err)
+		}
+		if _, err := d.Add(t.Context(), api.Add{Ticket: e.Share, Visible: where}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", where, err)
+		}
+	}
 }
