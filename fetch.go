@@ -236,7 +236,9 @@ func (d *disk) Open(ctx context.Context, m *share.Manifest, wanted []bool) (acto
 	if err := t.node.state.SaveManifest(m); err != nil {
 		t.node.log.Warn("the manifest was not kept", "error", err)
 	}
-	t.node.catalog.offers.Yield(m.ID())
+	if err := t.node.catalog.offers.Yield(ctx, m.ID()); err != nil {
+		return nil, err
+	}
 	p, err := store.OpenPartial(ctx, t.opt.Dir, m, store.PartialOptions{State: t.node.state, Wanted: wanted, FS: t.node.cfg.Simulation.FS,
 		Repair: t.opt.Repair, Like: t.opt.Like, Taking: t.comparing()})
 	if err != nil {

@@ -42,6 +42,7 @@ type LAN struct {
 	changed chan struct{} // holds one if what is announced may have changed
 
 	register func(record) (end func(), err error)
+	hears    func(context.Context, zeroconf.IPType, chan<- *zeroconf.ServiceEntry) error // until the context ends
 
 	mu    sync.Mutex // guards table
 	table *table
@@ -49,7 +50,7 @@ type LAN struct {
 
 // NewLAN returns a LAN that is ready to Start. The caller must Close it.
 func NewLAN(log *slog.Logger) *LAN {
-	l := &LAN{log: log, changed: make(chan struct{}, 1), table: newTable(), register: register}
+	l := &LAN{log: log, changed: make(chan struct{}, 1), table: newTable(), register: register, hears: hears}
 	l.ctx, l.stop = context.WithCancel(context.Background())
 	return l
 }
@@ -203,7 +204,7 @@ func (l *LAN) listen(self peers.ID, ip zeroconf.IPType) (heard int, err error) {
 	ctx, cancel := context.WithTimeout(l.ctx, lasts)
 	defer cancel()
 	entries, ended := make(chan *zeroconf.ServiceEntry), make(chan error, 1)
-	go func() { ended <- zeroconf.Browse(ctx, service, domain, entries, zeroconf.SelectIPTraffic(ip)) }()
+	go func() { ended <- l.hears(ctx, ip, entries) }()
 	before := networks()
 	look := time.NewTicker(lookAgain)
 	defer look.Stop()
@@ -228,6 +229,11 @@ func (l *LAN) listen(self peers.ID, ip zeroconf.IPType) (heard int, err error) {
 			return heard, err
 		}
 	}
+}
+
+// hears has the library listen.
+func hears(ctx context.Context, ip zeroconf.IPType, entries chan<- *zeroconf.ServiceEntry) error {
+	return zeroconf.Browse(ctx, service, domain, entries, zeroconf.SelectIPTraffic(ip))
 }
 
 func (l *LAN) hear(self peers.ID, e *zeroconf.ServiceEntry) {

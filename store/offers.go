@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"sync"
@@ -260,8 +261,13 @@ func (o *Offers) remember(id share.ID, why wire.Code) {
 
 // Yield removes a part of a share whose transfer is over and that holds its NAME.partial
 // only to be served, so that a new transfer can have it. One that is being removed already is
-// waited for: that takes no longer than to answer what was asked of it.
-func (o *Offers) Yield(id share.ID) {
+// waited for: that takes no longer than to answer what was asked of it. The error is that of ctx.
+func (o *Offers) Yield(ctx context.Context, id share.ID) error {
+	defer context.AfterFunc(ctx, func() {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.left.Broadcast()
+	})()
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if p, ok := o.sources[id].(*Partial); ok && p.lingering() {
@@ -270,9 +276,10 @@ func (o *Offers) Yield(id share.ID) {
 		o.letGo(p)
 		o.mu.Lock()
 	}
-	for o.going[id] > 0 {
+	for o.going[id] > 0 && ctx.Err() == nil {
 		o.left.Wait()
 	}
+	return ctx.Err()
 }
 
 // Close removes all shares, for good.

@@ -427,9 +427,9 @@ func TestAPartIsServedUntilTakenOut(t *testing.T) {
 	if err := tryOnly(dir, im, "many"); !errors.Is(err, share.ErrHeld) {
 		t.Errorf("got %v, want ErrHeld", err)
 	}
-	o.Yield(im.Manifest.ID())
+	o.Yield(context.Background(), im.Manifest.ID())
 	fetchOnly(t, dir, im, "many")
-	o.Yield(im.Manifest.ID()) // of what is not there
+	o.Yield(context.Background(), im.Manifest.ID()) // of what is not there
 }
 
 // slowLock is a folder whose locks are not released until free is closed.
@@ -465,7 +465,7 @@ func TestAPartThatIsBeingTakenOutIsWaitedFor(t *testing.T) {
 	for name, out := range map[string]func(*store.Offers, *store.Partial){
 		"removed":  func(o *store.Offers, p *store.Partial) { o.Remove(im.Manifest.ID()) },
 		"dropped":  func(o *store.Offers, p *store.Partial) { o.Drop(p) },
-		"yielded":  func(o *store.Offers, p *store.Partial) { o.Yield(im.Manifest.ID()) },
+		"yielded":  func(o *store.Offers, p *store.Partial) { o.Yield(context.Background(), im.Manifest.ID()) },
 		"closed":   func(o *store.Offers, p *store.Partial) { o.Close() },
 		"replaced": func(o *store.Offers, p *store.Partial) { o.Add(im.Tree) },
 	} {
@@ -488,8 +488,13 @@ func TestAPartThatIsBeingTakenOutIsWaitedFor(t *testing.T) {
 				var wg sync.WaitGroup
 				wg.Go(func() { out(o, p) })
 				synctest.Wait()
+				over, cancel := context.WithCancel(context.Background())
+				cancel()
+				if err := o.Yield(over, im.Manifest.ID()); err == nil {
+					t.Error("whoever gives up waiting is told that it is over")
+				}
 				wg.Go(func() {
-					o.Yield(im.Manifest.ID())
+					o.Yield(context.Background(), im.Manifest.ID())
 					q, err := store.OpenPartial(t.Context(), ".", im.Manifest, opt)
 					if err != nil {
 						t.Error(err)

@@ -201,6 +201,7 @@ func TestMistakesInFlagsAreExplained(t *testing.T) {
 	for says, args := range map[string]string{
 		`--stall takes a time such as 30s or 5m, not "x"`:                                          "fetch T --stall x",
 		"--visible public needs a table to be found in: give --dht too":                            "share x --visible public",
+		"--visible lan needs the local network to be found on: leave out --lan=false":              "share x --visible lan --lan=false",
 		`--dht: "ipfs" is neither own nor public`:                                                  "share x --dht ipfs",
 		`--visible: "moon" is none of private, lan and public`:                                     "share x --visible moon",
 		"--copies is from 1 to 64, not 0":                                                          "hold x --on /ip4/127.0.0.1/tcp/1/p2p/12D3KooWJcge8xRZ5k8JqvEmhYiX4BRtBjinpdRf5jNBvhX5ycZN --copies 0",

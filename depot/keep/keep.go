@@ -74,7 +74,9 @@ func (k *Keep) Manifest(id share.ID) *share.Manifest {
 
 // Open opens the folder of a share, and serves from it at once.
 func (k *Keep) Open(ctx context.Context, m *share.Manifest, wanted []bool) (actors.Target, error) {
-	k.cfg.Offers.Yield(m.ID())
+	if err := k.cfg.Offers.Yield(ctx, m.ID()); err != nil {
+		return nil, err
+	}
 	p, err := k.Root.Open(ctx, m, wanted)
 	if err != nil {
 		return nil, err
