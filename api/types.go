@@ -142,7 +142,7 @@ type Add struct {
 	Ticket    string   `json:"ticket,omitempty" doc:"fetch: a ticket or a share ID"`
 	Dir       string   `json:"dir,omitempty" doc:"fetch: the folder to put it into, absolute; default as configured"`
 	Peers     []string `json:"peers,omitempty" doc:"fetch: further sources, multiaddrs that end in /p2p/ID"`
-	Called    bool     `json:"called,omitempty" doc:"fetch: wait until a source connects to the node, by share --to and the ticket of the entry"`
+	Called    bool     `json:"called,omitempty" doc:"fetch: wait until a source connects to the node, which the ticket of the entry tells it to"`
 	Only      []string `json:"only,omitempty" doc:"fetch: patterns of what is fetched; default all"`
 	Skip      []string `json:"skip,omitempty" doc:"fetch: patterns of what is not"`
 	First     []string `json:"first,omitempty" doc:"fetch: patterns of what is fetched before the rest"`
