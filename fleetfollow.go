@@ -164,11 +164,7 @@ func (f *follower) tell(ctx context.Context) {
 	r.At = now.UTC()
 	ctx, cancel := context.WithTimeout(ctx, tellEvery)
 	defer cancel()
-	var err error
-	if !f.ours {
-		_, _, err = f.store.read(ctx)
-		f.ours = err == nil
-	}
+	err := f.owned(ctx)
 	if err == nil {
 		err = f.store.put(ctx, statusKey+string(r.Peer), r)
 	}
@@ -176,6 +172,27 @@ func (f *follower) tell(ctx context.Context) {
 		f.told = MemberReport{} // again the next time
 		f.log.Debug("how far this node is was not told to the fleet", "error", err)
 	}
+}
+
+// owned returns ErrOtherFleet if the store is another fleet's, or the secret of the fleet was changed.
+func (f *follower) owned(ctx context.Context) error {
+	if !f.ours {
+		_, _, err := f.store.read(ctx)
+		f.ours = err == nil
+		return err
+	}
+	mark, err := f.store.KV.Get(ctx, fleetKey)
+	if errors.Is(err, rounds.ErrNotFound) {
+		return nil
+	}
+	if err == nil {
+		err = f.store.secret().Owns(mark.Value)
+	}
+	if errors.Is(err, ErrOtherFleet) {
+		f.ours = false
+		f.log.Warn("this node is no member of the fleet any more", "error", err)
+	}
+	return err
 }
 
 // FollowFleet fetches what the list of the fleet names, serves it from then on, and tells the

@@ -34,7 +34,11 @@ type following struct {
 }
 
 func followFleet(t *testing.T, n int) *following {
-	f := &following{t: t, store: FleetStore{memkv.New(), fleetSecret}, events: map[string]int{}}
+	return followStore(t, n, FleetStore{memkv.New(), fleetSecret})
+}
+
+func followStore(t *testing.T, n int, store FleetStore) *following {
+	f := &following{t: t, store: store, events: map[string]int{}}
 	ctx, cancel := context.WithCancel(t.Context())
 	f.stop = cancel
 	var wg sync.WaitGroup
@@ -237,5 +241,75 @@ func TestOfAShareTheLastChangeCounts(t *testing.T) {
 	}
 	if listed, gone := f.read([]rounds.Entry{added, taken}); len(listed) != 0 || len(gone) != 1 {
 		t.Errorf("taken from the list: %v are listed, %v are gone", listed, gone)
+	}
+}
+
+// The store is wiped while all run: nothing is removed, what runs goes on, and what enters enters about once; another term
+// is later than those before, and what is put on the list again is there.
+func TestAFleetOutlivesTheWipingOfItsStore(t *testing.T) {
+	t.Parallel()
+	kv := memkv.New()
+	f := followStore(t, 2, FleetStore{kv, fleetSecret})
+	must(t, f.store.Claim(t.Context()))
+	src := filepath.Join(t.TempDir(), "big.bin")
+	content := writeRandom(t, src, 6<<20, 1)
+	s := shareOf(t, src, func(c *Config) { c.UploadRate = 2 << 20 })
+	_, err := f.store.Add(t.Context(), s.Ticket())
+	must(t, err)
+	was := f.until("third of it", func(r Rollout) bool {
+		n := int64(0)
+		for _, m := range r.Members {
+			for _, x := range m.Shares {
+				n += x.Verified
+			}
+		}
+		return len(r.Shares) == 1 && r.Shares[0].Term > 0 && n > int64(len(content))/3
+	})
+	kv.Wipe()
+	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		whole := 0
+		for _, dir := range f.dirs {
+			if got, err := os.ReadFile(filepath.Join(dir, "big.bin")); err == nil && bytes.Equal(got, content) {
+				whole++
+			}
+		}
+		if whole == 2 {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%d of 2 have it", whole)
+		}
+	}
+	if _, out := s.node.Traffic(); float64(out) > 1.2*float64(len(content)) {
+		t.Errorf("%d bytes left the source, of %d", out, len(content))
+	}
+	_, err = f.store.Add(t.Context(), s.Ticket())
+	must(t, err)
+	f.until("list with later terms", func(r Rollout) bool {
+		return len(r.Shares) == 1 && r.Shares[0].Done == 2 && r.Shares[0].Term > was.Shares[0].Term && f.has(r.Shares[0].Coordinator)
+	})
+}
+
+// While the members with the old secret run, one with the new secret finds the list, is elected, and has the share.
+func TestAFleetWithAnotherSecretElectsItsOwn(t *testing.T) {
+	t.Parallel()
+	kv := memkv.New()
+	old := followStore(t, 2, FleetStore{kv, fleetSecret})
+	must(t, old.store.Claim(t.Context()))
+	src := filepath.Join(t.TempDir(), "film.bin")
+	content := writeRandom(t, src, 1<<20, 1)
+	s := shareOf(t, src)
+	_, err := old.store.Add(t.Context(), s.Ticket())
+	must(t, err)
+	old.until("copy on both", func(r Rollout) bool {
+		return len(r.Shares) == 1 && r.Shares[0].Done == 2 && r.Shares[0].Coordinator != ""
+	})
+	must(t, old.store.ChangeSecret(t.Context(), nextSecret))
+	f := followStore(t, 1, FleetStore{kv, nextSecret})
+	f.until("fleet of its own", func(r Rollout) bool {
+		return len(r.Members) == 1 && len(r.Shares) == 1 && r.Shares[0].Done == 1 && f.has(r.Shares[0].Coordinator)
+	})
+	if got, err := os.ReadFile(filepath.Join(f.dirs[0], "film.bin")); err != nil || !bytes.Equal(got, content) {
+		t.Errorf("it differs: %v", err)
 	}
 }

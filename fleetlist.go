@@ -30,7 +30,7 @@ type FleetStore struct {
 const (
 	listKey   = "share.v1."
 	statusKey = "status.v1."
-	fleetKey  = "fleet.v1"
+	fleetKey  = fleet.MarkKey
 )
 
 // storeWithin bounds each call of a store.
@@ -41,7 +41,7 @@ var ErrNotListed = errors.New("not on the list of the fleet")
 
 // ErrOtherFleet says that a store has entries of a fleet, and none is written with the secret of
 // this one.
-var ErrOtherFleet = errors.New("the store belongs to a fleet with another secret: join that one with its token, or name another store")
+var ErrOtherFleet = fleet.ErrOther
 
 // ListedShare is a share that every member of a fleet is to have.
 type ListedShare struct {
@@ -108,10 +108,12 @@ type Rollout struct {
 // ShareRollout is how far a fleet is with a share.
 type ShareRollout struct {
 	ListedShare
-	Name        string   // empty: nobody knows it yet
-	Done        int      // members that have it
-	Coordinator peers.ID // empty: none is elected
-	Term        uint64   // of the latest
+	Name        string    // empty: nobody knows it yet
+	Done        int       // members that have it
+	Coordinator peers.ID  // empty: none is elected
+	Term        uint64    // of the latest
+	Heard       time.Time // when the coordinator last showed that it is alive, by its own clock; zero: not known
+	Late        bool      // it has missed a heartbeat
 }
 
 func (s FleetStore) validate() error {
@@ -175,18 +177,32 @@ func (s FleetStore) Keep(ctx context.Context, id share.ID, h *ListedHold) error 
 // Remove takes a share from the list. Members stop fetching and serving it, and keep
 // what they have. The error wraps ErrNotListed if it is not listed.
 func (s FleetStore) Remove(ctx context.Context, id share.ID) error {
-	key := listKey + id.String()
+	return s.delete(ctx, listKey+id.String(), "share "+id.Short())
+}
+
+// Forget removes the report of a machine that is gone. One that still runs with the secret of the fleet
+// reports again. The error wraps ErrNotListed if there is no such report.
+func (s FleetStore) Forget(ctx context.Context, machine peers.ID) error {
+	return s.delete(ctx, statusKey+string(machine), "machine "+machine.Short())
+}
+
+// delete deletes what the store has at a key.
+func (s FleetStore) delete(ctx context.Context, key, what string) error {
 	ctx, cancel := context.WithTimeout(ctx, storeWithin)
 	defer cancel()
-	e, err := s.KV.Get(ctx, key)
-	switch {
-	case errors.Is(err, rounds.ErrNotFound) || err == nil && len(e.Value) == 0:
-		return fmt.Errorf("share %s is %w", id.Short(), ErrNotListed)
-	case err != nil:
-		return err
+	for range 5 {
+		e, err := s.KV.Get(ctx, key)
+		switch {
+		case errors.Is(err, rounds.ErrNotFound) || err == nil && len(e.Value) == 0:
+			return fmt.Errorf("%s is %w", what, ErrNotListed)
+		case err != nil:
+			return err
+		}
+		if _, err = s.KV.Delete(ctx, key, e.Rev); !errors.Is(err, rounds.ErrConflict) {
+			return err
+		}
 	}
-	_, err = s.KV.Delete(ctx, key, e.Rev)
-	return err
+	return fmt.Errorf("%s changes all the time: %w", key, rounds.ErrConflict)
 }
 
 // put writes an entry, even if others write it too.
@@ -337,19 +353,10 @@ func (s FleetStore) Rollout(ctx context.Context) (Rollout, error) {
 		}
 		x := ShareRollout{ListedShare: l}
 		x.count(out.Members)
-		rec, err := rounds.Current(ctx, s.KV, fleet.RoundName(l.ID))
-		switch {
-		case err == nil && rec.State != rounds.Abandoned:
-			x.Coordinator, x.Term = peers.ID(rec.Holder), rec.Term
-		case err == nil:
-			x.Term = rec.Term
-		case !errors.Is(err, rounds.ErrNever) && !errors.Is(err, rounds.ErrCorrupt):
-			return out, err
-		}
 		out.Shares = append(out.Shares, x)
 	}
 	slices.SortFunc(out.Shares, func(a, b ShareRollout) int { return earlierListed(a.ListedShare, b.ListedShare) })
-	return out, nil
+	return out, s.offices(ctx, out.Shares)
 }
 
 // earlierListed orders shares as they were added.

@@ -24,11 +24,13 @@ type ballot struct {
 	within time.Duration // bounds each call
 	ttl    time.Duration
 	name   string // of the round
+	wall   func() time.Time
 	log    *slog.Logger
 
 	mu    sync.Mutex // guards the fields below; held while the store is asked
 	round *rounds.Round
 	guard *rounds.Guard // nil: the office is not ours
+	other bool          // the store was another fleet's when it was asked last
 
 	unsaved *members // not yet taken by the store
 	saving  sync.Mutex
@@ -44,16 +46,10 @@ const maxMembers = 1_000 // stored at most
 
 const maxHolderAddrs = 8
 
-// holderData is what the record of a round says about the coordinator.
-type holderData struct {
-	Peer  peers.ID `json:"peer"`
-	Addrs []string `json:"addrs,omitempty"`
-}
-
 func newBallot(o *office) (*ballot, error) {
 	cfg := fleet.OfficeConfig{Heartbeat: o.with.Heartbeat}
 	b := &ballot{kv: o.with.KV, secret: o.with.Secret, self: o.s.Self(), ttl: cfg.TTL(), within: rounds.Heartbeat(cfg.TTL()),
-		name: fleet.RoundName(o.cmd.Share), log: o.s.Log()}
+		name: fleet.RoundName(o.cmd.Share), wall: o.s.Wall, log: o.s.Log()}
 	start := o.s.Now()
 	run := fmt.Sprintf("%016x", o.s.Seed(fmt.Sprint("run ", o.number, " of ", b.name)))
 	var err error
@@ -83,17 +79,20 @@ func (b *ballot) call(ctx context.Context, what fleet.Call, heard []fleet.Report
 }
 
 func (b *ballot) data(addrs []string) string {
-	return string(b.secret.Seal(b.name, holderData{b.self, addrs[:min(len(addrs), maxHolderAddrs)]}))
+	return string(b.secret.Seal(b.name, fleet.Holder{Peer: b.self, Addrs: addrs[:min(len(addrs), maxHolderAddrs)], At: b.wall().UTC()}))
 }
 
 // take asks for the office. A guard that is still open belongs to an office that was given up
 // because of what members said.
 func (b *ballot) take(ctx context.Context, addrs []string) fleet.Answer {
 	if b.guard != nil {
-		if err := b.guard.Abandon(ctx, "a member showed a later term"); err != nil {
-			b.guard.Close()
-		}
+		giveBack(ctx, b.guard, errors.New("a member showed a later term"))
 		b.guard = nil
+	}
+	if b.other { // it would win the office and give it back, again and again
+		if err := b.owned(ctx); err != nil {
+			return fleet.Answer{Why: err.Error()}
+		}
 	}
 	g, err := b.round.TryAcquire(ctx, b.ttl)
 	var held *rounds.HeldError
@@ -103,11 +102,12 @@ func (b *ballot) take(ctx context.Context, addrs []string) fleet.Answer {
 	case err != nil:
 		return fleet.Answer{Why: err.Error()}
 	}
-	last, err := b.members(ctx)
-	if err != nil { // without them it would lease out what they already have
-		if no := g.Abandon(ctx, "the members of the last run cannot be read"); no != nil {
-			g.Close()
-		}
+	var last members
+	if err = b.owned(ctx); !errors.Is(err, fleet.ErrOther) {
+		last, err = b.members(ctx) // without them it would lease out what they already have
+	}
+	if err != nil {
+		giveBack(ctx, g, err)
 		return fleet.Answer{Why: err.Error()}
 	}
 	b.guard = g
@@ -127,14 +127,41 @@ func (b *ballot) keep(ctx context.Context) fleet.Answer {
 	case err != nil:
 		return fleet.Answer{Why: err.Error()}
 	}
+	if err := b.owned(ctx); errors.Is(err, fleet.ErrOther) { // those who know the new secret elect another
+		giveBack(ctx, b.guard, err)
+		b.guard = nil
+		return fleet.Answer{Why: err.Error()}
+	}
 	b.saveAgain(ctx)
 	return fleet.Answer{Outcome: fleet.Kept}
+}
+
+// giveBack frees the office, which this node cannot or may not hold.
+func giveBack(ctx context.Context, g *rounds.Guard, why error) {
+	if err := g.Abandon(ctx, why.Error()); err != nil {
+		g.Close()
+	}
+}
+
+// owned returns fleet.ErrOther if the secret of the fleet was changed, so that the store is no longer this node's.
+func (b *ballot) owned(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, b.within)
+	defer cancel()
+	mark, err := b.kv.Get(ctx, fleet.MarkKey)
+	if errors.Is(err, rounds.ErrNotFound) {
+		err = nil
+	}
+	if err == nil {
+		err = b.secret.Owns(mark.Value)
+		b.other = err != nil
+	}
+	return err
 }
 
 // others returns the holder of the office according to its record.
 func (b *ballot) others(what fleet.Outcome, rec rounds.Record, again time.Duration) fleet.Answer {
 	a := fleet.Answer{Outcome: what, Seat: fleet.Seat{Term: rec.Term}, Again: again}
-	var d holderData
+	var d fleet.Holder
 	switch err := b.secret.Open(b.name, []byte(rec.Data), &d); {
 	case rec.Term == 0:
 	case err != nil:
@@ -154,9 +181,7 @@ func (b *ballot) leave(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, b.within)
 	defer cancel()
-	if err := b.guard.Abandon(ctx, "it left"); err != nil {
-		b.guard.Close()
-	}
+	giveBack(ctx, b.guard, errors.New("it left"))
 	b.guard = nil
 }
 

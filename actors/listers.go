@@ -19,7 +19,7 @@ func (t *transferActor) askListers(ctx actor.Context, x transfer.AskListers) {
 	if t.elects == nil {
 		return
 	}
-	e, id, self := t.elects, t.cmd.Share, holderData{t.net.Self(), t.net.Addrs()}
+	e, id, self := t.elects, t.cmd.Share, fleet.Holder{Peer: t.net.Self(), Addrs: t.net.Addrs()}
 	self.Addrs = self.Addrs[:min(len(self.Addrs), maxHolderAddrs)]
 	t.s.Task(ctx, func(ctx context.Context) any {
 		ctx, cancel := context.WithTimeout(ctx, listersWithin)
@@ -33,7 +33,7 @@ const listersWithin = 5 * time.Second
 
 // listers returns the coordinator of the share and the member that gets its list of files.
 // That is this node if nobody else claims it, or only by the revision stale.
-func (e *Elections) listers(ctx context.Context, id share.ID, self holderData, stale uint64) (out transfer.Listers) {
+func (e *Elections) listers(ctx context.Context, id share.ID, self fleet.Holder, stale uint64) (out transfer.Listers) {
 	round := fleet.RoundName(id)
 	if rec, err := rounds.Current(ctx, e.KV, round); err == nil && rec.State == rounds.Running {
 		out.Members = e.member(out.Members, round, []byte(rec.Data))
@@ -49,7 +49,7 @@ func (e *Elections) listers(ctx context.Context, id share.ID, self holderData, s
 	case err != nil:
 		return out
 	}
-	var d holderData
+	var d fleet.Holder
 	broken := e.Secret.Open(key, is.Value, &d) != nil
 	if broken || d.Peer == self.Peer || is.Rev == stale {
 		if rev, err := e.KV.Update(ctx, key, mine, is.Rev); err == nil {
@@ -63,7 +63,7 @@ func (e *Elections) listers(ctx context.Context, id share.ID, self holderData, s
 
 // member adds the peer that an entry of the store names.
 func (e *Elections) member(to []peers.Addr, key string, value []byte) []peers.Addr {
-	var d holderData
+	var d fleet.Holder
 	if e.Secret.Open(key, value, &d) != nil || d.Peer == "" {
 		return to
 	}

@@ -23,7 +23,7 @@ func TestOneMemberClaimsToGetTheList(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := &Elections{KV: kv, Secret: "the secret of a fleet"}
-	at := func(p peers.ID) holderData { return holderData{p, []string{"/ip4/10.0.0.1/tcp/1"}} }
+	at := func(p peers.ID) fleet.Holder { return fleet.Holder{Peer: p, Addrs: []string{"/ip4/10.0.0.1/tcp/1"}} }
 	a := e.listers(ctx, id, at("a"), 0)
 	if !a.Mine || a.Claim == 0 || len(a.Members) != 0 {
 		t.Fatalf("the first: %+v", a)

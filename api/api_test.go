@@ -536,7 +536,7 @@ func TestTheDescriptionIsOfTheAPI(t *testing.T) {
 		}
 	}
 	slices.Sort(ops)
-	want := []string{"accounts", "add", "addAccount", "addToFleet", "children", "content", "depot", "depotDo", "entries", "entry", "events", "export", "files", "fleet", "history", "hold", "holdings", "holds", "import", "leases", "limits",
+	want := []string{"accounts", "add", "addAccount", "addToFleet", "children", "content", "depot", "depotDo", "entries", "entry", "events", "export", "files", "fleet", "forgetMachine", "history", "hold", "holdings", "holds", "import", "leases", "limits",
 		"link", "passes", "peers", "pieces", "redeemPasses", "rehearse", "release", "remove", "removeAccount", "removeFromFleet", "rounds", "set", "setAccount", "setLimits", "sources", "status", "voucher", "why"}
 	if !slices.Equal(ops, want) {
 		t.Errorf("%q, want %q", ops, want)

@@ -13,6 +13,7 @@ type FleetNode interface {
 	Fleet(ctx context.Context) (Fleet, error)
 	AddToFleet(ctx context.Context, ticket string) (FleetShare, error)
 	RemoveFromFleet(ctx context.Context, share string) (FleetShare, error)
+	ForgetMachine(ctx context.Context, machine string) (FleetMember, error)
 	Rounds(ctx context.Context) ([]Round, error)
 }
 
@@ -31,10 +32,11 @@ type Round struct {
 
 // Fleet is the progress of the machines of a fleet with the shares of its list.
 type Fleet struct {
-	At      time.Time     `json:"at" doc:"when it was so"`
-	Away    string        `json:"away,omitempty" doc:"a sentence: why the store of the fleet cannot be reached; the rest is what was known before"`
-	Shares  []FleetShare  `json:"shares" doc:"in the order in which they were added"`
-	Members []FleetMember `json:"members" doc:"by their names"`
+	At        time.Time     `json:"at" doc:"when it was so"`
+	Away      string        `json:"away,omitempty" doc:"a sentence: why the store of the fleet cannot be reached; the rest is what was known before"`
+	AwaySince time.Time     `json:"away_since,omitzero" doc:"since when it does not answer"`
+	Shares    []FleetShare  `json:"shares" doc:"in the order in which they were added"`
+	Members   []FleetMember `json:"members" doc:"by their names"`
 }
 
 // FleetMember is a machine of a fleet.
@@ -52,6 +54,8 @@ type FleetShare struct {
 	Added       time.Time       `json:"added,omitzero"`
 	Done        int             `json:"done" doc:"members that have it"`
 	Coordinator string          `json:"coordinator,omitempty" doc:"the member that leases its pieces; empty: nobody does"`
+	Heard       time.Time       `json:"heard,omitzero" doc:"when the coordinator last showed that it is alive, by its own clock"`
+	Late        bool            `json:"late,omitempty" doc:"the coordinator has missed a heartbeat: unless it comes back, another is elected"`
 	Term        uint64          `json:"term" doc:"of the coordinator, or of the last one"`
 	Members     []FleetProgress `json:"members" doc:"how far each is, in the order of the fleet's members"`
 }
@@ -86,6 +90,11 @@ func (s *Server) fleet(a huma.API) {
 		items, err := n.Rounds(ctx)
 		return List[Round]{Items: append([]Round{}, items...)}, err
 	})
+	add(a, "DELETE", "/v1/fleet/members/{machine}", "forgetMachine", "Forget a machine of the fleet that is gone", func(ctx context.Context, in *struct {
+		Machine string `path:"machine" maxLength:"1024" doc:"its name or peer ID"`
+	}) (FleetMember, error) {
+		return n.ForgetMachine(ctx, in.Machine)
+	})
 }
 
 // Fleet returns the progress of the node's fleet.
@@ -108,4 +117,9 @@ func (c *Client) AddToFleet(ctx context.Context, ticket string) (s FleetShare, e
 // RemoveFromFleet removes a share from the fleet.
 func (c *Client) RemoveFromFleet(ctx context.Context, share string) (s FleetShare, err error) {
 	return s, c.ask(ctx, "DELETE", "/v1/fleet/shares/"+url.PathEscape(share), nil, &s)
+}
+
+// ForgetMachine forgets a machine of the fleet.
+func (c *Client) ForgetMachine(ctx context.Context, machine string) (m FleetMember, err error) {
+	return m, c.ask(ctx, "DELETE", "/v1/fleet/members/"+url.PathEscape(machine), nil, &m)
 }

@@ -49,6 +49,9 @@ func (d *Daemon) Status(ctx context.Context) (api.Status, error) {
 		}
 	}
 	troubles := append(d.troubles(ctx), d.holdStatus(ctx, &s)...)
+	if away, _ := d.member.away(time.Now()); away != "" {
+		troubles = append(troubles, away)
+	}
 	if full := nearlyFull(s.FreeBytes); full != "" {
 		troubles = append(troubles, fmt.Sprintf("%s of %s: make room, or what is fetched into it will wait", full, d.setting().Into))
 	}

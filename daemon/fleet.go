@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/api"
 	"github.com/piecelease/fetcher/catalog"
+	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/rounds"
 	"github.com/piecelease/fetcher/rounds/kvurl"
@@ -26,7 +28,8 @@ import (
 type member struct {
 	d     *Daemon
 	store fetcher.FleetStore
-	kv    kvurl.Store
+	kv    *kvurl.Patient
+	id    string // of the fleet
 	name  string // of this machine
 	holds *fleetHolds
 
@@ -55,7 +58,7 @@ const addAgain = 15 * time.Second
 // fleetTime is how long the store has to report the state of the fleet, and fleetFresh how
 // long that report counts.
 const (
-	fleetTime  = 5 * time.Second
+	fleetTime  = 8 * time.Second
 	fleetFresh = time.Second
 )
 
@@ -71,9 +74,30 @@ func openMember(d *Daemon, cfg Config) (*member, error) {
 		return nil, err
 	}
 	name, _ := os.Hostname()
-	out := &member{d: d, store: fetcher.FleetStore{KV: kv, Secret: m.Secret}, kv: kv, name: name, list: map[share.ID]*listed{}, untold: map[share.ID]bool{}}
+	out := &member{d: d, store: fetcher.FleetStore{KV: kv, Secret: m.Secret}, kv: kv, id: m.Fleet(), name: name, list: map[share.ID]*listed{}, untold: map[share.ID]bool{}}
 	out.holds = &fleetHolds{m: out, rounds: map[peers.ID]*rounds.Round{}}
 	return out, nil
+}
+
+// fleetOfName is the file of a state directory that has the ID of the fleet for which the catalog has depots keep shares.
+const fleetOfName = "fleet.of"
+
+// isNew reports whether this node does not belong to the fleet for which its catalog has depots keep shares. One
+// that does not say whose it is, is of the present one.
+func (m *member) isNew() bool {
+	b, err := readUpTo(filepath.Join(m.d.dir, fleetOfName), maxMembership)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := m.settle(); err != nil {
+			m.d.log.Warn("which fleet this node belongs to was not kept", "error", err)
+		}
+		return false
+	}
+	return err != nil || string(b) != m.id
+}
+
+// settle keeps which fleet this node belongs to.
+func (m *member) settle() error {
+	return replace(filepath.Join(m.d.dir, fleetOfName), []byte(m.id))
 }
 
 // membershipFor returns the membership given by the settings, or by the state directory; ok is
@@ -263,10 +287,13 @@ func (m *member) Report() (out []fetcher.ShareReport) {
 		r := fetcher.ShareReport{ID: id.String()}
 		if k := has[id]; k != nil {
 			v := k.view()
-			r.Name, r.Bytes, r.Verified, r.Done = v.Name, v.Bytes, v.Verified, v.State == api.Served || v.State == api.Ended
-			r.Waits = v.Reason
-			if v.State == api.Paused {
+			whole := v.State == api.Paused && v.Bytes > 0 && v.Verified == v.Bytes
+			r.Name, r.Bytes, r.Verified, r.Done = v.Name, v.Bytes, v.Verified, v.State == api.Served || v.State == api.Ended || whole
+			switch {
+			case v.State == api.Paused:
 				r.Waits = "paused"
+			case !r.Done:
+				r.Waits = v.Reason
 			}
 		} else if l.err != nil {
 			r.Waits = l.err.Error()
@@ -293,17 +320,17 @@ func (m *member) keeps(e catalog.Entry) error {
 
 // ---- as an api.Node ----
 
-// belongs returns the fleet of this node, or a refusal.
-func (d *Daemon) belongs() (*member, error) {
-	if d.member == nil {
+// belongs returns the membership of this node, or a refusal.
+func (m *member) belongs() (*member, error) {
+	if m == nil {
 		return nil, api.Refuse(api.ErrNoEntry, "this node belongs to no fleet; fetcher fleet join makes it a member, from its next start on")
 	}
-	return d.member, nil
+	return m, nil
 }
 
 // Fleet returns the progress of the fleet. While the store is away it returns the last report.
 func (d *Daemon) Fleet(ctx context.Context) (api.Fleet, error) {
-	m, err := d.belongs()
+	m, err := d.member.belongs()
 	if err != nil {
 		return api.Fleet{}, err
 	}
@@ -317,8 +344,10 @@ func (d *Daemon) Fleet(ctx context.Context) (api.Fleet, error) {
 	r, err := m.store.Rollout(ctx)
 	if err != nil {
 		out := m.last
-		if out.Away = err.Error(); !errors.Is(err, fetcher.ErrOtherFleet) {
-			out.Away = fmt.Sprintf("the store of the fleet cannot be reached: %v", err)
+		if out.Away, out.AwaySince = m.away(time.Now()); out.Away == "" {
+			if out.Away = err.Error(); !errors.Is(err, fetcher.ErrOtherFleet) {
+				out.Away = "the state of the fleet cannot be read: " + out.Away
+			}
 		}
 		return out, nil
 	}
@@ -328,7 +357,7 @@ func (d *Daemon) Fleet(ctx context.Context) (api.Fleet, error) {
 
 // AddToFleet makes every member fetch a share.
 func (d *Daemon) AddToFleet(ctx context.Context, ticket string) (api.FleetShare, error) {
-	m, err := d.belongs()
+	m, err := d.member.belongs()
 	if err != nil {
 		return api.FleetShare{}, err
 	}
@@ -339,7 +368,7 @@ func (d *Daemon) AddToFleet(ctx context.Context, ticket string) (api.FleetShare,
 
 // RemoveFromFleet makes every member stop fetching and serving a share.
 func (d *Daemon) RemoveFromFleet(ctx context.Context, text string) (api.FleetShare, error) {
-	m, err := d.belongs()
+	m, err := d.member.belongs()
 	if err != nil {
 		return api.FleetShare{}, err
 	}
@@ -354,7 +383,7 @@ func (d *Daemon) RemoveFromFleet(ctx context.Context, text string) (api.FleetSha
 
 // Rounds returns the rounds in the store of the fleet.
 func (d *Daemon) Rounds(ctx context.Context) ([]api.Round, error) {
-	m, err := d.belongs()
+	m, err := d.member.belongs()
 	if err != nil {
 		return nil, err
 	}
@@ -380,6 +409,47 @@ func RoundsView(ctx context.Context, kv rounds.KV) (out []api.Round, err error) 
 	return out, nil
 }
 
+// ForgetMachine forgets a machine of the fleet.
+func (d *Daemon) ForgetMachine(ctx context.Context, text string) (api.FleetMember, error) {
+	m, err := d.member.belongs()
+	if err != nil {
+		return api.FleetMember{}, err
+	}
+	defer m.forget()
+	return ForgetMachine(ctx, m.store, text)
+}
+
+// ForgetMachine removes the machine with a name or an ID from the reports of a fleet, and returns its last one.
+func ForgetMachine(ctx context.Context, s fetcher.FleetStore, text string) (api.FleetMember, error) {
+	r, err := s.Rollout(ctx)
+	if err != nil {
+		return api.FleetMember{}, err
+	}
+	id, err := r.Machine(text)
+	if err != nil {
+		return api.FleetMember{}, err
+	}
+	var was api.FleetMember
+	for _, m := range FleetView(r, time.Now()).Members {
+		if m.Peer == string(id) {
+			was = m
+		}
+	}
+	return was, s.Forget(ctx, id)
+}
+
+// away says that the store does not answer, and since when; "" if it does.
+func (m *member) away(now time.Time) (what string, since time.Time) {
+	if m == nil {
+		return "", since
+	}
+	a := m.kv.Away()
+	if a.Why == nil {
+		return "", since
+	}
+	return fmt.Sprintf("the store of the fleet has not answered for %s: %v; what runs goes on, and nobody is elected", words.Duration(now.Sub(a.Since)), a.Why), a.Since
+}
+
 // forget discards the last report, so that the store is asked again.
 func (m *member) forget() {
 	m.asking.Lock()
@@ -398,7 +468,7 @@ func FleetView(r fetcher.Rollout, now time.Time) api.Fleet {
 		f.Members = append(f.Members, api.FleetMember{Name: m.Name, Peer: string(m.Peer), At: m.At, Silent: now.Sub(m.At) > unheardAfter})
 	}
 	for _, x := range r.Shares {
-		s := api.FleetShare{Share: x.ID.String(), Name: x.Name, Added: x.Added, Done: x.Done, Coordinator: string(x.Coordinator), Term: x.Term, Members: []api.FleetProgress{}}
+		s := api.FleetShare{Share: x.ID.String(), Name: x.Name, Added: x.Added, Done: x.Done, Coordinator: string(x.Coordinator), Heard: x.Heard, Late: x.Late, Term: x.Term, Members: []api.FleetProgress{}}
 		for _, m := range r.Members {
 			said, begun := m.Share(x.ID)
 			s.Members = append(s.Members, api.FleetProgress{Peer: string(m.Peer), Begun: begun, Bytes: said.Bytes, Verified: said.Verified, Done: said.Done, Waits: said.Waits})

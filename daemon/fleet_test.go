@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -81,6 +82,13 @@ func TestWhatAFleetHasAreEntriesOfItsMembers(t *testing.T) {
 	if _, err := b.Remove(t.Context(), e.ID, true); !errors.Is(err, api.ErrRequest) || !strings.Contains(err.Error(), "fleet remove") {
 		t.Errorf("removed on one machine: %v", err)
 	}
+	_, err = b.Set(t.Context(), e.ID, api.Set{Paused: new(true)})
+	must(t, err)
+	rolled(t, a, "paused and done", func(f api.Fleet) bool {
+		return f.Shares[0].Done == 2 && slices.ContainsFunc(f.Shares[0].Members, func(p api.FleetProgress) bool { return p.Done && p.Waits == "paused" })
+	})
+	_, err = b.Set(t.Context(), e.ID, api.Set{Paused: new(false)})
+	must(t, err)
 	must(t, b.Close())
 	b = begun(t, dirs[1])
 	e = until(t, b, e.ID, "here again", in(api.Served))
@@ -129,17 +137,25 @@ func TestWhatAnOwnerAskedForIsNotTheFleets(t *testing.T) {
 // that.
 func TestTheStoreOfAFleetMayBeAway(t *testing.T) {
 	t.Parallel()
-	dir := filepath.Join(t.TempDir(), "later")
+	dir, began := filepath.Join(t.TempDir(), "later"), time.Now()
 	m := Membership{URL: "sqlite:" + filepath.Join(dir, "kv"), Secret: "the secret of a fleet"}
 	a := begun(t, t.TempDir(), inFleet(m))
 	f, err := a.Fleet(t.Context())
-	if err != nil || f.Away == "" {
+	if err != nil || !strings.Contains(f.Away, "has not answered for") || f.AwaySince.Before(began) || f.AwaySince.After(time.Now()) {
 		t.Errorf("%+v, %v", f, err)
 	}
+	says := func() bool {
+		s, err := a.Status(t.Context())
+		must(t, err)
+		return s.Fleet && slices.ContainsFunc(s.Warnings, func(w string) bool { return strings.Contains(w, "the store of the fleet has not answered for") })
+	}
+	if !says() {
+		t.Error("the status does not say that the store is away")
+	}
 	must(t, os.Mkdir(dir, 0o700))
-	rolled(t, a, "there", func(f api.Fleet) bool { return f.Away == "" && len(f.Members) == 1 })
-	if s, err := a.Status(t.Context()); err != nil || !s.Fleet {
-		t.Errorf("%+v, %v", s, err)
+	rolled(t, a, "there", func(f api.Fleet) bool { return f.Away == "" && f.AwaySince.IsZero() && len(f.Members) == 1 })
+	if says() {
+		t.Error("the status says that the store is away")
 	}
 	alone := begun(t, t.TempDir())
 	if _, err := alone.Fleet(t.Context()); !errors.Is(err, api.ErrNoEntry) {

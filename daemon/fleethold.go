@@ -14,6 +14,7 @@ import (
 	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/passes/purse"
 	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/renewal"
 	"github.com/piecelease/fetcher/rounds"
 )
 
@@ -164,4 +165,16 @@ func (f *fleetHolds) list(ctx context.Context, l fetcher.HoldList, w fetcher.Hol
 		kept = nil
 	}
 	return f.m.store.Keep(ctx, w.Share, kept)
+}
+
+// withoutFleet is a book without what is wanted for a fleet alone.
+func withoutFleet(b renewal.Book) renewal.Book {
+	of := func(h renewal.Hold, fleet bool) bool {
+		return slices.ContainsFunc(b.Wants, func(w renewal.Want) bool {
+			return w.Fleet == fleet && (h.Of(w.ID) || !fleet && w.Share == h.Share && slices.Contains(w.Depots, h.Depot))
+		})
+	}
+	b.Holds = slices.DeleteFunc(b.Holds, func(h renewal.Hold) bool { return of(h, true) && !of(h, false) })
+	b.Wants = slices.DeleteFunc(b.Wants, func(w renewal.Want) bool { return w.Fleet })
+	return b
 }

@@ -191,6 +191,14 @@ func TestThatAnotherMemberRenewsIsNoFault(t *testing.T) {
 // A node that has left its fleet forgets what it had a depot keep for that, which the others still want.
 func TestANodeThatLeftItsFleetForgetsWhatItHeldForIt(t *testing.T) {
 	t.Parallel()
+	t.Run("for none", func(t *testing.T) { leftFleet(t) })
+	t.Run("for another", func(t *testing.T) {
+		leftFleet(t, inFleet(Membership{URL: "sqlite:" + filepath.Join(t.TempDir(), "kv"), Secret: "the secret of another fleet"}))
+	})
+}
+
+func leftFleet(t *testing.T, change ...func(*Config)) {
+	t.Parallel()
 	fleet := Membership{URL: "sqlite:" + filepath.Join(t.TempDir(), "kv"), Secret: "the secret of a fleet"}
 	dir := t.TempDir()
 	depot := begun(t, t.TempDir(), func(c *Config) { c.Depot = filepath.Join(t.TempDir(), "depot") })
@@ -211,7 +219,7 @@ func TestANodeThatLeftItsFleetForgetsWhatItHeldForIt(t *testing.T) {
 	}
 	must(t, a.Close())
 	must(t, os.Remove(filepath.Join(dir, MembershipName)))
-	a = begun(t, dir)
+	a = begun(t, dir, change...)
 	if all, err := a.StandingHolds(t.Context()); err != nil || len(all) != 1 || all[0].Share != ids[1] {
 		t.Errorf("it holds %+v, %v", all, err)
 	}

@@ -35,31 +35,26 @@ func newHolds(d *Daemon) *holds {
 	return &holds{d: d, ready: make(chan struct{}), why: map[peers.ID]string{}}
 }
 
-// LoadHolds waits for the catalog, which opens after the node. A node that has left its fleet forgets what depots
-// keep for that, and releases none of it: the others renew it.
+// LoadHolds waits for the catalog, which opens after the node. A node that has left its fleet, for another or for none,
+// forgets what depots keep for that, and releases none of it: the others renew it.
 func (h *holds) LoadHolds(ctx context.Context) (renewal.Book, error) {
 	select {
 	case <-h.ready:
 		b, err := h.d.db.LoadHolds(ctx)
-		if h.d.member == nil {
+		switch m := h.d.member; {
+		case err != nil:
+		case m == nil:
 			b = withoutFleet(b)
+		case m.isNew():
+			b = withoutFleet(b)
+			if err = h.SaveHolds(ctx, b); err == nil {
+				err = m.settle()
+			}
 		}
 		return b, err
 	case <-ctx.Done():
 		return renewal.Book{}, ctx.Err()
 	}
-}
-
-// withoutFleet is a book without what is wanted for a fleet alone.
-func withoutFleet(b renewal.Book) renewal.Book {
-	of := func(h renewal.Hold, fleet bool) bool {
-		return slices.ContainsFunc(b.Wants, func(w renewal.Want) bool {
-			return w.Fleet == fleet && (h.Of(w.ID) || !fleet && w.Share == h.Share && slices.Contains(w.Depots, h.Depot))
-		})
-	}
-	b.Holds = slices.DeleteFunc(b.Holds, func(h renewal.Hold) bool { return of(h, true) && !of(h, false) })
-	b.Wants = slices.DeleteFunc(b.Wants, func(w renewal.Want) bool { return w.Fleet })
-	return b
 }
 
 // SaveHolds writes the holds into the catalog.
@@ -176,7 +171,7 @@ func (d *depots) Hold(ctx context.Context, h api.Hold) ([]api.Held, error) {
 
 // listed refuses what is not on the list of the node's fleet.
 func (d *depots) listed(id share.ID) error {
-	m, err := d.belongs()
+	m, err := d.member.belongs()
 	if err != nil {
 		return err
 	}

@@ -1,8 +1,12 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
+	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,8 +24,16 @@ import (
 
 // Membership is what a machine knows about its fleet, and what a token contains.
 type Membership struct {
-	URL    string `json:"url"`    // of the store
-	Secret string `json:"secret"` // known to the members
+	URL    string `json:"url"`            // of the store
+	Secret string `json:"secret"`         // known to the members
+	ID     string `json:"id,omitempty"`   // of the fleet, after its secret was changed; see Fleet
+	Next   string `json:"next,omitempty"` // the secret that it is being changed to
+}
+
+// Fleet is the ID of the fleet, which a change of its secret leaves as it is: by default it is made of the secret.
+func (m Membership) Fleet() string {
+	sum := sha256.Sum256([]byte("fetcher fleet id 1" + m.Secret))
+	return cmp.Or(m.ID, hex.EncodeToString(sum[:16]))
 }
 
 // MembershipName is the file of a state directory that keeps the membership.
@@ -89,6 +101,7 @@ func (m Membership) check() error {
 
 // Token returns the membership as one word, with which other machines join.
 func (m Membership) Token() string {
+	m.Next = "" // nobody else's business, and perhaps never used
 	b, err := json.Marshal(m)
 	if err != nil {
 		panic(err) // cannot fail: text
@@ -120,18 +133,24 @@ func (m Membership) Save(dir string) error {
 	if err != nil {
 		return err
 	}
-	if ok && old.Secret != m.Secret {
+	if ok && old.Fleet() != m.Fleet() {
 		return fmt.Errorf("this machine belongs to another fleet; to leave that, remove %s", path)
 	}
 	b, err := json.Marshal(m)
 	if err != nil {
 		return err
 	}
+	return replace(path, append(b, '\n'))
+}
+
+// replace writes a small file of a state directory durably, readable only by this user.
+func replace(path string, b []byte) error {
+	dir := filepath.Dir(path)
 	f, err := os.CreateTemp(dir, ".fleet-*") // 0600
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(append(b, '\n'))
+	_, err = f.Write(b)
 	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
 		err = os.Rename(f.Name(), path)
 	}
@@ -144,6 +163,20 @@ func (m Membership) Save(dir string) error {
 		return err
 	}
 	return errors.Join(fsys.SyncDir("."), fsys.Close())
+}
+
+// ChangeSecret gives the fleet another secret, and returns the membership with it. Before anything is changed in the
+// store, a state directory keeps the new secret, and afterwards the new membership: after a failure, change it again.
+func (m Membership) ChangeSecret(ctx context.Context, dir string, change func(ctx context.Context, secret string) error) (Membership, error) {
+	m.ID, m.Next = m.Fleet(), cmp.Or(m.Next, rand.Text()+rand.Text())
+	if err := m.Save(dir); err != nil {
+		return m, err
+	}
+	if err := change(ctx, m.Next); err != nil {
+		return m, err
+	}
+	m.Secret, m.Next = m.Next, ""
+	return m, m.Save(dir)
 }
 
 // Found founds a fleet: the membership is stored in a state directory before claim marks the store as the fleet's, as

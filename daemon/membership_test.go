@@ -46,6 +46,51 @@ func TestAMembershipThatCannotBeReadIsNotReplaced(t *testing.T) {
 	}
 }
 
+// The new secret is kept before the store is changed, so that what was cut short is finished with the same one;
+// machines of the fleet take its token, and the token does not have a secret that may never be used.
+func TestAMachineFollowsItsFleetToAnotherSecret(t *testing.T) {
+	t.Parallel()
+	dir, lost := t.TempDir(), errors.New("the connection was lost")
+	m := Membership{URL: "nats://127.0.0.1:4222/ours", Secret: "the secret of a fleet"}
+	must(t, m.Save(dir))
+	var tried []string
+	change := func(err error) func(context.Context, string) error {
+		return func(_ context.Context, secret string) error { tried = append(tried, secret); return err }
+	}
+	if _, err := m.ChangeSecret(t.Context(), dir, change(lost)); !errors.Is(err, lost) {
+		t.Fatal(err)
+	}
+	half, _, err := Joined(dir)
+	must(t, err)
+	if half.Secret != m.Secret || len(tried) != 1 || half.Next != tried[0] {
+		t.Errorf("cut short: %+v, tried %q", half, tried)
+	}
+	if again, err := ParseToken(half.Token()); err != nil || again.Next != "" || again.Secret != m.Secret {
+		t.Errorf("its token: %+v, %v", again, err)
+	}
+	next, err := half.ChangeSecret(t.Context(), dir, change(nil))
+	if err != nil || next.Secret != tried[0] || tried[1] != tried[0] || next.Next != "" || next.Fleet() != m.Fleet() {
+		t.Errorf("finished: %+v, %v; tried %q", next, err, tried)
+	}
+	if is, ok, err := Joined(dir); is != next || !ok || err != nil {
+		t.Errorf("kept: %+v, %v", is, err)
+	}
+	other := t.TempDir()
+	must(t, m.Save(other))
+	token, err := ParseToken(next.Token())
+	must(t, err)
+	must(t, token.Save(other))
+	stranger := t.TempDir()
+	must(t, Membership{URL: m.URL, Secret: "the secret of another"}.Save(stranger))
+	if token.Save(stranger) == nil {
+		t.Error("a machine of another fleet followed")
+	}
+	third, err := next.ChangeSecret(t.Context(), dir, change(nil))
+	if err != nil || third.Secret == next.Secret || third.Fleet() != m.Fleet() {
+		t.Errorf("changed once more: %+v, %v", third, err)
+	}
+}
+
 // The secret of a fleet is kept before its store is claimed, and is gone only if that is another fleet's.
 func TestTheSecretOfAClaimedStoreIsKept(t *testing.T) {
 	t.Parallel()

@@ -2,12 +2,10 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,6 +14,7 @@ import (
 	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/api"
 	"github.com/piecelease/fetcher/daemon"
+	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/rounds/kvurl"
 	"github.com/piecelease/fetcher/share"
 )
@@ -39,7 +38,7 @@ once. The machines elect who coordinates, by a store that all of them reach:
   fetcher fleet add TICKET                       anywhere: all machines fetch it
   fetcher fleet status                           how far each of them is`,
 	})
-	c.AddCommand(f.inviteCommand(), f.joinCommand(), f.runCommand(), f.addCommand(), f.removeCommand(), f.statusCommand())
+	c.AddCommand(f.inviteCommand(), f.joinCommand(), f.runCommand(), f.addCommand(), f.removeCommand(), f.forgetCommand(), f.statusCommand())
 	return c
 }
 
@@ -111,7 +110,7 @@ func (a fleetApp) openLater(fl storeFlags) (s fetcher.FleetStore, close func() e
 	if err != nil {
 		return s, nil, err
 	}
-	return openStore(m, kvurl.Later)
+	return openStore(m, func(at string) (kvurl.Store, error) { return kvurl.Later(at) })
 }
 
 func openStore(m daemon.Membership, open func(at string) (kvurl.Store, error)) (s fetcher.FleetStore, close func() error, err error) {
@@ -125,142 +124,13 @@ func openStore(m daemon.Membership, open func(at string) (kvurl.Store, error)) (
 	return fetcher.FleetStore{KV: kv, Secret: m.Secret}, kv.Close, nil
 }
 
-func (a fleetApp) inviteCommand() *cobra.Command {
-	var fl storeFlags
-	c := &cobra.Command{
-		Use:   "invite",
-		Short: "Print a token with which machines join the fleet",
-		Long: `Print a token with which machines join the fleet; it holds the URL of the store,
-with its password, and the secret of the fleet. Whoever has it is a member. The
-first time, give --fleet: the store is tried, a secret is made, and this machine
-joins.`,
-		Args: noArgs,
-		RunE: func(cmd *cobra.Command, args []string) error { return a.invite(cmd.Context(), fl) },
-	}
-	fl.add(c.Flags())
-	return c
-}
-
-func (a fleetApp) invite(ctx context.Context, fl storeFlags) error {
-	m, made, err := a.inviting(fl)
-	if err == nil && fl.url != "" {
-		err = a.tryStore(ctx, m, made)
-	}
-	if err != nil {
-		return err
-	}
-	a.out.write("invitation", map[string]any{"token": m.Token()})
-	if !a.flags.json {
-		fmt.Fprintln(a.stdout, m.Token())
-	}
-	fmt.Fprintf(a.stderr, "\non each machine\n\n    fetcher fleet join TOKEN\n    fetcher node run\n\n")
-	return nil
-}
-
-// inviting returns the membership to invite to. With a URL alone that is a new one, unless this
-// machine belongs to a fleet with that store.
-func (a fleetApp) inviting(fl storeFlags) (m daemon.Membership, made bool, err error) {
-	if fl.url == "" || fl.secret != "" {
-		m, err = a.membership(fl)
-		return m, false, err
-	}
-	m = daemon.Membership{Secret: rand.Text() + rand.Text()}
-	if m.URL, err = kvurl.Absolute(fl.url); err != nil {
-		return m, false, err
-	}
-	dir, err := a.stateDir()
-	if err != nil {
-		return m, false, err
-	}
-	old, ok, err := daemon.Joined(dir)
-	switch {
-	case ok && old.URL == m.URL:
-		return old, false, nil
-	case ok:
-		err = m.Save(dir) // says to which fleet the machine belongs
-	}
-	return m, true, err
-}
-
-// tryStore claims a store for the fleet, so that nobody is invited to a store that does not exist, or is
-// another fleet's. This machine joins a fleet that was made just now.
-func (a fleetApp) tryStore(ctx context.Context, m daemon.Membership, made bool) error {
-	s, done, err := openStore(m, a.now(ctx))
-	if err != nil {
-		return err
-	}
-	defer done()
-	if !made {
-		return s.Claim(ctx)
-	}
-	dir, err := a.stateDir()
-	if err == nil {
-		err = m.Found(ctx, dir, s.Claim)
-	}
-	if err == nil {
-		fmt.Fprintln(a.stderr, joinedText)
-	}
-	return err
-}
-
-func (a fleetApp) joinCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "join TOKEN",
-		Short: "Make this machine a member of a fleet",
-		Long: `Make this machine a member of a fleet: what the token says is kept in the state
-directory, and node run and the fleet commands need no flags any more. A token
-of "-" is read from stdin.`,
-		Args: exactly("TOKEN"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			token, err := a.pasted(args[0], "token", func(string) bool { return true })
-			if err != nil {
-				return err
-			}
-			m, err := daemon.ParseToken(strings.TrimSpace(token))
-			if err != nil {
-				return usageError{fmt.Errorf("%w; paste the whole of what fetcher fleet invite prints", err)}
-			}
-			if err := a.join(m); err != nil {
-				return err
-			}
-			a.tellOfStart(cmd.Context())
-			return nil
-		},
-	}
-}
-
-const joinedText = "this machine belongs to the fleet"
-
-// join keeps a membership in the state directory.
-func (a fleetApp) join(m daemon.Membership) error {
-	dir, err := a.stateDir()
-	if err == nil {
-		err = m.Save(dir)
-	}
-	if err == nil {
-		fmt.Fprintln(a.stderr, joinedText)
-	}
-	return err
-}
-
-// tellOfStart says that a running node has to be restarted.
-func (a fleetApp) tellOfStart(ctx context.Context) {
-	dir, err := asker(a).stateDir()
-	if err != nil {
-		return
-	}
-	if c, err := api.Dial(ctx, daemon.Socket(dir)); err == nil {
-		c.Close()
-		fmt.Fprintln(a.stderr, "restart the node that runs here: it becomes a member then")
-	}
-}
-
 // fleetDoor is how commands reach the fleet: through the running node that belongs to it, or
 // the store itself.
 type fleetDoor interface {
 	Fleet(ctx context.Context) (api.Fleet, error)
 	AddToFleet(ctx context.Context, ticket string) (api.FleetShare, error)
 	RemoveFromFleet(ctx context.Context, share string) (api.FleetShare, error)
+	ForgetMachine(ctx context.Context, machine string) (api.FleetMember, error)
 }
 
 // directly is the store itself as a fleetDoor.
@@ -282,6 +152,10 @@ func (d directly) RemoveFromFleet(ctx context.Context, text string) (api.FleetSh
 		return api.FleetShare{}, err
 	}
 	return api.FleetShare{Share: text}, d.Remove(ctx, id)
+}
+
+func (d directly) ForgetMachine(ctx context.Context, text string) (api.FleetMember, error) {
+	return daemon.ForgetMachine(ctx, d.FleetStore, text)
 }
 
 // through calls f with the way to the fleet. Flags take precedence over a node.
@@ -387,6 +261,34 @@ func shareOfFleet(ctx context.Context, d fleetDoor, what string) (id share.ID, e
 		return id, fmt.Errorf("%w: %s", share.ErrNetwork, f.Away)
 	}
 	return id, usageError{fmt.Errorf("no share of the fleet is called %q, and it is no ticket or ID: fetcher fleet status shows what there is", what)}
+}
+
+func (a fleetApp) forgetCommand() *cobra.Command {
+	var fl storeFlags
+	c := &cobra.Command{
+		Use:   "forget NAME|ID",
+		Short: "Forget a machine of the fleet that is gone",
+		Long: `Forget a machine of the fleet that is gone: fleet status no longer counts it. A
+machine that still has the secret of the fleet comes back when it runs. To keep
+a lost or stolen one out, change the secret: fetcher fleet invite --new-secret.`,
+		Args: exactly("NAME or ID"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.through(cmd.Context(), fl, func(d fleetDoor) error {
+				m, err := d.ForgetMachine(cmd.Context(), args[0])
+				if err != nil {
+					return err
+				}
+				a.out.sum(map[string]any{"peer": m.Peer, "name": m.Name})
+				fmt.Fprintf(a.stderr, "%s (%s) is forgotten\n", printable(m.Name), peers.ID(m.Peer).Short())
+				if !m.Silent {
+					fmt.Fprintln(a.stderr, "it was heard of a moment ago, and comes back as long as it runs: remove "+daemon.MembershipName+" from its state directory")
+				}
+				return nil
+			})
+		},
+	}
+	fl.add(c.Flags())
+	return c
 }
 
 // fleetRun are the flags of fleet run.

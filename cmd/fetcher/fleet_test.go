@@ -252,8 +252,13 @@ func TestTheFileOfThoseAllowedIsReadAgain(t *testing.T) {
 }
 
 func TestACoordinatorIsNamedWithItsID(t *testing.T) {
-	x := api.FleetShare{Coordinator: "12D3KooWJcge8xRZ5k8JqvEmhYiX4BRtBjinpdRf5jNBvhX5ycZN", Term: 4}
-	if got := coordinatorOf(x, []api.FleetMember{{Name: "vm", Peer: x.Coordinator}}); !strings.HasPrefix(got, "coordinated by vm (") || !strings.HasSuffix(got, ") in term 4") {
+	now := time.Now()
+	x := api.FleetShare{Coordinator: "12D3KooWJcge8xRZ5k8JqvEmhYiX4BRtBjinpdRf5jNBvhX5ycZN", Heard: now.Add(-4 * time.Second), Term: 4}
+	if got := coordinatorOf(x, []api.FleetMember{{Name: "vm", Peer: x.Coordinator}}, now); got != "coordinated by vm (vhX5ycZN)" {
+		t.Error(got)
+	}
+	x.Late = true
+	if got := coordinatorOf(x, nil, now); got != "coordinated by vhX5ycZN,\nwhich was not heard of for 4 s" {
 		t.Error(got)
 	}
 }
@@ -265,7 +270,7 @@ func TestFleetStatusFitsOnATerminal(t *testing.T) {
 	f := api.Fleet{
 		Members: []api.FleetMember{{Name: "a-machine-of-20-runes", Peer: "12D3KooWJcge8xRZ5k8JqvEmhYiX4BRtBjinpdRf5jNBvhX5ycZN"},
 			{Name: "nas", Peer: "12D3KooWJcge8xRZ5k8JqvEmhYiX4BRtBjinpdRf5jNBvhX5ycZM", Silent: true, At: now.Add(-49*time.Hour - time.Second)}},
-		Shares: []api.FleetShare{{Share: id, Name: strings.Repeat("n", 75), Coordinator: "12D3KooWJcge8xRZ5k8JqvEmhYiX4BRtBjinpdRf5jNBvhX5ycZN", Term: 1 << 20, Done: 299,
+		Shares: []api.FleetShare{{Share: id, Name: strings.Repeat("n", 75), Coordinator: "12D3KooWJcge8xRZ5k8JqvEmhYiX4BRtBjinpdRf5jNBvhX5ycZN", Late: true, Heard: now.Add(-119 * time.Second), Done: 299,
 			Members: []api.FleetProgress{{Begun: true, Bytes: 100, Verified: 99, Waits: "waits for leases of the fleet"}, {Begun: true, Bytes: 100, Verified: 40, Waits: strings.Repeat("long ago ", 20)}}}},
 	}
 	var b bytes.Buffer

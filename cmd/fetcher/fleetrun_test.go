@@ -284,6 +284,23 @@ func TestAnInvitationIsToAStoreThatIsThere(t *testing.T) {
 			t.Errorf("%q again: %s", again, out)
 		}
 	}
+
+	must(t, m.Save(other)) // a second machine, which is to stay
+	if r := inDir(t, t.TempDir(), "fleet", "invite", "--new-secret"); r.code != exitUsage || !strings.Contains(r.stderr, "has joined no fleet") {
+		t.Errorf("the secret of no fleet: exit %d: %s", r.code, r.stderr)
+	}
+	next, _, _ := strings.Cut(output(t, built(t), "fleet", "invite", "--new-secret", "--dir", dir), "\n")
+	if is, err := daemon.ParseToken(next); err != nil || is.Secret == m.Secret || is.URL != m.URL {
+		t.Errorf("the new token: %+v, %v", is, err)
+	}
+	if r := inDir(t, other, "fleet", "status"); r.code == 0 || !strings.Contains(r.stderr, "another secret") {
+		t.Errorf("with the old secret: exit %d: %s", r.code, r.stderr)
+	}
+	for _, step := range [][]string{{"fleet", "join", next}, {"fleet", "status"}} {
+		if r := inDir(t, other, step...); r.code != 0 {
+			t.Errorf("%q: exit %d: %s", step[:2], r.code, r.stderr)
+		}
+	}
 }
 
 // A node is a member of the fleet that its machine has joined: what is added to the fleet
@@ -320,8 +337,16 @@ func TestANodeBelongsToTheFleetThatItsMachineHasJoined(t *testing.T) {
 	if r := inDir(t, m.dirs[1], "rm", "1"); r.code != exitUsage || !strings.Contains(r.stderr, "fleet remove") {
 		t.Errorf("rm: exit %d, %s", r.code, r.stderr)
 	}
-	if r := inDir(t, m.dirs[1], "fleet", "remove", origin.ticket); r.code != 0 {
+	if r := inDir(t, m.dirs[1], "fleet", "remove", "film.bin"); r.code != 0 {
 		t.Errorf("remove: %s", r.stderr)
+	}
+	is, err := b.client.Status(t.Context())
+	must(t, err)
+	if r := inDir(t, m.dirs[1], "fleet", "forget", is.Peer); r.code != 0 || !strings.Contains(r.stderr, "comes back as long as it runs") {
+		t.Errorf("forget: exit %d, %s", r.code, r.stderr)
+	}
+	if r := inDir(t, m.dirs[1], "fleet", "forget", "nobody"); r.code != exitUsage || !strings.Contains(r.stderr, "not on the list") {
+		t.Errorf("forget nobody: exit %d, %s", r.code, r.stderr)
 	}
 	for end := time.Now().Add(30 * time.Second); len(all) > 0 && time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		all, err = b.client.Entries(t.Context())

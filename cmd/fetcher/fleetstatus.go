@@ -45,8 +45,8 @@ func (a fleetApp) showFleet(f api.Fleet, now time.Time) {
 	}
 	for i, x := range f.Shares {
 		text("%s%s\n%s\n%s, %s\n", either(i > 0, "\n", ""), either(x.Name != "", printable(x.Name), "its name is not known yet"), x.Share,
-			either(len(x.Members) == 0, "no machine is a member yet", fmt.Sprintf("%d of %d done", x.Done, len(x.Members))), coordinatorOf(x, f.Members))
-		a.out.write("rollout", map[string]any{"share": x.Share, "name": x.Name, "done": x.Done, "members": len(x.Members), "coordinator": x.Coordinator, "term": x.Term})
+			either(len(x.Members) == 0, "no machine is a member yet", fmt.Sprintf("%d of %d done", x.Done, len(x.Members))), coordinatorOf(x, f.Members, now))
+		a.out.write("rollout", map[string]any{"share": x.Share, "name": x.Name, "done": x.Done, "members": len(x.Members), "coordinator": x.Coordinator, "late": x.Late, "term": x.Term})
 		for j, s := range x.Members {
 			m := f.Members[j]
 			state := standing(s)
@@ -62,7 +62,7 @@ func (a fleetApp) showFleet(f api.Fleet, now time.Time) {
 	}
 }
 
-func coordinatorOf(x api.FleetShare, members []api.FleetMember) string {
+func coordinatorOf(x api.FleetShare, members []api.FleetMember, now time.Time) string {
 	if x.Coordinator == "" {
 		return "nobody coordinates it"
 	}
@@ -72,7 +72,10 @@ func coordinatorOf(x api.FleetShare, members []api.FleetMember) string {
 			name = fmt.Sprintf("%s (%s)", printable(m.Name), name)
 		}
 	}
-	return fmt.Sprintf("coordinated by %s in term %d", name, x.Term)
+	if x.Late {
+		return fmt.Sprintf("coordinated by %s,\nwhich was not heard of for %s", name, words.Duration(now.Sub(x.Heard)))
+	}
+	return "coordinated by " + name
 }
 
 // standing is the progress of a member with a share.
@@ -80,6 +83,8 @@ func standing(s api.FleetProgress) string {
 	switch {
 	case !s.Begun:
 		return "has not begun"
+	case s.Done && s.Waits != "":
+		return "done, " + s.Waits
 	case s.Done:
 		return "done"
 	case s.Bytes == 0 && s.Waits == "":

@@ -84,7 +84,7 @@ func TestEachKindIsOpened(t *testing.T) {
 // A store that cannot be reached yet answers once it can be, and calls say why until then.
 func TestAStoreMayComeLater(t *testing.T) {
 	t.Parallel()
-	dir := filepath.Join(t.TempDir(), "later")
+	dir, began := filepath.Join(t.TempDir(), "later"), time.Now()
 	s, err := Later("sqlite:" + filepath.Join(dir, "kv"))
 	if err != nil {
 		t.Fatal(err)
@@ -105,6 +105,13 @@ func TestAStoreMayComeLater(t *testing.T) {
 			t.Errorf("call %d without a store: %v", i, err)
 		}
 	}
+	if a := s.Away(); a.Why == nil || a.Since.Before(began) || a.Since.After(time.Now()) {
+		t.Errorf("away: %+v", a)
+	}
+	first := s.Away().Since
+	if _, err := s.Get(t.Context(), "a"); err == nil || s.Away().Since != first {
+		t.Errorf("away since %v, and later since %v: %v", first, s.Away().Since, err)
+	}
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -118,6 +125,11 @@ func TestAStoreMayComeLater(t *testing.T) {
 		if err := call(); !errors.Is(err, want[i]) {
 			t.Errorf("call %d: %v, want %v", i, err, want[i])
 		}
+	}
+	given, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.Get(given, "a"); err == nil || s.Away() != (Away{}) {
+		t.Errorf("it answers, and a call was given up: %+v, %v", s.Away(), err)
 	}
 	if err := s.Close(); err != nil {
 		t.Error(err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -17,7 +18,7 @@ const retryAfter = 2 * time.Second
 // Later is the store that a URL names, even if it cannot be reached yet: Later keeps trying
 // until it can. Until then calls fail once the first attempt has failed. The only error is
 // a text that is not the URL of a store. Close it.
-func Later(at string) (Store, error) {
+func Later(at string) (*Patient, error) {
 	if at == "sqlite:" {
 		return nil, fmt.Errorf("%w: sqlite: needs a path", ErrURL)
 	}
@@ -26,14 +27,14 @@ func Later(at string) (Store, error) {
 			return nil, err
 		}
 	}
-	l := &later{tried: make(chan struct{})}
+	l := &Patient{tried: make(chan struct{})}
 	l.life, l.end = context.WithCancel(context.Background())
 	l.run.Go(func() { l.connect(at) })
 	return l, nil
 }
 
-// later is a store that is being connected to.
-type later struct {
+// Patient is a store that may not be there yet; see [Later].
+type Patient struct {
 	life  context.Context
 	end   context.CancelFunc
 	run   sync.WaitGroup
@@ -42,10 +43,42 @@ type later struct {
 	mu    sync.Mutex // guards the fields below
 	store Store      // nil: not reached yet
 	err   error      // why it was not reached
+	away  Away
+}
+
+// Away is since when a store has not answered, and the error of its last call. It is zero while the store
+// answers.
+type Away struct {
+	Since time.Time
+	Why   error
+}
+
+// Away returns whether the last call of the store was answered.
+func (l *Patient) Away() Away {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.away
+}
+
+// note notes how a call ended; given is that the caller gave it up, which says nothing of the store.
+func (l *Patient) note(err error, given bool) {
+	answers := err == nil || slices.ContainsFunc([]error{rounds.ErrNotFound, rounds.ErrExists, rounds.ErrConflict, rounds.ErrKey, rounds.ErrTooLarge},
+		func(is error) bool { return errors.Is(err, is) })
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case answers:
+		l.away = Away{}
+	case given:
+	case l.away.Why == nil:
+		l.away = Away{time.Now(), err}
+	default:
+		l.away.Why = err
+	}
 }
 
 // connect opens the store, trying until that succeeds.
-func (l *later) connect(at string) {
+func (l *Patient) connect(at string) {
 	for first := true; ; first = false {
 		s, err := Open(l.life, at)
 		l.mu.Lock()
@@ -66,7 +99,7 @@ func (l *later) connect(at string) {
 }
 
 // reached is the store, or why it is not there.
-func (l *later) reached(ctx context.Context) (Store, error) {
+func (l *Patient) reached(ctx context.Context) (Store, error) {
 	select {
 	case <-l.tried:
 	case <-ctx.Done():
@@ -77,50 +110,46 @@ func (l *later) reached(ctx context.Context) (Store, error) {
 	return l.store, l.err
 }
 
-func (l *later) Get(ctx context.Context, key string) (rounds.Entry, error) {
+// through makes a call of the store, once that is reached, and notes whether it answered.
+func through[T any](ctx context.Context, l *Patient, call func(Store) (T, error)) (out T, err error) {
 	s, err := l.reached(ctx)
-	if err != nil {
-		return rounds.Entry{}, err
+	if err == nil {
+		out, err = call(s)
 	}
-	return s.Get(ctx, key)
+	l.note(err, errors.Is(ctx.Err(), context.Canceled))
+	return out, err
 }
 
-func (l *later) Create(ctx context.Context, key string, value []byte) (uint64, error) {
-	s, err := l.reached(ctx)
-	if err != nil {
-		return 0, err
-	}
-	return s.Create(ctx, key, value)
+func (l *Patient) Get(ctx context.Context, key string) (rounds.Entry, error) {
+	return through(ctx, l, func(s Store) (rounds.Entry, error) { return s.Get(ctx, key) })
 }
 
-func (l *later) Update(ctx context.Context, key string, value []byte, rev uint64) (uint64, error) {
-	s, err := l.reached(ctx)
-	if err != nil {
-		return 0, err
-	}
-	return s.Update(ctx, key, value, rev)
+func (l *Patient) Create(ctx context.Context, key string, value []byte) (uint64, error) {
+	return through(ctx, l, func(s Store) (uint64, error) { return s.Create(ctx, key, value) })
 }
 
-func (l *later) Delete(ctx context.Context, key string, rev uint64) (uint64, error) {
-	s, err := l.reached(ctx)
-	if err != nil {
-		return 0, err
-	}
-	return s.Delete(ctx, key, rev)
+func (l *Patient) Update(ctx context.Context, key string, value []byte, rev uint64) (uint64, error) {
+	return through(ctx, l, func(s Store) (uint64, error) { return s.Update(ctx, key, value, rev) })
 }
 
-func (l *later) Watch(ctx context.Context, key string, f func([]rounds.Entry)) error {
-	s, err := l.reached(ctx)
-	if err != nil {
-		return err
-	}
-	return s.Watch(ctx, key, f)
+func (l *Patient) Delete(ctx context.Context, key string, rev uint64) (uint64, error) {
+	return through(ctx, l, func(s Store) (uint64, error) { return s.Delete(ctx, key, rev) })
+}
+
+func (l *Patient) Watch(ctx context.Context, key string, f func([]rounds.Entry)) error {
+	_, err := through(ctx, l, func(s Store) (none struct{}, err error) {
+		return none, s.Watch(ctx, key, func(news []rounds.Entry) {
+			l.note(nil, false)
+			f(news)
+		})
+	})
+	return err
 }
 
 // errClosed is returned by calls to a closed store.
 var errClosed = errors.New("the store was closed")
 
-func (l *later) Close() error {
+func (l *Patient) Close() error {
 	l.end()
 	l.run.Wait()
 	l.mu.Lock()

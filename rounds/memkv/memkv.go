@@ -103,6 +103,13 @@ func (m *KV) Overwrite(key string, value []byte) {
 	m.put(key, value)
 }
 
+// Wipe removes everything, as an operator may who sets a store up anew.
+func (m *KV) Wipe() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	clear(m.latest)
+}
+
 // Watch implements [rounds.KV].
 func (m *KV) Watch(ctx context.Context, key string, f func([]rounds.Entry)) error {
 	if err := rounds.CheckKey(strings.TrimSuffix(key, ".")); err != nil {

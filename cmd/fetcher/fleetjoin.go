@@ -1,0 +1,189 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/daemon"
+	"github.com/piecelease/fetcher/rounds/kvurl"
+)
+
+func (a fleetApp) inviteCommand() *cobra.Command {
+	var fl storeFlags
+	var change bool
+	c := &cobra.Command{
+		Use:   "invite",
+		Short: "Print a token with which machines join the fleet",
+		Long: `Print a token with which machines join the fleet; it holds the URL of the store,
+with its password, and the secret of the fleet. Whoever has it is a member. The
+first time, give --fleet: the store is tried, a secret is made, and this machine
+joins.
+
+With --new-secret the fleet gets another secret, so that a machine that was lost
+is no member any more: join all others again with the new token, and restart
+their nodes. Change the password of the store first, and give the new URL with
+--fleet: whoever knows the old one could remove what is there.`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if change {
+				return a.changeSecret(cmd.Context(), fl)
+			}
+			return a.invite(cmd.Context(), fl)
+		},
+	}
+	fl.add(c.Flags())
+	c.Flags().BoolVar(&change, "new-secret", false, "give the fleet another secret: machines that are not joined again are members no more")
+	c.MarkFlagsMutuallyExclusive("new-secret", "fleet-secret")
+	return c
+}
+
+// changeSecret gives the fleet that this machine has joined another secret, and prints the new token.
+func (a fleetApp) changeSecret(ctx context.Context, fl storeFlags) error {
+	m, err := a.membership(storeFlags{})
+	if err != nil {
+		return err
+	}
+	if fl.url != "" {
+		if m.URL, err = kvurl.Absolute(fl.url); err != nil {
+			return err
+		}
+	}
+	dir, err := a.stateDir()
+	if err != nil {
+		return err
+	}
+	s, done, err := openStore(m, a.now(ctx))
+	if err != nil {
+		return err
+	}
+	defer done()
+	if m, err = m.ChangeSecret(ctx, dir, s.ChangeSecret); err != nil {
+		return err
+	}
+	a.printToken(m)
+	a.tellOfStart(ctx)
+	return nil
+}
+
+func (a fleetApp) invite(ctx context.Context, fl storeFlags) error {
+	m, made, err := a.inviting(fl)
+	if err == nil && fl.url != "" {
+		err = a.tryStore(ctx, m, made)
+	}
+	if err != nil {
+		return err
+	}
+	a.printToken(m)
+	return nil
+}
+
+func (a fleetApp) printToken(m daemon.Membership) {
+	a.out.write("invitation", map[string]any{"token": m.Token()})
+	if !a.flags.json {
+		fmt.Fprintln(a.stdout, m.Token())
+	}
+	fmt.Fprintf(a.stderr, "\non each machine\n\n    fetcher fleet join TOKEN\n    fetcher node run\n\n")
+}
+
+// inviting returns the membership to invite to. With a URL alone that is a new one, unless this
+// machine belongs to a fleet with that store.
+func (a fleetApp) inviting(fl storeFlags) (m daemon.Membership, made bool, err error) {
+	if fl.url == "" || fl.secret != "" {
+		m, err = a.membership(fl)
+		return m, false, err
+	}
+	m = daemon.Membership{Secret: rand.Text() + rand.Text()}
+	if m.URL, err = kvurl.Absolute(fl.url); err != nil {
+		return m, false, err
+	}
+	dir, err := a.stateDir()
+	if err != nil {
+		return m, false, err
+	}
+	old, ok, err := daemon.Joined(dir)
+	switch {
+	case ok && old.URL == m.URL:
+		return old, false, nil
+	case ok:
+		err = m.Save(dir) // says to which fleet the machine belongs
+	}
+	return m, true, err
+}
+
+// tryStore claims a store for the fleet, so that nobody is invited to a store that does not exist, or is
+// another fleet's. This machine joins a fleet that was made just now.
+func (a fleetApp) tryStore(ctx context.Context, m daemon.Membership, made bool) error {
+	s, done, err := openStore(m, a.now(ctx))
+	if err != nil {
+		return err
+	}
+	defer done()
+	if !made {
+		return s.Claim(ctx)
+	}
+	dir, err := a.stateDir()
+	if err == nil {
+		err = m.Found(ctx, dir, s.Claim)
+	}
+	if err == nil {
+		fmt.Fprintln(a.stderr, joinedText)
+	}
+	return err
+}
+
+func (a fleetApp) joinCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "join TOKEN",
+		Short: "Make this machine a member of a fleet",
+		Long: `Make this machine a member of a fleet: what the token says is kept in the state
+directory, and node run and the fleet commands need no flags any more. A token
+of "-" is read from stdin.`,
+		Args: exactly("TOKEN"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			token, err := a.pasted(args[0], "token", func(string) bool { return true })
+			if err != nil {
+				return err
+			}
+			m, err := daemon.ParseToken(strings.TrimSpace(token))
+			if err != nil {
+				return usageError{fmt.Errorf("%w; paste the whole of what fetcher fleet invite prints", err)}
+			}
+			if err := a.join(m); err != nil {
+				return err
+			}
+			a.tellOfStart(cmd.Context())
+			return nil
+		},
+	}
+}
+
+const joinedText = "this machine belongs to the fleet"
+
+// join keeps a membership in the state directory.
+func (a fleetApp) join(m daemon.Membership) error {
+	dir, err := a.stateDir()
+	if err == nil {
+		err = m.Save(dir)
+	}
+	if err == nil {
+		fmt.Fprintln(a.stderr, joinedText)
+	}
+	return err
+}
+
+// tellOfStart says that a running node has to be restarted.
+func (a fleetApp) tellOfStart(ctx context.Context) {
+	dir, err := asker(a).stateDir()
+	if err != nil {
+		return
+	}
+	if c, err := api.Dial(ctx, daemon.Socket(dir)); err == nil {
+		c.Close()
+		fmt.Fprintln(a.stderr, "restart the node that runs here: it becomes a member then")
+	}
+}

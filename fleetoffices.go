@@ -1,0 +1,90 @@
+package fetcher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/piecelease/fetcher/fleet"
+	"github.com/piecelease/fetcher/internal/words"
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/rounds"
+)
+
+// lookAgain bounds how long a coordinator that seems silent is watched for a heartbeat.
+const lookAgain = 3 * time.Second
+
+// offices fills in who coordinates each share, and whether it is alive. A coordinator whose last heartbeat seems
+// long ago may have another clock than this machine: it is late only if no heartbeat comes meanwhile.
+func (s FleetStore) offices(ctx context.Context, all []ShareRollout) error {
+	var late []*ShareRollout
+	wait := time.Duration(0)
+	for i := range all {
+		x := &all[i]
+		ttl, err := s.office(ctx, x)
+		if err != nil {
+			return err
+		}
+		if !x.Heard.IsZero() && time.Since(x.Heard) > ttl {
+			late, wait = append(late, x), max(wait, min(rounds.Heartbeat(ttl)*5/4, lookAgain))
+		}
+	}
+	if len(late) == 0 {
+		return nil
+	}
+	select {
+	case <-time.After(wait):
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	for _, x := range late {
+		was := x.Heard
+		if _, err := s.office(ctx, x); err != nil {
+			return err
+		}
+		x.Late = x.Heard.Equal(was)
+	}
+	return nil
+}
+
+// office reads who coordinates a share, and returns how long a heartbeat lasts.
+func (s FleetStore) office(ctx context.Context, x *ShareRollout) (ttl time.Duration, err error) {
+	name := fleet.RoundName(x.ID)
+	rec, err := rounds.Current(ctx, s.KV, name)
+	if errors.Is(err, rounds.ErrNever) || errors.Is(err, rounds.ErrCorrupt) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	x.Coordinator, x.Term, x.Heard = "", rec.Term, time.Time{}
+	if rec.State == rounds.Abandoned {
+		return 0, nil
+	}
+	x.Coordinator = peers.ID(rec.Holder)
+	var h fleet.Holder
+	if s.secret().Open(name, []byte(rec.Data), &h) == nil {
+		x.Heard = h.At
+	}
+	return rec.TTL, nil
+}
+
+// Machine returns the member with a name, or with a peer ID or its last eight characters. The error wraps
+// [ErrNotListed].
+func (r Rollout) Machine(what string) (peers.ID, error) {
+	found := map[peers.ID]bool{}
+	var last peers.ID
+	for _, m := range r.Members {
+		if m.Name == what || string(m.Peer) == what || m.Peer.Short() == what {
+			found[m.Peer], last = true, m.Peer
+		}
+	}
+	switch len(found) {
+	case 1:
+		return last, nil
+	case 0:
+		return "", fmt.Errorf("machine %q is %w", what, ErrNotListed)
+	}
+	return "", words.Error(ErrNotListed, "%d machines of the fleet are called %q: name one by its ID", len(found), what)
+}
