@@ -230,6 +230,7 @@ func (a *app) fetch(cmd *cobra.Command, args []string, fl fetchFlags) error {
 func (w *watcher) failed(cmd *cobra.Command, err error, ticket string, fl fetchFlags) error {
 	switch {
 	case w.id.is && errors.Is(err, fetcher.ErrUnfound):
+		w.kept = w.t.Progress().Verified > 0
 		return errUnfound
 	case errors.Is(err, errInterrupted):
 		fmt.Fprintf(w.stderr, "interrupted; each whole piece that is verified is kept. To resume:\n\n    %s\n", again(cmd, ticket, fl.out))

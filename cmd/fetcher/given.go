@@ -96,9 +96,10 @@ func misplaced(cmd *cobra.Command, arg string) error {
 // shortestID is less than the length of any ID or ticket.
 const shortestID = 40
 
-// neither refuses what is not on this machine and too short for a ticket or an ID.
+// neither refuses what is not on this machine, and is a path or too short for a ticket or an ID.
 func neither(what string) error {
-	if len(what) >= shortestID || what == "-" {
+	path := strings.Contains(what, "/") && !strings.ContainsAny(what, " \n")
+	if len(what) >= shortestID && !path || what == "-" {
 		return nil
 	}
 	return usageError{fmt.Errorf("%q is neither a file or folder on this machine nor a ticket or an ID", what)}

@@ -133,8 +133,9 @@ func TestWhatIsMeantForAnotherCommandIsSaid(t *testing.T) {
 		"fleet add marble-fossil": "a code begins with a number",
 		"share 7-marble-fossil":   "7-marble-fossil is a code",
 		"share " + id:             "that is no path but a ticket, which fetch takes: fetcher fetch " + id,
-		"ls photo":                `"photo" is neither a file or folder on this machine nor a ticket or an ID`,
-		"ls " + id[:58]:           `"` + id[:58] + `" is not a whole share ID`,
+		"ls photos/2026/a-long-name-of-a-folder-that-is-not-there": `"photos/2026/a-long-name-of-a-folder-that-is-not-there" is neither a file or folder`,
+		"ls photo":      `"photo" is neither a file or folder on this machine nor a ticket or an ID`,
+		"ls " + id[:58]: `"` + id[:58] + `" is not a whole share ID`,
 		"fetch " + id + "," + id[:58] + "," + strings.Replace(id, "hi", "ha", 1): "unreadable ticket: there are 2 different ones",
 	} {
 		stdout, stderr, code := inside(strings.Fields(args)...)
@@ -220,5 +221,31 @@ func TestMistakesInFlagsAreExplained(t *testing.T) {
 		if code == 0 || !strings.HasPrefix(stderr.String(), "fetcher: "+says) {
 			t.Errorf("fetcher %s: exit %d: %s", args, code, &stderr)
 		}
+	}
+}
+
+// An ID is looked for without a bound of its own if whoever has the share is named, or is asked for in a table or a fleet.
+func TestAnIDIsAloneIfNothingElseIsGiven(t *testing.T) {
+	const id = "bafyr4ibxrg7vul2qwzzo3jvdxkcg22ggqjjze65jz72yktaxgogxt4y7hi"
+	c := (&app{}).fetchCommand()
+	for name, x := range map[string]struct {
+		fl   fetchFlags
+		is   bool
+		look time.Duration
+	}{
+		"alone":     {fetchFlags{}, true, lookTime},
+		"a table":   {fetchFlags{reach: reachFlags{dht: []string{"public"}}}, true, 0},
+		"a peer":    {fetchFlags{peers: []string{"/ip4/192.0.2.1/tcp/1"}}, false, 0},
+		"called":    {fetchFlags{called: true}, false, 0},
+		"a fleet":   {fetchFlags{fleet: fleetFlags{store: storeFlags{url: "x"}}}, false, 0},
+		"its chief": {fetchFlags{fleet: fleetFlags{from: "x"}}, false, 0},
+	} {
+		if got := x.fl.alone(c, id); got.is != x.is || got.look != x.look {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	must(t, c.Flags().Set("stall", "5m"))
+	if got := (fetchFlags{}).alone(c, id); !got.is || got.look != 0 {
+		t.Errorf("with --stall: %+v", got)
 	}
 }

@@ -28,7 +28,7 @@ type loneID struct {
 // alone says whether a ticket or ID is an ID without anybody to ask.
 func (fl fetchFlags) alone(cmd *cobra.Command, what string) (id loneID) {
 	t, _ := share.Parse(what)
-	id.is = len(t.Peers)+len(t.Beacons)+len(fl.peers) == 0 && !fl.called
+	id.is = len(t.Peers)+len(t.Beacons)+len(fl.peers) == 0 && !fl.called && !fl.fleet.used() // a fleet names sources
 	if id.table = len(fl.reach.dht) > 0; id.is && !id.table && !cmd.Flags().Changed("stall") {
 		id.look = lookTime
 	}
