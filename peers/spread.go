@@ -17,7 +17,8 @@ import (
 // announcement: a child may ask for whatever it likes, and knows what the source has.
 //
 //	free --a request begins--> on its way --it is served--> getting around --> free
-//	          at most 4 usual services, at least 2 s     Spread * (log2(crowd) - 2)
+//	          at most 4 usual services, at least 2 s     Spread * (log2(crowd) - 2),
+//	                                                     in a large crowd Spread * 20
 //
 // While a piece is held back, only children that were given it may ask for more of it.
 // That ends by itself, within longestSpread whatever a child does or claims; at once
@@ -38,6 +39,10 @@ const (
 	smallCrowd    = 6       // with fewer others nobody is sent elsewhere: much of what helps is here
 	typicalPiece  = 1 << 20 // bytes
 	headSteps     = 2       // first doublings of a piece, which the time to send it covers
+	// From largeCrowd others on, this node's line is a small part of all lines, and what it
+	// sends twice is of little use: a piece is then held back for largeSteps of Spread.
+	largeCrowd = 12
+	largeSteps = 20
 	// rememberSpread is how long a piece is remembered once it is no longer held
 	// back, for children that ask for a piece in parts.
 	rememberSpread = 2 * time.Second
@@ -86,6 +91,8 @@ func (u *Uploads) elsewhere(a *Ask, c *child, now time.Time) (retry time.Duratio
 		retry = min(s.until.Sub(now), u.spreads.took)
 	case a.Pressed:
 		return 0, false
+	case a.Crowd >= largeCrowd: // it may be pressed before the piece is free
+		retry = min(s.until.Sub(now), u.doubled(a.Crowd))
 	default:
 		retry = s.until.Sub(now)
 	}
@@ -169,13 +176,22 @@ func (s *spread) hold(now time.Time, d time.Duration) {
 	}
 }
 
-// around is how long a piece takes to get around in a crowd: the number that have it
-// doubles with each step. With a limit the rest of it has to be sent first.
+// doubled is how long a piece takes to get around in a crowd: the number that have it
+// doubles with each step.
+func (u *Uploads) doubled(crowd int) time.Duration {
+	return time.Duration(float64(u.cfg.Spread) * max(0, math.Log2(float64(1+crowd))-headSteps))
+}
+
+// around is how long a piece that was served is held back. With a limit the rest of it has
+// to be sent first.
 func (u *Uploads) around(a *Ask) time.Duration {
 	if !a.Whole {
 		return 0
 	}
-	around := time.Duration(float64(u.cfg.Spread) * max(0, math.Log2(float64(1+a.Crowd))-headSteps))
+	around := u.doubled(a.Crowd)
+	if a.Crowd >= largeCrowd {
+		around = largeSteps * u.cfg.Spread
+	}
 	if u.limit == nil {
 		return around
 	}

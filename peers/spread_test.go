@@ -53,7 +53,7 @@ func TestPieceOfASourceGetsAroundFirst(t *testing.T) {
 	for _, x := range []struct {
 		crowd int
 		held  time.Duration
-	}{{1, 0}, {smallCrowd - 1, 0}, {7, 1500 * time.Millisecond}, {15, 3 * time.Second}, {31, 4500 * time.Millisecond}} {
+	}{{1, 0}, {smallCrowd - 1, 0}, {7, 1500 * time.Millisecond}, {largeCrowd, longestSpread}, {31, longestSpread}} {
 		d := newDesk(UploadConfig{})
 		of := func(a *Ask) { a.Crowd = x.crowd }
 		d.crowdAsk("a", 1, of)
@@ -68,6 +68,25 @@ func TestPieceOfASourceGetsAroundFirst(t *testing.T) {
 		if v := d.crowdAsk("b", 1, of); !v.Go {
 			t.Errorf("%d others: %+v after %v", x.crowd, v, x.held)
 		}
+	}
+}
+
+// In a large crowd a child may ask again long before the piece is free: others may bring it too
+// little by then.
+func TestAChildOfALargeCrowdMayAskAgainSoon(t *testing.T) {
+	d := newDesk(UploadConfig{})
+	of := func(a *Ask) { a.Crowd = 15 }
+	d.crowdAsk("a", 1, of)
+	v := d.crowdAsk("b", 1, of)
+	if !v.Elsewhere || v.Retry != 3*time.Second { // 1.5 s for each of two doublings
+		t.Fatalf("%+v", v)
+	}
+	d.pass(v.Retry)
+	if v := d.crowdAsk("b", 1, of); !v.Elsewhere {
+		t.Errorf("after that time: %+v", v)
+	}
+	if v := d.crowdAsk("b", 1, func(a *Ask) { of(a); a.Pressed = true }); !v.Go {
+		t.Errorf("pressed: %+v", v)
 	}
 }
 
@@ -107,7 +126,7 @@ func TestSpreadIsAnOption(t *testing.T) {
 	}
 	d = newDesk(UploadConfig{Spread: 10 * time.Millisecond})
 	d.crowdAsk("a", 1, nil)
-	d.pass(50 * time.Millisecond)
+	d.pass(largeSteps * 10 * time.Millisecond)
 	if v := d.crowdAsk("b", 1, nil); !v.Go {
 		t.Errorf("short: %+v", v)
 	}
@@ -254,13 +273,14 @@ func TestNobodyIsSentElsewhereForLong(t *testing.T) {
 }
 
 func TestSpreadsAreForgotten(t *testing.T) {
+	const each = 20 * time.Millisecond
 	d := newDesk(UploadConfig{})
 	for p := range uint32(5000) {
 		d.crowdAsk("a", p, nil)
-		d.pass(20 * time.Millisecond)
+		d.pass(each)
 	}
-	if n := len(d.u.spreads.each); n > 1000 {
-		t.Errorf("%d pieces are remembered", n)
+	if n, most := len(d.u.spreads.each), int((longestSpread+rememberSpread)/each); n > most {
+		t.Errorf("%d pieces are remembered, want those of 32 s, %d", n, most)
 	}
 }
 
