@@ -87,8 +87,8 @@ func TestWhyADialFailedIsSaidInWords(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dial := soon
-			if name == "nothing said" {
-				dial = 10 * soon // the connection has to be made first, also on a busy machine
+			if name == "nothing said" || name == "refused and silent" {
+				dial = 10 * soon // the connection has to be made, or refused, first, also on a busy machine
 			}
 			h := newHost(t, Config{Listen: []string{"none"}, Timeouts: Timeouts{Dial: dial}})
 			x, sink := newMemory(t, 1), newCatcher()
