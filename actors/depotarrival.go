@@ -362,5 +362,37 @@ func (x *depotDisk) Open(ctx context.Context, m *share.Manifest, wanted []bool) 
 	if len(leases) == 0 {
 		return nil, errNobodyHolds
 	}
-	return x.cfg.Keep.Open(ctx, m, wanted)
+	like, err := x.like(ctx, leases, m)
+	if err != nil {
+		return nil, err
+	}
+	return x.cfg.Keep.Open(ctx, m, wanted, like)
+}
+
+const (
+	maxLike  = 4    // shares of which pieces are taken
+	maxLiked = 1000 // leases of an account among which they are looked for
+)
+
+// like returns shares of the same name that the same accounts hold: earlier versions, perhaps. Of others' shares nothing
+// is taken, as the time that takes would tell that they are here.
+func (x *depotDisk) like(ctx context.Context, leases []depot.Lease, m *share.Manifest) (out []share.ID, err error) {
+	for _, l := range leases[:min(len(leases), maxLike)] {
+		if l.Account == depot.StarterAccount {
+			continue
+		}
+		all, err := x.cfg.Ledger.Holdings(ctx, x.time.now(), l.Account, share.ID{}, maxLiked)
+		if err != nil {
+			return nil, err
+		}
+		for _, h := range all {
+			if h.Share == x.id || len(out) >= maxLike || slices.Contains(out, h.Share) {
+				continue
+			}
+			if old := x.cfg.Keep.Manifest(h.Share); old != nil && old.Name == m.Name {
+				out = append(out, h.Share)
+			}
+		}
+	}
+	return out, nil
 }

@@ -72,8 +72,9 @@ type Keep interface {
 	SaveSources(id share.ID, from []peers.Addr) error
 	// Manifest is the manifest of a share; nil if it is not here.
 	Manifest(id share.ID) *share.Manifest
-	// Open opens the place of a share, to fetch its missing pieces.
-	Open(ctx context.Context, m *share.Manifest, wanted []bool) (Target, error)
+	// Open opens the place of a share, to fetch its missing pieces. It takes those that other shares have, which are like
+	// it, from the disk.
+	Open(ctx context.Context, m *share.Manifest, wanted []bool, like []share.ID) (Target, error)
 
 	// After is the next shares on the disk after an ID, in order and without a gap up to
 	// the last of them; none if there are no more.

@@ -34,9 +34,10 @@ account add. A depot can read what it keeps: encrypt first what it shall not.
 
 The node renews the lease, for as long as fetcher release has not ended it; it
 must run for that, and reach the depot, some time in the last third of --for.
-When the files change, the depot fetches the new version, all of it and at its
-full price, and keeps the old one until then; --pin keeps this version. fetcher
-holds shows how long each lease lasts, and what went wrong.
+When the files change, the depot fetches what has changed, and keeps the version
+before until it has all of the new one, which costs as much as a new share;
+--pin keeps this version. fetcher holds shows how long each lease lasts, and
+what went wrong.
 
 With --on several times each of the depots keeps a copy, or as many as --copies
 says: when one of these refuses, or is away until the lease nearly ends, another
@@ -318,7 +319,7 @@ func anewText(h api.StandingHold, all []api.StandingHold) string {
 	if i < 0 || h.State == "stable" || all[i].State != "stable" {
 		return ""
 	}
-	s := "the files have changed, and the depot fetches all of the new version, " + share.Size(h.Bytes)
+	s := "the files have changed, and the depot fetches what it lacks of the new version, of " + share.Size(h.Bytes)
 	if all[i].Cost > 0 {
 		s += ", which costs as much as a new share"
 	}

@@ -184,11 +184,11 @@ func (r *Root) Scrub(m *share.Manifest, p share.Piece, bad *share.Set, enough fu
 		if cap(buf) < s.Len {
 			buf = make([]byte, s.Len)
 		}
-		ok, err := same(dir, fileOf(at, m, m.Entry(s.Entry)), m, p, s, buf[:s.Len])
+		values, err := pieceOf(dir, fileOf(at, m, m.Entry(s.Entry)), m, p, s, buf[:s.Len])
 		if err != nil {
 			return p, err
 		}
-		if !ok {
+		if values == nil {
 			bad.Add(p)
 		}
 		if enough(s.Len) {
@@ -198,23 +198,25 @@ func (r *Root) Scrub(m *share.Manifest, p share.Piece, bad *share.Set, enough fu
 	return p, nil
 }
 
-// same reports whether a piece on the disk matches the manifest. A piece that the disk
-// cannot read is lost.
-func same(dir vfs.FS, name string, m *share.Manifest, p share.Piece, s share.Span, buf []byte) (bool, error) {
+// pieceOf reads a piece from the disk, and returns the hashes of its blocks; nil if it does not match the manifest.
+// A piece that the disk cannot read is lost.
+func pieceOf(dir vfs.FS, name string, m *share.Manifest, p share.Piece, s share.Span, buf []byte) ([]share.Hash, error) {
 	f, err := dir.Open(name)
 	if errors.Is(err, fs.ErrNotExist) || err != nil && vfs.NotDir(err) {
-		return false, nil
+		return nil, nil
 	}
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	defer f.Close()
 	if n, _ := f.ReadAt(buf, s.Offset); n < s.Len {
-		return false, nil // what the disk cannot read is lost
+		return nil, nil // what the disk cannot read is lost
 	}
 	_, pieces := m.Layout().PiecesOf(s.Entry)
-	_, value := share.HashPiece(nil, buf, s.Offset, pieces == 1)
-	return value == m.PieceValue(p), nil
+	if values, value := share.HashPiece(nil, buf, s.Offset, pieces == 1); value == m.PieceValue(p) {
+		return values, nil
+	}
+	return nil, nil
 }
 
 // Remove removes everything of a share, and checks that it is gone.

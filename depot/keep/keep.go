@@ -73,13 +73,20 @@ func (k *Keep) Manifest(id share.ID) *share.Manifest {
 }
 
 // Open opens the folder of a share, and serves from it at once.
-func (k *Keep) Open(ctx context.Context, m *share.Manifest, wanted []bool) (actors.Target, error) {
+func (k *Keep) Open(ctx context.Context, m *share.Manifest, wanted []bool, like []share.ID) (actors.Target, error) {
 	if err := k.cfg.Offers.Yield(ctx, m.ID()); err != nil {
 		return nil, err
 	}
 	p, err := k.Root.Open(ctx, m, wanted)
 	if err != nil {
 		return nil, err
+	}
+	if _, done := p.Done(); !done && wanted == nil {
+		for _, id := range like {
+			if k.Root.Reuse(ctx, p, id) != nil { // the rest is fetched
+				break
+			}
+		}
 	}
 	k.serve(m.ID(), p)
 	return p, nil
