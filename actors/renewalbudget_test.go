@@ -36,7 +36,7 @@ func TestADepotIsPaidWithinItsBudget(t *testing.T) {
 		h.w.Run(60e9)
 		return l
 	}
-	if l := budget(1<<10 - 1); l.Budgets["d"] != 1<<10-1 {
+	if l := budget(1<<10 - 1); l.Budgets["d"] != (renewal.Budget{Units: 1<<10 - 1, Left: 1<<10 - 1}) {
 		t.Errorf("%+v", l)
 	}
 	h.keep(1, "d")

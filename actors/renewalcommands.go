@@ -57,7 +57,7 @@ type HoldList struct {
 	Dues []renewal.Due // to be paid in the next days
 	// Lapses are the leases that are not renewed, as the budgets of their depots do not pay for that.
 	Lapses  []renewal.Due
-	Budgets map[peers.ID]int64 // of depots that have one, in units a month
+	Budgets map[peers.ID]renewal.Budget // of depots that have one
 }
 
 // toHolds forwards a message to the renewals.
@@ -177,12 +177,9 @@ const duesAhead = 7 * 24 * time.Hour
 // list is what depots keep, with what went wrong in visits later than after.
 func (r *renewals) list(want int64, after int) HoldList {
 	now := r.s.Wall()
-	l := HoldList{Want: want, Dues: r.core.Dues(now.Add(duesAhead), now), Lapses: r.core.Lapses(now), Budgets: map[peers.ID]int64{}, Wants: r.core.Wants(), Holds: r.core.Holds(now), Addrs: map[peers.ID][]string{}, Errs: map[renewal.Key]error{}}
+	l := HoldList{Want: want, Dues: r.core.Dues(now.Add(duesAhead), now), Lapses: r.core.Lapses(now), Budgets: r.core.Budgets(now), Wants: r.core.Wants(), Holds: r.core.Holds(now), Addrs: map[peers.ID][]string{}, Errs: map[renewal.Key]error{}}
 	for _, a := range r.core.Accounts() {
 		l.Addrs[a.Depot] = a.Addrs
-		if a.Budget > 0 {
-			l.Budgets[a.Depot] = a.Budget
-		}
 	}
 	for _, h := range l.Holds {
 		for _, k := range []renewal.Key{h.Key, {Depot: h.Depot}} {

@@ -33,6 +33,8 @@ type Passes struct {
 	Ordered  int64     `json:"ordered" doc:"of vouchers whose passes are not here yet"`
 	Bad      int64     `json:"bad" doc:"that the depot does not take any more"`
 	Until    time.Time `json:"until,omitzero" doc:"when the first of them are worth nothing any more"`
+	Budget   int64     `json:"budget,omitempty" doc:"how many the depot is paid in 31 days at most; 0: any number"`
+	Left     int64     `json:"budget_left,omitempty" doc:"of the budget, in the present 31 days"`
 }
 
 func (s *Server) passes(a huma.API) {

@@ -5,6 +5,8 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -201,8 +203,17 @@ func (d *depots) payWaiting(ctx context.Context, depot peers.ID) {
 // Passes returns what the wallet has for each depot.
 func (d *depots) Passes(ctx context.Context) (out []api.Passes, err error) {
 	all, err := d.purse.Stock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	l, err := d.node.Holds(ctx)
 	for _, s := range all {
-		out = append(out, api.Passes{Depot: string(s.Depot), Passes: s.Units, Reserved: s.Reserved, Ordered: s.Ordered, Bad: s.Bad, Until: s.Until})
+		b := l.Budgets[s.Depot]
+		delete(l.Budgets, s.Depot)
+		out = append(out, api.Passes{Depot: string(s.Depot), Passes: s.Units, Reserved: s.Reserved, Ordered: s.Ordered, Bad: s.Bad, Until: s.Until, Budget: b.Units, Left: b.Left})
+	}
+	for _, id := range slices.Sorted(maps.Keys(l.Budgets)) { // without passes
+		out = append(out, api.Passes{Depot: string(id), Budget: l.Budgets[id].Units, Left: l.Budgets[id].Left})
 	}
 	return out, err
 }

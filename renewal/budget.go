@@ -28,6 +28,24 @@ func (s *Service) SetBudget(id peers.ID, units int64, now time.Time) {
 	s.Hurry(id, now)
 }
 
+// A Budget is what a depot may be paid.
+type Budget struct {
+	Units int64 // in a month
+	Left  int64 // of it
+}
+
+// Budgets returns the budgets of the depots that have one.
+func (s *Service) Budgets(now time.Time) map[peers.ID]Budget {
+	out := map[peers.ID]Budget{}
+	for id, d := range s.depots {
+		if d.Budget > 0 {
+			left, _ := d.left(now)
+			out[id] = Budget{d.Budget, left}
+		}
+	}
+	return out
+}
+
 // left returns what a budget leaves, and when the next month begins. A month is UnitTime, from the first payment in it.
 func (a *Account) left(now time.Time) (units int64, until time.Time) {
 	if a.Spent == 0 || !now.Before(a.Month.Add(UnitTime)) {

@@ -176,6 +176,10 @@ func TestWhatIsPaidCounts(t *testing.T) {
 	if left, until := s.depots["d"].left(epoch.Add(-40 * day)); left != 9 || !until.Equal(epoch.Add(-9*day)) {
 		t.Errorf("the clock was set back: %d are left until %v", left, until.Sub(epoch))
 	}
+	s.Unwant(1, epoch)
+	if a := s.Account("d"); a.Budget != 100 || a.Spent != 91 {
+		t.Errorf("once nothing is held there: %+v", a)
+	}
 	book := s.Book()
 	again := New(Config{}, 2)
 	again.Resume(book, epoch)

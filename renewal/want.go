@@ -315,7 +315,7 @@ func (s *Service) tidy(d *depot, now time.Time) {
 			return
 		}
 	}
-	if len(d.holds) == 0 {
+	if len(d.holds) == 0 && d.Budget == 0 { // what was paid counts, also for what is held there next
 		delete(s.depots, d.Depot)
 	}
 }

@@ -45,7 +45,7 @@ takes its place.
 
 A depot may cost passes: fetcher passes. --budget limits what the depots at --on
 are paid in 31 days for all that they keep. If that is too little the leases
-that end first are renewed; fetcher status lists what lapses, and when.
+that end first are renewed; fetcher node status lists what lapses, and when.
 
 With --fleet a share that the node's fleet has is kept for the fleet: any member
 renews the lease, one at a time, and pays for it if it has passes. The depot has

@@ -78,10 +78,11 @@ func (a depots) printPasses(all []api.Passes) error {
 		if !x.Until.IsZero() {
 			until = x.Until.Local().Format(time.DateOnly)
 		}
-		rows = append(rows, []string{shortly(x.Depot), fmt.Sprint(x.Passes), fmt.Sprint(x.Reserved + x.Ordered), fmt.Sprint(x.Bad), until})
+		budget := either(x.Budget > 0, fmt.Sprintf("%d of %d left", x.Left, x.Budget), "")
+		rows = append(rows, []string{shortly(x.Depot), fmt.Sprint(x.Passes), fmt.Sprint(x.Reserved + x.Ordered), fmt.Sprint(x.Bad), until, budget})
 	}
 	if len(rows) == 0 {
 		fmt.Fprintln(a.stderr, "this node has no passes; fetcher passes redeem gets those of a voucher")
 	}
-	return a.print(a.headed(rows, "DEPOT", "PASSES", "PENDING", "INVALID", "VALID UNTIL"))
+	return a.print(a.headed(rows, "DEPOT", "PASSES", "PENDING", "INVALID", "VALID UNTIL", "BUDGET"))
 }

@@ -70,6 +70,12 @@ func TestAHoldIsPaidWithPasses(t *testing.T) {
 	if err != nil || len(h) != 1 || h[0].Cost != 3 {
 		t.Errorf("%+v, %v", h, err)
 	}
+	if p := passesOf(owner); p.Budget != 3 || p.Left != 0 {
+		t.Errorf("the budget is used up: %+v", p)
+	}
+	if out, err := exec.Command(built(t), "passes", "list", "--dir", owner.dir).Output(); err != nil || !strings.Contains(string(out), "0 of 3 left") {
+		t.Errorf("%s, %v", out, err)
+	}
 	owner.sure("hold", src, "--on", at, "--budget", "1") // the renewal in three weeks costs more
 	if w := strings.Join(owner.status().Warnings, "\n"); !strings.Contains(w, "the budget of 1 pass a month for the depot") || !strings.Contains(w, "these lapse: photos on "+h[0].Expires.Local().Format("2006-01-02")) {
 		t.Errorf("the node warns: %s", w)
