@@ -4,6 +4,7 @@ package keep
 
 import (
 	"context"
+	"errors"
 	"sync"
 
 	"github.com/piecelease/fetcher/actors"
@@ -83,8 +84,12 @@ func (k *Keep) Open(ctx context.Context, m *share.Manifest, wanted []bool, like 
 	}
 	if _, done := p.Done(); !done && wanted == nil {
 		for _, id := range like {
-			if k.Root.Reuse(ctx, p, id) != nil { // the rest is fetched
-				break
+			err := k.Root.Reuse(ctx, p, id)
+			if ctx.Err() != nil {
+				return nil, errors.Join(ctx.Err(), p.Close())
+			}
+			if err != nil {
+				break // the rest is fetched
 			}
 		}
 	}
