@@ -1,8 +1,10 @@
 package actors
 
 import (
+	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/piecelease/fetcher/depot"
 	"github.com/piecelease/fetcher/peers"
@@ -33,7 +35,7 @@ func TestADepotIsPaidWithinItsBudget(t *testing.T) {
 	}
 	budget := func(units int64) (l HoldList) {
 		h.s.Hear(h.pid, SetBudget{Depot: "d", Units: units}, func(a any) { l, _ = a.(HoldList) })
-		h.w.Run(60e9)
+		h.w.Run(time.Minute)
 		return l
 	}
 	if l := budget(1<<10 - 1); l.Budgets["d"] != (renewal.Budget{Units: 1<<10 - 1, Left: 1<<10 - 1}) {
@@ -55,5 +57,30 @@ func TestADepotIsPaidWithinItsBudget(t *testing.T) {
 	}
 	if book := h.book.Accounts; len(book) != 1 || book[0].Budget != 5 {
 		t.Errorf("%+v", book)
+	}
+}
+
+// A member whose budget does not pay for what is due leaves the turn to renew to other members.
+func TestNoTurnIsTakenBeyondTheBudget(t *testing.T) {
+	h := newHeld(t, nil)
+	granted, turns := h.answer, 0
+	h.answer = func(id peers.ID, q any) any {
+		if m, ok := q.(wire.Hold); ok {
+			return wire.Held{Share: m.Share, Refused: uint8(depot.Unpaid), Room: 1 << 10}
+		}
+		return granted(id, q)
+	}
+	h.r.cfg.Turn = func(context.Context, peers.ID, int64) (func(), error) { turns++; return func() {}, nil }
+	h.s.Send(h.pid, SetBudget{Depot: "d", Units: 5})
+	x := share.IDOf([]byte{1})
+	h.s.Send(h.pid, KeepHold{Want: renewal.Want{ID: 1, Share: x, Bytes: 1 << 30, Depots: []peers.ID{"d"}, Fleet: true}, Depots: []peers.Addr{{ID: "d"}}})
+	h.w.Run(time.Minute)
+	if turns != 1 { // it is not known yet that the depot takes passes
+		t.Errorf("%d turns were taken", turns)
+	}
+	h.s.Send(h.pid, VisitDepot{Depot: "d"})
+	h.w.Run(time.Minute)
+	if over := (*renewal.BudgetError)(nil); turns != 1 || !errors.As(h.r.errs[renewal.Key{Depot: "d", Share: x}].err, &over) {
+		t.Errorf("%d turns were taken: %v", turns, h.r.errs)
 	}
 }
