@@ -60,6 +60,7 @@ func figures(t *testing.T, args ...string) *daemonProcess {
 	if os.Getenv("FIGURES") == "" {
 		t.Skip("FIGURES is not set")
 	}
+	t.Setenv("GOGC", "") // as people run it
 	n := startNode(t, t.TempDir(), args...)
 	fill(t, n, 1000)
 	return n
