@@ -12,18 +12,11 @@ import (
 // the holder is overdue or clearly slower than the asker. Of an overdue piece a
 // source ten times faster than the holder takes the lease over instead.
 //
-// A holder that is only slower delays nobody while some other wanted piece has no
-// holder at all, and in a crowd others lack what a second one sends of its piece. So
-// there it is hedged at the end, when all that is missing is leased, and for readers.
-//
 // The waste is bounded: the pieces held twice and what hedges fetched twice
 // before never exceed m.allowance() together.
 
 // hedgeLag keeps hedges away from holders that are slower only by chance.
 const hedgeLag = 20 * time.Millisecond
-
-// hedgeCrowd is how many sources with a part of the share make a crowd.
-const hedgeCrowd = 12
 
 // Bounds of one search for a hedge: sources examined, and leases of each. What it
 // misses is found at the next try, or by the others.
@@ -103,7 +96,7 @@ func (m *Manager) weigh(i, at uint32) (o offer, how standing, due instant) {
 	}
 	left := m.left(holder, l)
 	slower := float64(left) > m.cfg.HedgeFactor*float64(s.needs(int64(l.length)))+float64(hedgeLag)
-	if !overdue && !(slower && m.waitsFor(l.piece)) {
+	if !overdue && !slower {
 		return offer{}, early, due
 	}
 	if m.spared(s) && !m.awaited(l.piece) {
@@ -113,12 +106,6 @@ func (m *Manager) weigh(i, at uint32) (o offer, how standing, due instant) {
 		return offer{}, closed, m.clock.at + retryLatest
 	}
 	return offer{at, take, left}, open, due
-}
-
-// waitsFor reports whether something waits for a leased piece: a reader, or the end of the
-// transfer, because nothing else is left to lease. Outside crowds it always does.
-func (m *Manager) waitsFor(p uint32) bool {
-	return m.rarity.count < hedgeCrowd || m.pool.count == 0 || m.awaited(p)
 }
 
 // stake is what a second holder, or another second one, adds to the possible waste.

@@ -1,7 +1,6 @@
 package leasemgr
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -104,36 +103,6 @@ func TestClearlySlowerHolderIsHedgedBeforeItIsOverdue(t *testing.T) {
 			equal(t, "the last of its queue", got[0].Piece, ls[1].Piece)
 		}
 	}
-}
-
-// In a crowd, while a piece is wanted that nobody holds, one that is merely slow delays nothing,
-// even if its asker has nothing else to do; unless a reader waits for it, or its holder is overdue.
-func TestInACrowdAMerelySlowHolderIsHedgedOnlyAtTheEnd(t *testing.T) {
-	begin := func(crowd int) (*rig, Lease) {
-		r := newRig(t, 2, Config{})
-		r.add("slow", "fast").has("slow", 0).has("fast", 0)
-		for i := range crowd - 2 {
-			id := peers.ID(fmt.Sprint("other", i))
-			r.add(id).has(id, 1)
-		}
-		r.rate("slow", mib/2, 0).rate("fast", 3*mib, 0)
-		return r, r.one("slow")
-	}
-	r, held := begin(hedgeCrowd)
-	no := r.not("fast", AllLeased)
-	r.one("other0") // now all that is missing is leased
-	r.to(no.Until)
-	if h := r.one("fast"); !h.Hedge || h.Piece != held.Piece {
-		t.Errorf("at the end: %+v", h)
-	}
-	r, _ = begin(hedgeCrowd)
-	r.m.SetReader(1, 0, 1, r.now)
-	equal(t, "hedged for a reader", r.one("fast").Hedge, true)
-	r, held = begin(hedgeCrowd)
-	r.to(held.Expires.Add(-time.Millisecond))
-	equal(t, "hedged when overdue", r.one("fast").Hedge, true)
-	r, _ = begin(hedgeCrowd - 1)
-	equal(t, "hedged among few", r.one("fast").Hedge, true)
 }
 
 func TestHolderNotMeasuredYetIsJudgedByWhatCame(t *testing.T) {
