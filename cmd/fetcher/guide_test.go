@@ -36,7 +36,7 @@ func (r *reader) command(line string) *exec.Cmd {
 	}
 	cmd := exec.CommandContext(r.t.Context(), "bash", "-euc", r.said+"exec 3>&1; "+line)
 	cmd.Dir = r.home
-	cmd.Env = append(os.Environ(), "HOME="+r.home, "XDG_DATA_HOME=", "FETCHER_LISTEN=127.0.0.1:0", "PATH="+filepath.Dir(built(r.t))+":"+os.Getenv("PATH"))
+	cmd.Env = append(os.Environ(), "HOME="+r.home, "XDG_DATA_HOME=", "FETCHER_LISTEN=127.0.0.1:0", "FETCHER_LAN=true", "PATH="+filepath.Dir(built(r.t))+":"+os.Getenv("PATH"))
 	return cmd
 }
 
