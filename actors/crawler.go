@@ -231,7 +231,8 @@ func (v surveyor) look(ctx context.Context, id share.ID) (seen depot.Seen, x vis
 		return seen, x, err
 	}
 	whole := disk.Manifest != nil && disk.Whole && disk.Bad.Count() == 0
-	if k.State == depot.None || knowsMore(disk.Leases, leases, now) {
+	there, here := endsBeside(disk.Leases, now), endsOf(leases)
+	if k.State == depot.None || knowsMore(there, here) || whole && knowsMore(here, there) {
 		bytes := int64(0)
 		if disk.Manifest != nil {
 			bytes = depot.Bytes(disk.Manifest)
@@ -274,26 +275,35 @@ func missing(disk depot.OnDisk) *share.Set {
 	return disk.Bad
 }
 
-// knowsMore says whether the disk knows of a live lease, or of a later end, that the
-// ledger does not know.
-func knowsMore(disk []depot.Promise, ledger []depot.Lease, now time.Time) bool {
-	var a, b []int64
-	for _, p := range disk {
-		if depot.Live(now, p.Expires) {
-			a = append(a, p.Expires.Unix())
-		}
-	}
-	for _, l := range ledger {
-		b = append(b, l.Expires.Unix())
-	}
-	slices.Sort(a)
-	slices.Sort(b)
-	for i := 1; i <= len(a); i++ {
-		if i > len(b) || a[len(a)-i] > b[len(b)-i] {
+// knowsMore says whether one of the disk and the ledger knows of a live lease, or of a later end,
+// that the other does not know. Both are sorted ends.
+func knowsMore(one, other []int64) bool {
+	for i := 1; i <= len(one); i++ {
+		if i > len(other) || one[len(one)-i] > other[len(other)-i] {
 			return true
 		}
 	}
 	return false
+}
+
+// endsBeside returns the sorted ends of the live leases beside a share.
+func endsBeside(all []depot.Promise, now time.Time) (ends []int64) {
+	for _, p := range all {
+		if depot.Live(now, p.Expires) {
+			ends = append(ends, p.Expires.Unix())
+		}
+	}
+	slices.Sort(ends)
+	return ends
+}
+
+// endsOf returns the sorted ends of live leases.
+func endsOf(all []depot.Lease) (ends []int64) {
+	for _, l := range all {
+		ends = append(ends, l.Expires.Unix())
+	}
+	slices.Sort(ends)
+	return ends
 }
 
 // ---- scrub ----

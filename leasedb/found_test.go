@@ -25,16 +25,18 @@ func TestALeaseThatWasFoundIsMeasured(t *testing.T) {
 	r.used(start, 2, 100)
 }
 
-// A share that lost its data lost the leases beside it too: they are written again as soon as that is seen.
-func TestLeasesThatWereLostWithTheirDataAreWrittenAgain(t *testing.T) {
+// A share that lost its data lost the leases beside it too, or it lost those alone: they are written again as soon as that is seen.
+func TestLeasesThatWereLostAreWrittenAgain(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.stable(ids[0])
-	clear(r.disk)
-	_, err := r.Found(t.Context(), start, ids[0], 0, false, nil)
-	r.ok(err)
-	if !r.leased(ids[0], "p2") {
-		t.Errorf("on the disk are %v", r.disk[ids[0]])
+	for _, whole := range []bool{false, true} {
+		clear(r.disk)
+		_, err := r.Found(t.Context(), start, ids[0], 100, whole, nil)
+		r.ok(err)
+		if !r.leased(ids[0], "p2") {
+			t.Errorf("whole: %v; on the disk are %v", whole, r.disk[ids[0]])
+		}
 	}
 }
 

@@ -31,7 +31,7 @@ func (d *DB) takeShare(ctx context.Context, now time.Time, id share.ID, why depo
 // starter account holds it for depot.Starter, or, if those leases include one of the
 // starter, until that ends: losing the database again and again keeps nothing for ever.
 // Leases that only the disk knows are entered, even beyond a quota; an unknown account is
-// made, with no quota. Found returns the state.
+// made, with no quota. All leases are written beside the data again. Found returns the state.
 func (d *DB) Found(ctx context.Context, now time.Time, id share.ID, bytes int64, whole bool, leases []depot.Promise) (state depot.State, err error) {
 	if bytes < 0 || bytes > depot.MaxBytes {
 		return depot.None, fmt.Errorf("%v takes %d bytes: it must be from 0 to %d", id, bytes, int64(depot.MaxBytes))
@@ -57,9 +57,7 @@ func (d *DB) Found(ctx context.Context, now time.Time, id share.ID, bytes int64,
 		if r.state == depot.Going {
 			return nil // Removable asks the disk
 		}
-		if !whole {
-			t.touch(r.id) // its leases may have been lost with its data
-		}
+		t.touch(r.id) // its leases may have been lost, alone or with its data
 		for _, p := range append(all, leases...) {
 			if err := t.reenter(&r, p); err != nil {
 				return err

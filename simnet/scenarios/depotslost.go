@@ -27,6 +27,14 @@ func until(s *depots.Story, x *simnet.Node, d *depots.Depot, h wire.Held) {
 	s.Expect(err == nil && i >= 0 && all[i].Expires == h.Expires, "a lease ends at %d, and the depot says %+v, %v", h.Expires, all, err)
 }
 
+// unlisted makes the crawler of a depot fail.
+func unlisted(op storetest.Op) error {
+	if op.Kind == "readdir" && strings.HasPrefix(op.Name, "shares") {
+		return errors.New("input/output error")
+	}
+	return nil
+}
+
 // losing are scenarios in which a depot loses some of its data, and keeps its promises.
 var losing = []*simnet.Scenario{
 	ofDepot("bit-rot-found-and-mended", "Bits rot in what a depot keeps: it finds that out twice, an hour apart, and fetches the pieces again.", func(s *depots.Story) {
@@ -65,7 +73,12 @@ var losing = []*simnet.Scenario{
 		d.Vanish(c)
 		d.Sleep(4 * day) // when the next cycle is due
 		mended()
-		d.Kill() // its leases are beside it again
+		d.Drop(c, "../leases") // alone, and the data is whole
+		d.Sleep(4 * day)
+		s.Until("its leases are beside it again", 2*time.Hour, func() bool {
+			return slices.ContainsFunc(d.Left(c), func(name string) bool { return strings.HasSuffix(name, "/leases") })
+		})
+		d.Kill()
 		d.Lose()
 		d.Start()
 		d.Account("anna", 1e9, a)
@@ -78,12 +91,7 @@ var losing = []*simnet.Scenario{
 		s.Kept(d, c)
 		d.Kill()
 		d.Lose()
-		d.Trouble = func(op storetest.Op) error { // and the crawler cannot work yet
-			if op.Kind == "readdir" && strings.HasPrefix(op.Name, "shares") {
-				return errors.New("input/output error")
-			}
-			return nil
-		}
+		d.Trouble = unlisted // and the crawler cannot work yet
 		d.Start()
 		d.Excuse()
 		d.Account("anna", 1e9, a)
@@ -150,7 +158,12 @@ var losing = []*simnet.Scenario{
 		d.Kill()
 		d.Restore(backup)
 		d.Sleep(10 * day)
+		d.Excuse()
+		d.Trouble = unlisted // so that somebody asks for a share before the crawler comes to it
 		d.Start()
+		s.Pass(10 * time.Second)
+		s.Hold(b, d, c, day)
+		d.Trouble = nil
 		s.Pass(3 * time.Hour)
 		complete(s, d)
 		s.Kept(d, c, more[0], more[1])
