@@ -46,18 +46,19 @@ type DepotStatus = actors.DepotStatus
 
 // What DepotDo may be asked to do.
 type (
-	DepotClockOK  = actors.ClockOK    // the wall clock is right
-	DepotCollect  = actors.CollectNow // remove what may be removed, now
-	DepotCrawl    = actors.CrawlNow   // check all shares, now
-	DepotScrub    = actors.ScrubNow   // read all shares, now
-	DepotImported = actors.Imported   // that share was put whole into the folder and the ledger
+	DepotClockOK   = actors.ClockOK    // the wall clock is right
+	DepotCollect   = actors.CollectNow // remove what may be removed, now
+	DepotCrawl     = actors.CrawlNow   // check all shares, now
+	DepotScrub     = actors.ScrubNow   // read all shares, now
+	DepotImporting = actors.Importing  // that share is to be imported: its fetch ends, for a while
+	DepotImported  = actors.Imported   // that share was put whole into the folder and the ledger
 )
 
 // ErrNotADepot says that this node keeps no shares for others.
 var ErrNotADepot = actors.ErrNotADepot
 
 // DepotDo tells the depot of this node to do something: a DepotClockOK, DepotCollect, DepotCrawl,
-// DepotScrub or DepotImported, whose end it does not wait for; nil is nothing. It returns the depot's
+// DepotScrub or DepotImported, whose end it does not wait for, or a DepotImporting; nil is nothing. It returns the depot's
 // status. The error wraps ErrNotADepot.
 func (n *Node) DepotDo(ctx context.Context, what any) (DepotStatus, error) {
 	if what == nil {

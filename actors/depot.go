@@ -161,7 +161,7 @@ func (d *depotActor) Receive(ctx actor.Context) {
 		d.tellAll(ctx, m)
 	case depotDone:
 		d.done(ctx, m)
-	case DepotQuery, ClockOK, CollectNow, CrawlNow, ScrubNow, LookAt, Imported, crawled:
+	case DepotQuery, ClockOK, CollectNow, CrawlNow, ScrubNow, LookAt, Imported, Importing, crawled:
 		d.commanded(ctx)
 	case system.WakeDue:
 	case *actor.Terminated:

@@ -22,9 +22,10 @@ type arrival struct {
 	verified int64 // bytes of this run
 	delay    depot.Delay
 	fails    int
-	since    time.Time // when the run began
-	remove   bool      // it is to be removed as soon as the run has ended
-	yields   bool      // the run was told to end, as others wait
+	since    time.Time    // when the run began
+	remove   bool         // it is to be removed as soon as the run has ended
+	yields   bool         // the run was told to end, as others wait
+	imports  []*actor.PID // the run was told to end, as its share is to be imported by those who wait for that
 }
 
 const (
@@ -178,6 +179,17 @@ func (d *depotActor) turn(now time.Time) (over share.ID, next time.Time) {
 	return over, next
 }
 
+// giveWay ends the run of a share that is to be imported, and reports whether there is one: its end answers.
+func (d *depotActor) giveWay(ctx actor.Context, id share.ID) bool {
+	a := d.arrivals[id]
+	if a == nil || !a.running {
+		return false
+	}
+	a.imports = append(a.imports, ctx.Sender())
+	ctx.Request(d.node, ToTransfer{Handle{Share: id}, StopTransfer{}})
+	return true
+}
+
 // withHolders adds the peers of the accounts that hold a share to its sources, because they had it.
 func withHolders(ctx context.Context, l Ledger, now time.Time, id share.ID, from []peers.Addr) []peers.Addr {
 	leases, err := l.Leases(ctx, now, id)
@@ -205,7 +217,7 @@ func earlier(a, b time.Time) time.Time {
 // fetch begins a transfer into the depot's folder.
 func (d *depotActor) fetch(ctx actor.Context, m toArrive) {
 	self := ctx.Self()
-	if a := d.arrivals[m.id]; a == nil || a.remove {
+	if a := d.arrivals[m.id]; a == nil || a.remove || a.imports != nil {
 		d.heard(ctx, arrivalEvent{m.id, Ended{Err: ErrStopped}})
 		return
 	}
@@ -248,7 +260,11 @@ func (d *depotActor) heard(ctx actor.Context, m arrivalEvent) {
 
 // ended handles the end of a transfer, and has it entered in the ledger.
 func (d *depotActor) ended(ctx actor.Context, id share.ID, a *arrival, err error) {
-	l, keep, t, mend := d.cfg.Ledger, d.cfg.Keep, d.time, a.mend
+	l, keep, t, mend, imported := d.cfg.Ledger, d.cfg.Keep, d.time, a.mend, a.imports != nil
+	for _, who := range a.imports {
+		ctx.Send(who, d.status())
+	}
+	a.imports = nil
 	switch {
 	case a.remove:
 		d.forget(id, a)
@@ -269,6 +285,8 @@ func (d *depotActor) ended(ctx actor.Context, id share.ID, a *arrival, err error
 			}
 			return x
 		})
+	case errors.Is(err, ErrStopped) && imported:
+		d.rest(id, a, d.s.Now().Add(arrivalRest))
 	case errors.Is(err, ErrStopped): // its turn is over, or it is wanted again
 		d.rest(id, a, d.s.Now())
 	case errors.Is(err, errNobodyHolds):

@@ -44,6 +44,10 @@ type LookAt struct{ Share share.ID }
 // Imported, API -> Node -> depot: a share was imported, and is STABLE. Answered with DepotStatus.
 type Imported struct{ Share share.ID }
 
+// Importing, API -> Node -> depot: a share is to be imported. Its fetch, if there is one, ends, and goes on after a
+// rest. Answered with DepotStatus, when the fetch has ended.
+type Importing struct{ Share share.ID }
+
 // Depot sends the depot of this node a command and returns its state afterwards; DepotQuery
 // changes nothing.
 func (p *Program) Depot(ctx context.Context, what any) (DepotStatus, error) {
@@ -69,6 +73,10 @@ func (d *depotActor) commanded(ctx actor.Context) {
 		}
 	case Imported:
 		d.changed(ctx, m.Share, depot.Stable, "imported")
+	case Importing:
+		if d.giveWay(ctx, m.Share) {
+			return
+		}
 	case CrawlNow:
 		hurry(&d.crawler.crawl, wall)
 	case ScrubNow:

@@ -76,7 +76,7 @@ func (n *node) Receive(ctx actor.Context) {
 		n.stay(ctx, m)
 	case CoordinateShare, StopCoordinating, AllowMembers, FleetQuery, joinOffice, officeEnded:
 		n.coordinates(ctx)
-	case AskDepot, DepotQuery, ClockOK, CollectNow, CrawlNow, ScrubNow, LookAt, Imported:
+	case AskDepot, DepotQuery, ClockOK, CollectNow, CrawlNow, ScrubNow, LookAt, Imported, Importing:
 		n.toDepot(ctx)
 	case KeepHold, DropHold, SetBudget, VisitDepot, HoldsQuery:
 		n.toHolds(ctx)

@@ -198,6 +198,36 @@ func TestAnImportLeavesWhatIsBeingFetched(t *testing.T) {
 	}
 }
 
+// An import takes the place of a fetch, which may wait for its sources for ever.
+func TestAnImportTakesThePlaceOfAFetch(t *testing.T) {
+	t.Parallel()
+	a, b := newMover(t), newMover(t)
+	owner := begun(t, t.TempDir(), func(c *Config) { c.Up = 4 << 10 })
+	a.account("anna", peerA)
+	src := file(t, large(9)[:share.MinPiece], t.TempDir(), "film")
+	film := a.putFile(src, map[string]time.Time{"anna": later, "carl": later})
+	stream := a.export("")
+	b.account("owner", string(owner.node.ID()))
+	e := added(t, owner, api.Add{Paths: []string{src}})
+	_, err := owner.Hold(t.Context(), api.Hold{Entry: e.ID, Depots: []string{b.node.Addrs()[0]}})
+	must(t, err)
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		if names, _ := filepath.Glob(filepath.Join(b.folder, "shares", "*", film.String(), "data", "*")); len(names) > 0 {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("its fetch did not begin")
+		}
+	}
+	if s := b.state(film); s != depot.Coming {
+		t.Fatal(s)
+	}
+	got := b.enter(stream)
+	if got.Shares != 1 || got.Leaving != 0 || !b.whole(film) || b.state(film) != depot.Stable || len(b.held()) != 3 {
+		t.Errorf("%+v; it is %v; %v", got, b.state(film), b.held())
+	}
+}
+
 // An owner took the key of an account away, and perhaps its quota; an export from before that gives neither back.
 func TestAnImportGivesNoKeyBackThatWasTakenAway(t *testing.T) {
 	t.Parallel()

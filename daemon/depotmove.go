@@ -400,7 +400,12 @@ func (x *importer) bring(ctx context.Context, s archive.Share, k depot.Kept, lea
 		}
 		leases = append(leases, depot.Promise{Account: "starter", Expires: now.Truncate(time.Second)}) // it needs none, as it has others
 	}
-	err = x.l.root.Bring(ctx, s.Manifest, leases, func(p share.Piece, buf []byte) ([]share.Hash, error) { return x.in.Piece(s.Manifest, p, buf) })
+	bring := func() error {
+		return x.l.root.Bring(ctx, s.Manifest, leases, func(p share.Piece, buf []byte) ([]share.Hash, error) { return x.in.Piece(s.Manifest, p, buf) })
+	}
+	if err = bring(); errors.Is(err, share.ErrHeld) { // nothing was read yet
+		err = x.insteadOfItsFetch(ctx, id, bring)
+	}
 	if errors.Is(err, share.ErrHeld) || errors.Is(err, fs.ErrExist) { // it is being fetched
 		x.out.Leaving++
 		return nil
@@ -417,6 +422,20 @@ func (x *importer) bring(ctx context.Context, s archive.Share, k depot.Kept, lea
 	x.out.Shares, x.out.Bytes = x.out.Shares+1, x.out.Bytes+s.Manifest.Layout().Bytes()
 	_, err = x.node.DepotDo(ctx, fetcher.DepotImported{Share: id})
 	return err
+}
+
+// fetchEnds is how long an import waits for the end of a fetch that was told to end.
+const fetchEnds = 30 * time.Second
+
+// insteadOfItsFetch has the fetch of a share end, which may wait for sources for ever, and brings the share then.
+// The error wraps share.ErrHeld if it is held nevertheless.
+func (x *importer) insteadOfItsFetch(ctx context.Context, id share.ID, bring func() error) error {
+	short, cancel := context.WithTimeout(ctx, fetchEnds)
+	defer cancel()
+	if _, err := x.node.DepotDo(short, fetcher.DepotImporting{Share: id}); err != nil && short.Err() == nil {
+		return err
+	}
+	return bring()
 }
 
 // enter enters the leases of a share, and if it is whole that it is. It returns the state.

@@ -45,7 +45,12 @@ func (m *mover) begin() {
 // put enters a share with leases of accounts, as another depot had it.
 func (m *mover) put(name string, leases map[string]time.Time) share.ID {
 	m.Helper()
-	src := file(m.T, "the content of "+name, m.TempDir(), name)
+	return m.putFile(file(m.T, "the content of "+name, m.TempDir(), name), leases)
+}
+
+// putFile enters a file of at most a piece.
+func (m *mover) putFile(src string, leases map[string]time.Time) share.ID {
+	m.Helper()
 	imp, err := store.Import(m.Context(), src, store.ImportOptions{})
 	must(m.T, err)
 	defer imp.Tree.Close()

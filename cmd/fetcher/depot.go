@@ -384,8 +384,8 @@ func accountName(name string) string {
 }
 
 func (a depots) leasesCommand() *cobra.Command {
-	return &cobra.Command{Use: "leases [ACCOUNT...]", Short: "List the live leases", Long: `List the live leases, or those of some accounts. A SHARE is the end of its ID;
---json has all of it.`, RunE: func(cmd *cobra.Command, args []string) error {
+	return &cobra.Command{Use: "leases [ACCOUNT...]", Short: "List the live leases", Long: `List the live leases, or those of some accounts; on a terminal at most 100,
+which end first. A SHARE is the end of its ID; --json has all of it.`, RunE: func(cmd *cobra.Command, args []string) error {
 		return a.asking(cmd.Context(), func(c *api.Client) error {
 			all := len(args) == 0
 			if all {
@@ -412,18 +412,37 @@ func (a depots) leasesCommand() *cobra.Command {
 
 // printLeases lists leases: those of all accounts, or of some.
 func (a depots) printLeases(leases []api.Lease, all bool) error {
-	var rows [][]string
 	sum := int64(0)
 	for _, l := range leases {
 		sum += l.Bytes
 		a.out.write("storage_lease", l)
-		rows = append(rows, []string{shortly(l.Share), l.State, share.Size(l.Bytes), "in " + words.Duration(time.Until(l.Expires)), accountName(l.Account)})
 	}
-	if len(rows) == 0 {
+	if len(leases) == 0 {
 		fmt.Fprintln(a.stderr, either(all, "no account holds anything here; fetcher depot account add lets a node hold shares", "these accounts hold nothing here"))
 	}
-	if len(rows) > 1 {
-		defer fmt.Fprintf(a.stderr, "%s, %s\n", words.Count(len(rows), "lease"), share.Size(sum))
+	if len(leases) > 1 {
+		defer fmt.Fprintf(a.stderr, "%s, %s\n", words.Count(len(leases), "lease"), share.Size(sum))
+	}
+	shown := leasesShown(leases, newTerminal(a.stdout).columns())
+	if len(shown) < len(leases) {
+		defer fmt.Fprintf(a.stderr, "only the %d that end first are shown; fetcher depot leases | less has all\n", len(shown))
+	}
+	var rows [][]string
+	for _, l := range shown {
+		rows = append(rows, []string{shortly(l.Share), l.State, share.Size(l.Bytes), "in " + words.Duration(time.Until(l.Expires)), accountName(l.Account)})
 	}
 	return a.print(a.headed(rows, "SHARE", "STATE", "SIZE", "ENDS", "ACCOUNT"))
+}
+
+// mostLeases are shown on a terminal.
+const mostLeases = 100
+
+// leasesShown returns the leases to show on a terminal of some columns: if they are many, those that end first. 0
+// columns are no terminal, and get all.
+func leasesShown(leases []api.Lease, columns int) []api.Lease {
+	if columns == 0 || len(leases) <= mostLeases {
+		return leases
+	}
+	first := slices.SortedStableFunc(slices.Values(leases), func(a, b api.Lease) int { return a.Expires.Compare(b.Expires) })
+	return first[:mostLeases]
 }

@@ -1,9 +1,12 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/piecelease/fetcher/api"
 )
 
 // A table on a narrow terminal loses no column and cuts no name that a line can hold.
@@ -35,5 +38,22 @@ func TestEmptyListsSaySo(t *testing.T) {
 		if err := print(a); err != nil || stdout.Len() > 0 || !strings.Contains(stderr.String(), what) {
 			t.Errorf("%s: %v, %q, %q", what, err, &stdout, &stderr)
 		}
+	}
+}
+
+// A terminal shows the leases that end first, and no more than a person reads; a pipe gets all, as they come.
+func TestManyLeasesDoNotFillATerminal(t *testing.T) {
+	var all []api.Lease
+	for i := range mostLeases + 1 {
+		all = append(all, api.Lease{Share: fmt.Sprint(i), Expires: time.Unix(int64(1000-i), 0)})
+	}
+	if got := leasesShown(all, 80); len(got) != mostLeases || got[0].Share != fmt.Sprint(mostLeases) || all[0].Share != "0" {
+		t.Errorf("%d leases, first %s", len(got), got[0].Share)
+	}
+	if got := leasesShown(all, 0); len(got) != len(all) || got[0].Share != "0" {
+		t.Errorf("%d leases in a pipe", len(got))
+	}
+	if got := leasesShown(all[1:], 80); len(got) != mostLeases || got[0].Share != "1" {
+		t.Errorf("%d leases that have room", len(got))
 	}
 }
