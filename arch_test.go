@@ -438,7 +438,7 @@ func (s source) uses(imp string, f func(name string, at token.Pos)) {
 	})
 }
 
-// A program that embeds a node does not link the stores of rounds, or what they need.
+// A program that embeds a node does not link the stores of rounds, or what they need, nor what finds peers on networks.
 func TestEmbeddersLinkNoStore(t *testing.T) {
 	out, err := exec.Command("go", "list", "-deps", ".", "./rounds").Output()
 	if err != nil {
@@ -447,7 +447,7 @@ func TestEmbeddersLinkNoStore(t *testing.T) {
 	for dep := range strings.Lines(string(out)) {
 		dep = strings.TrimSpace(dep)
 		for _, store := range []string{"zombiezen.com", "modernc.org", "github.com/nats-io", "go.etcd.io", "google.golang.org/grpc",
-			"github.com/danielgtaylor", "github.com/pelletier", "github.com/fsnotify", "github.com/coreos", module + "/api", module + "/daemon", module + "/catalog", module + "/leasedb", module + "/web"} {
+			"github.com/danielgtaylor", "github.com/pelletier", "github.com/fsnotify", "github.com/coreos", "github.com/libp2p/zeroconf", "github.com/libp2p/go-libp2p-kad-dht", module + "/discovery", module + "/api", module + "/daemon", module + "/catalog", module + "/leasedb", module + "/web"} {
 			if under(dep, store) {
 				t.Errorf("an embedder links %s", dep)
 			}

@@ -12,7 +12,6 @@ import (
 	"maps"
 	"net"
 	"net/http"
-	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -23,7 +22,6 @@ import (
 	"time"
 
 	"github.com/piecelease/fetcher"
-	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/share"
 )
 
@@ -348,68 +346,45 @@ func TestJSONWithoutAnEndIsRefused(t *testing.T) {
 	}
 }
 
-// slowConns returns how many connections to try: 10,000 if this process may have them.
-func slowConns(t *testing.T) int {
-	if testing.Short() || rig.Raced {
-		return 500
-	}
-	var open []*os.File
-	defer func() {
-		for _, f := range open {
-			f.Close()
-		}
-	}()
-	for len(open) < 10_500 {
-		f, err := os.Open(os.DevNull)
-		if err != nil {
-			t.Logf("NOT TESTED: 10,000 connections, as only %d files may be open", len(open))
-			return 500
-		}
-		open = append(open, f)
-	}
-	return 10_000
-}
-
+// Connections that begin a request and send no more keep only the places that there are, and those for a
+// while: all others are closed as they come.
 func TestConnectionsAreBoundedAndTheOthersServed(t *testing.T) {
-	_, at, c := served(t, &Access{Token: "all", MaxConns: 8})
-	before := runtime.NumGoroutine()
-	var open []net.Conn
-	defer func() {
+	synctest.Test(t, func(t *testing.T) {
+		const places, many = 8, 10_000
+		before := runtime.NumGoroutine()
+		l, end := listening(t, &fake{feed: NewFeed("run")}, Access{MaxConns: places})
+		defer end()
+		dial := func(says string) (here net.Conn, err error) {
+			here, there := net.Pipe()
+			l.conn <- there
+			_, err = io.WriteString(here, says)
+			return here, err
+		}
+		var open []net.Conn
+		for range many {
+			c, err := dial("GET / HT")
+			if err == nil {
+				open = append(open, c)
+			} else if !errors.Is(err, io.ErrClosedPipe) {
+				t.Fatal(err)
+			}
+		}
+		if n := runtime.NumGoroutine() - before; len(open) != places || n > 4*places {
+			t.Errorf("of %d slow connections %d have a place, and %d goroutines are more", many, len(open), n)
+		}
+		time.Sleep(headerTime)
 		for _, c := range open {
-			c.Close()
+			if _, err := io.ReadAll(c); err != nil { // until it is closed
+				t.Error(err)
+			}
 		}
-	}()
-	closed := 0
-	many := slowConns(t)
-	for range many { // each begins a request and sends no more
-		s, err := net.Dial("tcp", at)
+		synctest.Wait()
+		c, err := dial("GET / HTTP/1.1\r\nHost: node\r\nConnection: close\r\n\r\n")
 		must(t, err)
-		open = append(open, s)
-		fmt.Fprint(s, "GET / HT")
-	}
-	for _, s := range open[8:] {
-		s.SetReadDeadline(time.Now().Add(10 * time.Second))
-		if _, err := s.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
-			continue
-		}
-		closed++
-	}
-	if n := runtime.NumGoroutine() - before; closed < many-10 || n > 100 {
-		t.Errorf("of %d slow connections %d were closed, and %d goroutines are more", many, closed, n)
-	}
-	for _, s := range open {
-		s.Close()
-	}
-	for end := time.Now().Add(10 * time.Second); ; { // once the server has seen that they are closed
-		res, err := c.Get("http://" + at + "/")
-		if err == nil {
-			res.Body.Close()
-			break
-		}
-		if time.Now().After(end) {
-			t.Fatal(err)
-		}
-	}
+		_, err = http.ReadResponse(bufio.NewReader(c), nil)
+		must(t, err)
+		must(t, c.Close())
+	})
 }
 
 func TestAReaderThatNeverReadsHoldsNobodyUp(t *testing.T) {
@@ -432,14 +407,14 @@ func TestAReaderThatNeverReadsHoldsNobodyUp(t *testing.T) {
 	}
 }
 
-// oneConn is a listener with one connection.
-type oneConn struct {
+// pipes is a listener whose connections are given to it.
+type pipes struct {
 	conn   chan net.Conn
 	closed chan struct{}
 	once   sync.Once
 }
 
-func (l *oneConn) Accept() (net.Conn, error) {
+func (l *pipes) Accept() (net.Conn, error) {
 	select {
 	case c := <-l.conn:
 		return c, nil
@@ -447,25 +422,31 @@ func (l *oneConn) Accept() (net.Conn, error) {
 		return nil, net.ErrClosed
 	}
 }
-func (l *oneConn) Close() error   { l.once.Do(func() { close(l.closed) }); return nil }
-func (l *oneConn) Addr() net.Addr { return &net.UnixAddr{Name: "x", Net: "unix"} }
+func (l *pipes) Close() error   { l.once.Do(func() { close(l.closed) }); return nil }
+func (l *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "x", Net: "unix"} }
 
-// piped returns a connection with a server of f, which must be called in a bubble, and what ends the server.
-func piped(t *testing.T, f *fake) (here net.Conn, end func()) {
-	l := &oneConn{conn: make(chan net.Conn, 1), closed: make(chan struct{})}
-	here, there := net.Pipe()
-	l.conn <- there
+// listening returns the listener of a server of f, which must be called in a bubble, and what ends the server.
+func listening(t *testing.T, f *fake, a Access) (l *pipes, end func()) {
+	l = &pipes{conn: make(chan net.Conn), closed: make(chan struct{})}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- NewServer(f, slog.New(slog.DiscardHandler), nil, nil).Serve(ctx, l, Access{})
+		ended <- NewServer(f, slog.New(slog.DiscardHandler), nil, nil).Serve(ctx, l, a)
 	}()
-	return here, func() {
+	return l, func() {
 		cancel()
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
 	}
+}
+
+// piped returns a connection with a server that is listening, and what ends the server.
+func piped(t *testing.T, f *fake) (here net.Conn, end func()) {
+	l, end := listening(t, f, Access{})
+	here, there := net.Pipe()
+	l.conn <- there
+	return here, end
 }
 
 // Whoever begins a request and does not go on with it is cut off, so that it keeps no place from others.

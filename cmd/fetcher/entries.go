@@ -126,6 +126,9 @@ func (a asker) add(cmd *cobra.Command, c *api.Client, args []string, fl addFlags
 		if err := a.printAdded(e, one.Called); err != nil {
 			return err
 		}
+		if seen := seenText(fl.visible, fl.secret); e.Kind == "serve" && seen != "" {
+			fmt.Fprintln(a.stderr, seen)
+		}
 	}
 	return nil
 }

@@ -303,8 +303,19 @@ func (s *sharer) describe() error {
 	if found := s.foundBy(); found != "" {
 		fmt.Fprintf(e, "or by the ID alone, %s\n\n%sfetcher fetch %s%s\n\n", found, verbatim, either(one, s.shares[0].ID().String(), "ID"), s.inTable(addrs))
 	}
+	if seen := seenText(s.opt.Visible, s.opt.Secret); seen != "" {
+		fmt.Fprintf(e, "%s\n\n", seen)
+	}
 	fmt.Fprintln(e, "serving until Ctrl-C")
 	return nil
+}
+
+// seenText says what others see of a share that is announced and has a secret; "" of any other.
+func seenText(v fetcher.Visibility, secret bool) string {
+	if v == fetcher.Private || !secret {
+		return ""
+	}
+	return "whoever knows the ID finds that this node has it, but only those who have the ticket, or are named by --allow, can fetch it"
 }
 
 // foundBy says who finds the shares by their IDs alone; "": nobody, or they need a ticket for its secret.

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -266,6 +267,27 @@ func TestChildrenAreDrawnOnALineEach(t *testing.T) {
 	}
 	for range 300 {
 		x.heard(c) // and nobody takes them
+	}
+}
+
+// Of a share that is announced and has a secret, share and add say that its ticket is needed all the same.
+func TestASecretThatIsAnnouncedIsExplained(t *testing.T) {
+	t.Parallel()
+	src, says := filepath.Join(t.TempDir(), "film"), "but only those who have the ticket"
+	rig.WriteRandom(t, src, 3000, 1)
+	n := startNode(t, t.TempDir(), "--dht", "own")
+	for _, secret := range []bool{true, false} {
+		args := []string{src, "--visible", "public", fmt.Sprintf("--secret=%v", secret)}
+		s := startSharing(t, exec.Command(built(t), slices.Concat([]string{"share", "--json", "--dir", t.TempDir(), "--lan=false", "--listen", "/ip4/127.0.0.1/tcp/0", "--dht", "own"}, args)...))
+		s.stop(t)
+		if text := s.stderr.String(); strings.Contains(text, says) != secret {
+			t.Errorf("share with a secret: %v: %s", secret, text)
+		}
+		if r := inDir(t, n.dir, slices.Concat([]string{"add"}, args)...); r.code != 0 || strings.Contains(r.stderr, says) != secret {
+			t.Errorf("add with a secret: %v: exit %d: %s", secret, r.code, r.stderr)
+		}
+		src = filepath.Join(t.TempDir(), "other")
+		rig.WriteRandom(t, src, 3000, 2)
 	}
 }
 
