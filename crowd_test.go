@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/p2p"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/wire"
@@ -25,6 +26,7 @@ func (r reads) ReadRun(id share.ID, p share.Piece, first share.Block, n int, dst
 // Eight nodes know one source with a slow line and nobody else. They find each
 // other through it, and it need not send each of them a copy.
 func TestCrowdFeedsItself(t *testing.T) {
+	rig.OnlyLong(t)
 	t.Parallel()
 	const children, size = 8, 6 << 20
 	src := filepath.Join(t.TempDir(), "big.bin")

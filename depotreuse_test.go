@@ -6,11 +6,13 @@ import (
 	"testing"
 
 	"github.com/piecelease/fetcher/depot"
+	"github.com/piecelease/fetcher/internal/rig"
 )
 
 // Of an edited folder a depot fetches what has changed, and takes the rest from the version that it has; of what another
 // account holds it takes nothing.
 func TestOfAnEditTheDepotFetchesWhatHasChanged(t *testing.T) {
+	rig.OnlyLong(t)
 	t.Parallel()
 	k := newKeeper(t)
 	owner, other := client(t), client(t)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/leasemgr"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
@@ -91,6 +92,7 @@ func (f *testFleet) entered(xs ...*Transfer) (n int64) {
 }
 
 func TestAFleetGoesOnWithTheNextRunOfItsCoordinator(t *testing.T) {
+	rig.OnlyLong(t)
 	t.Parallel()
 	f := newTestFleet(t, 12<<20, 2, 1e6) // until both take part, however slow this machine is
 	seat, c := f.coordinator()

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/piecelease/fetcher/fleet"
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/rounds"
 	"github.com/piecelease/fetcher/rounds/memkv"
@@ -80,6 +81,7 @@ func (f *following) until(what string, is func(Rollout) bool) (last Rollout) {
 }
 
 func TestEveryMemberGetsWhatIsOnTheListOnce(t *testing.T) {
+	rig.OnlyLong(t)
 	t.Parallel()
 	f := followFleet(t, 3)
 	src := filepath.Join(t.TempDir(), "big.bin")
@@ -247,6 +249,7 @@ func TestOfAShareTheLastChangeCounts(t *testing.T) {
 // The store is wiped while all run: nothing is removed, what runs goes on, and what enters enters about once; another term
 // is later than those before, and what is put on the list again is there.
 func TestAFleetOutlivesTheWipingOfItsStore(t *testing.T) {
+	rig.OnlyLong(t)
 	t.Parallel()
 	kv := memkv.New()
 	f := followStore(t, 2, FleetStore{kv, fleetSecret})
@@ -292,6 +295,7 @@ func TestAFleetOutlivesTheWipingOfItsStore(t *testing.T) {
 
 // While the members with the old secret run, one with the new secret finds the list, is elected, and has the share.
 func TestAFleetWithAnotherSecretElectsItsOwn(t *testing.T) {
+	rig.OnlyLong(t)
 	t.Parallel()
 	kv := memkv.New()
 	old := followStore(t, 2, FleetStore{kv, fleetSecret})

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/share"
 )
 
@@ -110,6 +111,7 @@ func TestManyReadersOfAFolder(t *testing.T) {
 }
 
 func TestWhatIsNoFileCannotBeOpened(t *testing.T) {
+	rig.OnlyLong(t)
 	src := filepath.Join(t.TempDir(), "tree")
 	makeTree(t, src)
 	s := shareOf(t, src)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/wire"
@@ -170,6 +171,7 @@ func TestAHolderAsksForTheSecretAfterARestart(t *testing.T) {
 // The source of a share with a secret is started anew. Who holds the share, and tells the source so, is still
 // among those to whom it may be named, and who may fetch of it.
 func TestAHolderIsKnownToASourceThatBeganAnew(t *testing.T) {
+	rig.OnlyLong(t)
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
 	writeRandom(t, file, 1<<20, 1)

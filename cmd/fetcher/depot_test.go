@@ -68,6 +68,7 @@ func (n *daemonProcess) until(what string, f func() (bool, error)) {
 // and another fetches the folder from the depot alone. When it is released the
 // disk is empty, and the rehearsal before it said exactly that.
 func TestADepotKeepsWhatItPromised(t *testing.T) {
+	rig.OnlyLong(t)
 	t.Parallel()
 	src, folder := filepath.Join(t.TempDir(), "photos"), filepath.Join(t.TempDir(), "kept")
 	for i := range 8 {

@@ -44,6 +44,7 @@ func TestADiskThatIsTooSmallIsNamedBeforeTheFirstByte(t *testing.T) {
 }
 
 func TestADiskThatFillsUpIsWaitedForAndThenNamed(t *testing.T) {
+	rig.OnlyLong(t)
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "big.bin")
 	rig.WriteRandom(t, src, 16<<20, 7)
@@ -89,6 +90,7 @@ big.bin, pieces? [0-9-]+: (wanted|leased); .*goes on when that is over`)
 
 // A process that may have only a few files open still shares and fetches.
 func TestFewOpenFilesAreEnough(t *testing.T) {
+	rig.OnlyLong(t)
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "tree")
 	for i := range 200 {

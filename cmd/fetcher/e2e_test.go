@@ -356,6 +356,7 @@ func output(t testing.TB, name string, args ...string) string {
 }
 
 func TestAFolderOfRealFilesArrives(t *testing.T) {
+	rig.OnlyLong(t)
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "tree")
 	copyTree(t, src, "go")
@@ -429,6 +430,7 @@ func TestLsPrintsWhatB3sumPrints(t *testing.T) {
 // Killed at 5, 15, ... 85 % of one fetch, and at 95 % of one that was never killed
 // before: what was verified is not fetched again, and not hashed again.
 func TestKilledFetchesResume(t *testing.T) {
+	rig.OnlyLong(t)
 	t.Parallel()
 	total := int64(rig.Most(64<<20, 24<<20))
 	src := filepath.Join(t.TempDir(), "big.bin")
@@ -626,6 +628,7 @@ func TestInterruptedFetchSaysHowToResume(t *testing.T) {
 }
 
 func TestTwoFetchesOfOneTargetDoNotMix(t *testing.T) {
+	rig.OnlyLong(t)
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "big.bin")
 	rig.WriteRandom(t, src, 16<<20, 7)

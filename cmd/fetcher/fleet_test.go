@@ -85,6 +85,7 @@ type fleetMember struct {
 // Leases of a manager in another process, which is killed in the middle and started
 // again: every member has every byte, and each came in once.
 func TestAFleetOutlivesTheKillingOfItsCoordinator(t *testing.T) {
+	rig.OnlyLong(t)
 	t.Parallel()
 	const size = 24 << 20
 	src := filepath.Join(t.TempDir(), "big.bin")

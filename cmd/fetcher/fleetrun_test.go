@@ -128,6 +128,7 @@ func (m *machines) until(what string, is func(share rolledOut, each map[string]r
 // Three machines, the coordinator of which is killed in the middle: all have the share,
 // and it came in about once.
 func TestAFleetOfProcessesElectsAnotherCoordinator(t *testing.T) {
+	rig.OnlyLong(t)
 	t.Parallel()
 	const size = 24 << 20
 	src := filepath.Join(t.TempDir(), "big.bin")
@@ -306,6 +307,7 @@ func TestAnInvitationIsToAStoreThatIsThere(t *testing.T) {
 // A node is a member of the fleet that its machine has joined: what is added to the fleet
 // is in its catalog, and the commands of the fleet ask the node. After a kill it continues.
 func TestANodeBelongsToTheFleetThatItsMachineHasJoined(t *testing.T) {
+	rig.OnlyLong(t)
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "film.bin")
 	rig.WriteRandom(t, src, 3<<20, 5)

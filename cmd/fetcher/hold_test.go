@@ -20,6 +20,7 @@ import (
 // depot are killed at random and the depot removes what nobody holds. It follows the files, and
 // when it is released nothing is left. HOLD_SECONDS is how long it is kept, with leases of 31 s.
 func TestAHoldOutlivesItsLeases(t *testing.T) {
+	rig.OnlyLong(t)
 	t.Parallel()
 	length, stands := "12s", 14*time.Second
 	n, _ := strconv.Atoi(os.Getenv("HOLD_SECONDS"))

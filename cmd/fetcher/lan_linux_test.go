@@ -14,6 +14,7 @@ import (
 // Two machines on one network, each a namespace: a node that knows the ID of a share that is
 // announced there needs no address, nor does one that has a ticket with an old address.
 func TestTwoOnOneNetworkFindEachOther(t *testing.T) {
+	rig.OnlyLong(t)
 	t.Parallel()
 	rig.Need(t)
 	src := filepath.Join(t.TempDir(), "big.bin")

@@ -84,6 +84,7 @@ func TestAHoldIsPaidWithPasses(t *testing.T) {
 
 // An edit for which passes are missing leaves the version before at the depot, and is paid as soon as they are here.
 func TestAnEditThatLacksPassesIsPaidWhenTheyCome(t *testing.T) {
+	rig.OnlyLong(t)
 	t.Parallel()
 	src, folder := filepath.Join(t.TempDir(), "photos"), filepath.Join(t.TempDir(), "kept")
 	rig.WriteRandom(t, filepath.Join(src, "a"), 3_000_000, 1)

@@ -26,6 +26,7 @@ func TestARelayLeadsNoFartherThanItIs(t *testing.T) {
 
 // With a proxy that is not there, all commands that dial say so, and none goes past it.
 func TestPeersAreDialledThroughTheProxy(t *testing.T) {
+	rig.OnlyLong(t)
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "one.bin")
 	rig.WriteRandom(t, src, 1000, 7)

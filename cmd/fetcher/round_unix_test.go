@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/rounds"
 	"github.com/piecelease/fetcher/rounds/kvurl"
 )
@@ -142,6 +143,7 @@ func (k *ticking) ticks() (out []tick) {
 // Twenty processes have one job to do, and in each round one of them is killed: the
 // one that does it, or any. ROUNDS_PERIODS is how many rounds that goes on.
 func TestManyProcessesRunOneJob(t *testing.T) {
+	rig.OnlyLong(t)
 	t.Parallel()
 	periods, want := 2, 0.5 // how busy the machine is must not decide
 	if n, err := strconv.Atoi(os.Getenv("ROUNDS_PERIODS")); err == nil {

@@ -14,6 +14,7 @@ import (
 // A slow source, and one that freezes with its connection up, cost no duplicate bytes
 // worth mentioning, and no wrong ones. How much time they cost is measured in bench.
 func TestSlowAndFrozenSourcesCostFewBytesTwice(t *testing.T) {
+	rig.OnlyLong(t)
 	t.Parallel()
 	const size = 32 << 20
 	src := filepath.Join(t.TempDir(), "big.bin")
