@@ -350,3 +350,27 @@ func TestWhatIsToBeAnnouncedIsLookedAtNowAndThen(t *testing.T) {
 		t.Errorf("%d records after 12 hours", n)
 	}
 }
+
+// A beacon that is connected, and never ends an answer, holds nothing up: a fetch without another source ends with what
+// is wrong with those that it has, and one with a source goes on.
+func TestABeaconThatNeverAnswersHoldsNothingUp(t *testing.T) {
+	for _, down := range []bool{true, false} {
+		sw := newSwarm(t, 1)
+		m, content := testShare(t, 1<<20)
+		source := sw.add("source", 1e6).seed(m, content)
+		source.down = down
+		x := sw.add("newcomer", 1e6, meets())
+		b := sw.puppet("beacon", x)
+		x.beacons = at(m.ID(), "beacon")
+		x.fetch(m.ID(), source)
+		sw.run(time.Minute, x)
+		if !slices.ContainsFunc(b.heard, func(e wire.Envelope) bool { return e.Type == wire.TypeSeek }) {
+			t.Error("the beacon was not asked")
+		}
+		if !down {
+			x.complete(content)
+		} else if err := x.end.Err; err == nil || !strings.Contains(err.Error(), "source: dial: peer is unreachable") {
+			t.Error(err)
+		}
+	}
+}
