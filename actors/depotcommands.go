@@ -72,6 +72,9 @@ func (d *depotActor) commanded(ctx actor.Context) {
 			d.collect(ctx)
 		}
 	case Imported:
+		if a := d.arrivals[m.Share]; a != nil && !a.running {
+			d.forget(m.Share, a)
+		}
 		d.changed(ctx, m.Share, depot.Stable, "imported")
 	case Importing:
 		if d.giveWay(ctx, m.Share) {

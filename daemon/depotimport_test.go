@@ -175,8 +175,8 @@ func TestAShareThatIsHeldWhileItIsImportedIsNotLost(t *testing.T) {
 	}
 }
 
-// A share that is just being fetched is left to its fetch, and the import says that it did not enter it.
-func TestAnImportLeavesWhatIsBeingFetched(t *testing.T) {
+// A share that something else than its fetch writes is left to that, and the import says that it did not enter it.
+func TestAnImportLeavesWhatIsBeingWritten(t *testing.T) {
 	t.Parallel()
 	a := newMover(t)
 	a.account("anna", peerA)
@@ -198,33 +198,65 @@ func TestAnImportLeavesWhatIsBeingFetched(t *testing.T) {
 	}
 }
 
+// comes makes a depot fetch a share of a piece slowly, and returns an export that has it.
+func (m *mover) comes() (film share.ID, stream []byte) {
+	m.Helper()
+	a, owner := newMover(m.T), begun(m.T, m.TempDir(), func(c *Config) { c.Up = 4 << 10 })
+	a.account("anna", peerA)
+	src := file(m.T, large(9)[:share.MinPiece], m.TempDir(), "film")
+	film = a.putFile(src, map[string]time.Time{"anna": later, "carl": later})
+	m.account("owner", string(owner.node.ID()))
+	e := added(m.T, owner, api.Add{Paths: []string{src}})
+	_, err := owner.Hold(m.Context(), api.Hold{Entry: e.ID, Depots: []string{m.node.Addrs()[0]}})
+	must(m.T, err)
+	m.waits("its fetch has begun", func() bool {
+		names, _ := filepath.Glob(filepath.Join(m.folder, "shares", "*", film.String(), "data", "*"))
+		return len(names) > 0
+	})
+	if s := m.state(film); s != depot.Coming {
+		m.Fatal(s)
+	}
+	return film, a.export("")
+}
+
+func (m *mover) waits(what string, is func() bool) {
+	m.Helper()
+	for end := time.Now().Add(30 * time.Second); !is(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			m.Fatalf("not in time: %s", what)
+		}
+	}
+}
+
+func (m *mover) arriving() int {
+	m.Helper()
+	s, err := m.node.DepotDo(m.Context(), nil)
+	must(m.T, err)
+	return s.Arriving
+}
+
 // An import takes the place of a fetch, which may wait for its sources for ever.
 func TestAnImportTakesThePlaceOfAFetch(t *testing.T) {
 	t.Parallel()
-	a, b := newMover(t), newMover(t)
-	owner := begun(t, t.TempDir(), func(c *Config) { c.Up = 4 << 10 })
-	a.account("anna", peerA)
-	src := file(t, large(9)[:share.MinPiece], t.TempDir(), "film")
-	film := a.putFile(src, map[string]time.Time{"anna": later, "carl": later})
-	stream := a.export("")
-	b.account("owner", string(owner.node.ID()))
-	e := added(t, owner, api.Add{Paths: []string{src}})
-	_, err := owner.Hold(t.Context(), api.Hold{Entry: e.ID, Depots: []string{b.node.Addrs()[0]}})
-	must(t, err)
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-		if names, _ := filepath.Glob(filepath.Join(b.folder, "shares", "*", film.String(), "data", "*")); len(names) > 0 {
-			break
-		}
-		if time.Now().After(end) {
-			t.Fatal("its fetch did not begin")
-		}
+	m := newMover(t)
+	film, stream := m.comes()
+	got := m.enter(stream)
+	if got.Shares != 1 || got.Leaving != 0 || !m.whole(film) || m.state(film) != depot.Stable || len(m.held()) != 3 {
+		t.Errorf("%+v; it is %v; %v", got, m.state(film), m.held())
 	}
-	if s := b.state(film); s != depot.Coming {
-		t.Fatal(s)
+	m.waits("what was imported is not fetched any more", func() bool { return m.arriving() == 0 }) // it would begin again after a minute
+}
+
+// An import that is cut ends no fetch for good.
+func TestAFetchGoesOnAfterAnImportThatWasCut(t *testing.T) {
+	t.Parallel()
+	m := newMover(t)
+	film, stream := m.comes()
+	if got, err := m.Daemon.Import(t.Context(), bytes.NewReader(stream[:len(stream)-int(share.MinPiece)/2])); err == nil || got.Shares != 0 || got.Leaving != 0 {
+		t.Errorf("half an export: %+v, %v", got, err)
 	}
-	got := b.enter(stream)
-	if got.Shares != 1 || got.Leaving != 0 || !b.whole(film) || b.state(film) != depot.Stable || len(b.held()) != 3 {
-		t.Errorf("%+v; it is %v; %v", got, b.state(film), b.held())
+	if s, n := m.state(film), m.arriving(); s != depot.Coming || n != 1 {
+		t.Errorf("it is %v, and %d are to be fetched", s, n)
 	}
 }
 
