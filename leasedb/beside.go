@@ -44,7 +44,6 @@ func (t *tx) promise() error {
 			c.accounts[x.account] = true
 		}
 	}
-	var all []depot.Promised
 	for _, id := range order {
 		s, err := t.shareAt(id)
 		if err != nil {
@@ -57,12 +56,15 @@ func (t *tx) promise() error {
 		if err != nil {
 			return err
 		}
-		all = append(all, p)
+		if len(shares[id].ended) > 0 {
+			t.ended[s.share] = true
+		}
+		t.written = append(t.written, p)
 	}
-	if len(all) == 0 {
+	if len(t.written) == 0 {
 		return nil
 	}
-	if err := t.beside.Write(all); err != nil {
+	if err := t.beside.Write(t.written); err != nil {
 		return fmt.Errorf("write leases beside their data: %w", err)
 	}
 	return nil
@@ -71,7 +73,7 @@ func (t *tx) promise() error {
 // promised returns what is to be written beside the data of a share. A lease that ended and was
 // made again has ended first.
 func promised(t *tx, s row, c *changed) (p depot.Promised, err error) {
-	p = depot.Promised{Share: s.share, Changes: !c.all && t.beside.Grows(s.share)}
+	p = depot.Promised{Share: s.share, Changes: !c.all && !t.ended[s.share] && t.beside.Grows(s.share)}
 	if !p.Changes {
 		if p.Leases, err = t.promises(s.id); err == nil {
 			p.Leases, err = t.besides(s, c.ended, p.Leases)

@@ -41,6 +41,9 @@ type DB struct {
 	beside Beside
 	asked  int // the most requests that are remembered for an account
 	line   line
+	// ended is the shares that may lack leases beside their data, as a transaction that ended some failed;
+	// of the call whose turn it is.
+	ended map[share.ID]bool
 
 	// Grace is how long a share is kept after its last lease expired; default depot.Grace. It
 	// is set while nothing uses the database.
@@ -63,7 +66,7 @@ const cache = "PRAGMA cache_size = -65536"
 // Open opens the database at path, or makes one. A damaged one is set aside, and its new
 // name is returned as aside. The context applies only to the opening.
 func Open(ctx context.Context, path string, b Beside) (d *DB, aside string, err error) {
-	d = &DB{path: path, beside: b, asked: maxAsked, Grace: depot.Grace}
+	d = &DB{path: path, beside: b, asked: maxAsked, line: line{turn: make(chan struct{}, 1)}, ended: map[share.ID]bool{}, Grace: depot.Grace}
 	if d.db, aside, err = open(ctx, path); err != nil {
 		return nil, "", err
 	}
@@ -127,7 +130,8 @@ type tx struct {
 	c       *sqlite.Conn
 	now     int64
 	touched []touched
-	coming  int64 // bytes of the shares that are COMING, if sure
+	written []depot.Promised // beside the data
+	coming  int64            // bytes of the shares that are COMING, if sure
 	sure    bool
 }
 

@@ -16,12 +16,12 @@ const most = 64
 // line is the calls that wait to write. Whoever comes to the turn commits all that wait in one
 // transaction: a sync takes as long for one as for many.
 type line struct {
-	turn    sync.Mutex // held by the call that writes
-	mu      sync.Mutex // guards waiting
+	turn    chan struct{} // full while a call writes
+	mu      sync.Mutex    // guards waiting
 	waiting []*call
 }
 
-// call is a call that wants to write; its results are set under line.turn.
+// call is a call that wants to write; its results are set by the call whose turn it is.
 type call struct {
 	ctx  context.Context
 	now  time.Time
@@ -32,19 +32,38 @@ type call struct {
 
 // write runs f in a transaction, which calls that wait at the same time share. What f changed is
 // undone if it fails, or if the transaction does. Before that commits, the leases that changed are
-// written beside their data. f may run twice.
+// written beside their data. f may run twice. A call whose context ends while it waits gives up, unless
+// it has become a part of a transaction.
 func (d *DB) write(ctx context.Context, now time.Time, f func(*tx) error) error {
 	c := &call{ctx: ctx, now: now, f: f}
 	l := &d.line
 	l.mu.Lock()
 	l.waiting = append(l.waiting, c)
 	l.mu.Unlock()
-	l.turn.Lock()
-	defer l.turn.Unlock()
+	select {
+	case l.turn <- struct{}{}:
+	case <-ctx.Done():
+		if l.leave(c) {
+			return context.Cause(ctx)
+		}
+		l.turn <- struct{}{}
+	}
+	defer func() { <-l.turn }()
 	if !c.done {
 		d.together(l.take(c))
 	}
 	return c.err
+}
+
+// leave takes a call out of the line. It reports whether it waited there.
+func (l *line) leave(c *call) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	i := slices.Index(l.waiting, c)
+	if i >= 0 {
+		l.waiting = slices.Delete(l.waiting, i, i+1)
+	}
+	return i >= 0
 }
 
 // take takes the calls that wait out of the line: c, and those behind and before it. If c is not
@@ -87,8 +106,10 @@ func (d *DB) together(all []*call) {
 
 // transact does calls in a transaction. It fails if the only one does.
 func (d *DB) transact(ctx context.Context, all []*call) error {
-	return d.hear(d.db.Write(ctx, func(conn *sqlite.Conn) error {
-		t, last := &tx{DB: d, c: conn}, all[0].now
+	t := &tx{DB: d}
+	err := d.hear(d.db.Write(ctx, func(conn *sqlite.Conn) error {
+		t.c = conn
+		last := all[0].now
 		for _, c := range all {
 			c.err, t.now, last = nil, c.now.Unix(), latest(last, c.now)
 			if len(all) == 1 {
@@ -105,6 +126,12 @@ func (d *DB) transact(ctx context.Context, all []*call) error {
 		}
 		return t.Fault("COMMIT")
 	}))
+	if err == nil {
+		for _, p := range t.written {
+			delete(d.ended, p.Share)
+		}
+	}
+	return err
 }
 
 // part does a call as a part of a transaction; if it fails, only its part is undone. The error is

@@ -19,7 +19,7 @@ import (
 func (r *rig) together(all ...func() error) (errs []error) {
 	r.Helper()
 	errs = make([]error, len(all))
-	r.line.turn.Lock()
+	r.line.turn <- struct{}{}
 	var done sync.WaitGroup
 	for i, f := range all {
 		done.Go(func() {
@@ -36,7 +36,7 @@ func (r *rig) together(all ...func() error) (errs []error) {
 			r.line.mu.Unlock()
 		}
 	}
-	r.line.turn.Unlock()
+	<-r.line.turn
 	done.Wait()
 	return errs
 }
@@ -72,7 +72,7 @@ func TestCallsThatWaitShareATransaction(t *testing.T) {
 	fits := r.ask(3, ids[3], 300) // as long as the payer's does not count
 	fits.Space = depot.Space{Free: 400}
 	gone, cancel := context.WithCancel(t.Context())
-	cancel()
+	defer cancel()
 	cancelled := r.ask(3, nth(101), 100)
 	errs := r.together(r.holds(2, ids[0], 100), r.holds(3, ids[1], 2000), func() error {
 		_, err := r.Hold(r.Context(), start, over)
@@ -81,6 +81,11 @@ func TestCallsThatWaitShareATransaction(t *testing.T) {
 		_, err := r.Hold(r.Context(), start, fits)
 		return err
 	}, func() error {
+		return r.write(r.Context(), start, func(*tx) error {
+			cancel()
+			return nil
+		})
+	}, func() error {
 		_, err := r.Hold(gone, start, cancelled)
 		return err
 	})
@@ -88,8 +93,8 @@ func TestCallsThatWaitShareATransaction(t *testing.T) {
 		t.Fatal(errs)
 	}
 	refused(t, errs[3], depot.Unpaid) // its lease was made before
-	if !errors.Is(errs[5], context.Canceled) {
-		t.Error(errs[5])
+	if !errors.Is(errs[6], context.Canceled) {
+		t.Error(errs[6])
 	}
 	refused(t, errs[1], depot.OverQuota)
 	refused(t, errs[2], depot.NoSpace)
@@ -226,4 +231,81 @@ func TestAReleaseAndARemovalTogether(t *testing.T) {
 	if errors.Join(errs...) != nil || len(r.disk[ids[0]]) != 0 {
 		t.Error(errs, r.disk[ids[0]])
 	}
+}
+
+// A release that did not happen, as its commit failed, or as its caller went away when another call's leases could not
+// be written, leaves the lease beside the data once the share's leases are next written.
+func TestAReleaseThatDidNotHappenLeavesTheLeaseBeside(t *testing.T) {
+	t.Parallel()
+	for i, id := range ids { // the disk takes changes of some of them
+		for _, alone := range []bool{true, false} {
+			r := newRig(t)
+			r.stable(id)
+			r.ok(r.holds(3, id, 100)())
+			ctx, cancel := context.WithCancel(t.Context())
+			ask := r.ask(2, id, 0)
+			release := func() error {
+				_, err := r.Release(ctx, start, ask)
+				return err
+			}
+			var err error
+			if alone {
+				r.Fault = func(query string) error {
+					if query == "COMMIT" {
+						return errCrash
+					}
+					return nil
+				}
+				err = release()
+				r.Fault = nil
+			} else {
+				r.beside = giving{&r.disk, nth(77), cancel}
+				err = r.together(release, r.holds(3, nth(77), 50))[0]
+			}
+			cancel()
+			if err == nil {
+				t.Fatal("it happened")
+			}
+			_, err = r.Hold(t.Context(), start.Add(day), r.ask(3, id, 100))
+			r.ok(err)
+			r.used(start, 2, 100)
+			if got := r.disk[id]; len(got) != 2 {
+				t.Errorf("share %d, alone: %v: on the disk are %v", i, alone, got)
+			}
+			if len(r.ended) != 0 {
+				t.Error("its leases are written whole for ever")
+			}
+		}
+	}
+}
+
+// giving cannot write beside one share, and then the caller of another call goes away.
+type giving struct {
+	*disk
+	bad  share.ID
+	then context.CancelFunc
+}
+
+func (g giving) Write(all []depot.Promised) error {
+	good := slices.DeleteFunc(slices.Clone(all), func(p depot.Promised) bool { return p.Share == g.bad })
+	if err := g.disk.Write(good); err != nil || len(good) == len(all) {
+		return err
+	}
+	g.then()
+	return errCrash
+}
+
+// A call whose time is up while it waits returns, and changes nothing.
+func TestAWaitingCallGivesUpInTime(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.line.turn <- struct{}{} // as a call whose sync hangs
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(10*time.Millisecond, cancel)
+	if _, err := r.Hold(ctx, start, r.ask(2, ids[0], 100)); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	<-r.line.turn
+	r.ok(r.holds(3, ids[1], 100)())
+	r.used(start, 2, 0)
 }

@@ -187,3 +187,16 @@ func TestWhatIsPaidCounts(t *testing.T) {
 		t.Errorf("after a restart: %+v", a)
 	}
 }
+
+// A budget that was spent while the clock was a year ahead is open again a month after the clock was seen to be right.
+func TestABudgetSpentWhileTheClockWasAhead(t *testing.T) {
+	t.Parallel()
+	s := budgeted(10, 300*day)
+	s.depots["d"].spend(10, epoch.Add(365*day))
+	s.Due(epoch)
+	for after, want := range map[time.Duration]int64{0: 0, UnitTime - 1: 0, UnitTime: 10} {
+		if b := s.Budgets(epoch.Add(after))["d"]; b.Left != want {
+			t.Errorf("after %v: %+v, want %d left", after, b, want)
+		}
+	}
+}

@@ -209,6 +209,9 @@ func (s *Service) Due(now time.Time) (visit []peers.ID) {
 		if back { // by the clock as it was, the next visit may be far off
 			d.Next = times.Earliest(d.Next, now.Add(s.of(d, s.cfg.longest())))
 		}
+		if d.Month.After(now) { // the clock was set back
+			d.Month = now
+		}
 		some = some || d.due(now)
 	}
 	if !some {

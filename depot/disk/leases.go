@@ -17,9 +17,14 @@ import (
 )
 
 const (
-	maxLeases = 16 << 20 // bytes of the leases beside a share, and as many of their changes
+	maxLeases = 16 << 20 // bytes of the leases beside a share, and of changes that are appended at once
 	syncsAt   = 16       // shares whose leases are written at once: a disk syncs several files in the time of one
 	manyBytes = 8 << 10  // bytes of leases from which on changes are appended: some 128 leases
+	maxReads  = 16       // times that leases are read which are written meanwhile
+	sumLen    = 32       // bytes of the checksum at the end of a record
+
+	// maxMore is how long leases.more gets: changes are appended while it is shorter than the leases.
+	maxMore = vfs.RecordHead + sumLen + 2*(vfs.RecordHead+maxLeases+sumLen)
 )
 
 // growing is the leases beside the shares that have many: what this process has written of them
@@ -30,8 +35,8 @@ type growing struct {
 }
 
 type grown struct {
-	base, size int64    // bytes of the leases, and of the changes
-	sum        [32]byte // with which the leases end
+	base, size int64        // bytes of the leases, and of the changes
+	sum        [sumLen]byte // with which the leases end
 }
 
 func (g *growing) get(id share.ID) (is grown, ok bool) {
@@ -120,6 +125,9 @@ func (r *Root) write(dir vfs.FS, p depot.Promised) error {
 		r.growing.forget(p.Share)
 		return nil
 	}
+	if err := dir.SyncDir(at); err != nil { // else older changes come back, and count if the leases are as they were then
+		return err
+	}
 	is := grown{base: int64(len(record))}
 	copy(is.sum[:], record[len(record)-len(is.sum):])
 	r.growing.set(p.Share, is)
@@ -131,6 +139,9 @@ func (r *Root) appendLeases(dir vfs.FS, id share.ID, b []byte) (err error) {
 	is, ok := r.growing.get(id)
 	if !ok {
 		return errLeases
+	}
+	if len(b) > maxLeases {
+		return errMany
 	}
 	name := Folder(id) + "/leases.more"
 	record := vfs.EncodeRecord(vfs.MoreLeasesRecord, b)
@@ -182,13 +193,39 @@ func encodeLeases(leases []depot.Promise) (b []byte) {
 
 var errMany = errors.New("a share has more leases than lie beside its data")
 
-// Promises returns the leases beside the data of a share. A damaged file is an error:
-// nobody may think that there is no lease.
+// Promises returns the leases beside the data of a share, also while they are written. A damaged file is
+// an error: nobody may think that there is no lease.
 func (r *Root) Promises(id share.ID) ([]depot.Promise, error) {
 	dir, err := r.there()
 	if err != nil {
 		return nil, err
 	}
+	for range maxReads {
+		record, err := readLeases(dir, id)
+		if err != nil || record == nil {
+			return nil, err
+		}
+		all, err := parseLeases(record[vfs.RecordHead+len(id.Bytes()) : len(record)-sumLen])
+		if err != nil {
+			return nil, err
+		}
+		more, err := vfs.ReadFile(dir, Folder(id)+"/leases.more", maxMore)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		changes, err := parseChanges(more, record[len(record)-sumLen:])
+		if err != nil || len(changes) > 0 || len(record) < manyBytes {
+			return depot.Changed(all, changes), err
+		}
+		if again, err := readLeases(dir, id); err != nil || bytes.Equal(again, record) {
+			return all, err
+		} // they were written whole meanwhile, and their changes removed
+	}
+	return nil, fmt.Errorf("the leases of %v are written again and again", id)
+}
+
+// readLeases returns the record of the leases of a share without their changes; nil if there is none.
+func readLeases(dir vfs.FS, id share.ID) ([]byte, error) {
 	record, err := vfs.ReadFile(dir, Folder(id)+"/leases", int64(vfs.RecordLen(maxLeases)))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -197,26 +234,10 @@ func (r *Root) Promises(id share.ID) ([]depot.Promise, error) {
 		return nil, err
 	}
 	b, err := vfs.DecodeRecord(vfs.LeasesRecord, record)
-	if err != nil {
-		return nil, err
+	if err == nil && !bytes.HasPrefix(b, id.Bytes()) {
+		err = errLeases
 	}
-	own := id.Bytes()
-	if len(b) < len(own) || string(b[:len(own)]) != string(own) {
-		return nil, errLeases
-	}
-	all, err := parseLeases(b[len(own):])
-	if err != nil {
-		return nil, err
-	}
-	more, err := vfs.ReadFile(dir, Folder(id)+"/leases.more", maxLeases)
-	if errors.Is(err, fs.ErrNotExist) {
-		return all, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	changes, err := parseChanges(more, record[len(record)-32:])
-	return depot.Changed(all, changes), err
+	return record, err
 }
 
 var errLeases = errors.New("the leases beside the data cannot be read")
@@ -246,14 +267,11 @@ func parseLeases(b []byte) (out []depot.Promise, err error) {
 func parseChanges(file, sum []byte) (out []depot.Promise, err error) {
 	for at := 0; at < len(file); {
 		n := recordLen(file[at:])
-		if n > len(file)-at || lostPage(file, at, at+n) {
-			if bytes.Contains(file[at+1:], []byte(vfs.RecordMagic)) {
-				return nil, errLeases // only the last can be torn
-			}
-			return out, nil
-		}
-		payload, err := vfs.DecodeRecord(vfs.MoreLeasesRecord, file[at:at+n])
+		payload, err := vfs.DecodeRecord(vfs.MoreLeasesRecord, file[at:min(at+n, len(file))])
 		if err != nil {
+			if torn(file, at, n) {
+				return out, nil
+			}
 			return nil, err
 		}
 		if at += n; at == n {
@@ -269,6 +287,13 @@ func parseChanges(file, sum []byte) (out []depot.Promise, err error) {
 		out = append(out, changes...)
 	}
 	return out, nil
+}
+
+// torn reports whether the record of n bytes at the place at of file, which cannot be read, is one that a
+// power cut has torn: the last, of which the end or a page is missing.
+func torn(file []byte, at, n int) bool {
+	next := vfs.EncodeRecord(vfs.MoreLeasesRecord, nil)[:8]
+	return (n > len(file)-at || lostPage(file, at, at+n)) && !bytes.Contains(file[at+1:], next)
 }
 
 // recordLen returns how long the record at the start of b says that it is; more than there is if it
