@@ -183,14 +183,8 @@ func (n *Node) importAll(ctx context.Context, from vfs.FS, path string, opt Shar
 	if opt.Passing {
 		o.State = nil
 	}
-	var own []string
-	if from == nil {
-		if own, err = ownIn(append([]string{path}, opt.Also...), n.cfg.Dir); err != nil {
-			return nil, nil, err
-		}
-	}
-	if len(opt.Exclude)+len(own) > 0 {
-		o.Exclude = func(p string) bool { return slices.Contains(own, p) || ex.match(p) }
+	if len(opt.Exclude) > 0 {
+		o.Exclude = ex.match
 	}
 	switch {
 	case len(opt.Also) == 0:
@@ -204,36 +198,6 @@ func (n *Node) importAll(ctx context.Context, from vfs.FS, path string, opt Shar
 		debug.FreeOSMemory() // a node serves for days, and needs little of what the import took
 	}
 	return imp, ex.idle(), err
-}
-
-// ownIn returns where the state directory lies in a share of paths: it holds the node's key, and
-// is left out.
-func ownIn(paths []string, state string) (out []string, err error) {
-	dir, err := filepath.EvalSymlinks(state)
-	if err != nil {
-		return nil, nil // there is none
-	}
-	for _, p := range paths {
-		real, err := filepath.Abs(p)
-		if err == nil {
-			real, err = filepath.EvalSymlinks(real)
-		}
-		if err != nil {
-			continue // the import reports why
-		}
-		rel, err := filepath.Rel(real, dir)
-		switch {
-		case err != nil || !filepath.IsLocal(rel):
-			continue
-		case rel == ".":
-			return nil, fmt.Errorf("%w: %s is the state directory of this node, with its key", share.ErrPath, p)
-		}
-		if len(paths) > 1 {
-			rel = filepath.Join(filepath.Base(p), rel)
-		}
-		out = append(out, filepath.ToSlash(rel))
-	}
-	return out, nil
 }
 
 // largeImport is the number of entries from which an import leaves enough memory behind to be

@@ -84,13 +84,14 @@ func newImporting(path string, opt ImportOptions) (*importing, error) {
 	if opt.Name != "" {
 		at.name = opt.Name
 	}
-	return &importing{opt: opt, where: at}, nil
+	return &importing{opt: opt, where: at, sharing: opt.FS == nil}, nil
 }
 
 // importing is one run of Import, or the check of a target that exists.
 type importing struct {
-	opt   ImportOptions
-	where location
+	opt     ImportOptions
+	where   location
+	sharing bool // it is of this machine, and for others: state directories are left out
 
 	found             []found
 	skipped, excluded int
@@ -161,12 +162,15 @@ func warnings(m *share.Manifest, skipped int) (out []string) {
 
 // scan finds what there is, and refuses what cannot be shared.
 func (im *importing) scan(ctx context.Context) error {
-	s := scan{links: im.opt.Links, exclude: im.opt.Exclude}
+	s := scan{links: im.opt.Links, exclude: im.opt.Exclude, sharing: im.sharing}
 	if im.where.base == "" {
 		if err := s.walk(ctx, im.where.dir); err != nil {
 			return err
 		}
 	} else {
+		if im.sharing && secretOfState(im.where.dir, im.where.base) {
+			return fmt.Errorf("%w: what is secret in the %w", share.ErrPath, errState)
+		}
 		info, err := im.where.dir.Lstat(im.where.base)
 		if err != nil {
 			return err
@@ -177,7 +181,7 @@ func (im *importing) scan(ctx context.Context) error {
 			return err
 		}
 	}
-	im.found, im.skipped, im.excluded = s.found, s.skipped, s.excluded
+	im.found, im.skipped, im.excluded, im.trouble = s.found, s.skipped, s.excluded, s.states
 	return s.bad.err()
 }
 

@@ -106,6 +106,8 @@ type scan struct {
 	bad      problems
 	skipped  int // symlinks left out
 	excluded int // files and folders left out
+	sharing  bool
+	states   []string // what is said of state directories that were left out
 }
 
 // walk lists what lies below d in path order, and everything that cannot be
@@ -127,6 +129,9 @@ func (s *scan) folder(ctx context.Context, d vfs.FS, prefix string) error {
 	if err != nil {
 		s.bad.add(path.Clean(prefix), err)
 		return nil
+	}
+	if s.sharing && stateAmong(d, list) {
+		return s.leaveState(prefix)
 	}
 	if len(list) == 0 && prefix != "" {
 		s.found = append(s.found, found{path: strings.TrimSuffix(prefix, "/"), kind: share.Dir})

@@ -71,7 +71,7 @@ func OpenState(dir string) (*State, error) {
 
 // OpenStateIn opens a State in d, which stays the caller's.
 func OpenStateIn(d vfs.FS) (*State, error) {
-	for _, name := range []string{"manifests", "hashes", "imports", "guarded"} {
+	for _, name := range stateFolders {
 		if err := vfs.EnsureDir(d, name); err != nil {
 			return nil, err
 		}

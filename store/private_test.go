@@ -1,0 +1,69 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/store"
+)
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A state directory is left out of what is shared, and refused by itself, by whatever path it is named.
+func TestStateDirectoriesAreNotShared(t *testing.T) {
+	top := t.TempDir()
+	tree{"x": "x", "sub/y": "y", "key": "a key of another kind", "manifests/z": "z"}.make(t, top)
+	mine, copied, keyless := filepath.Join(top, "mine"), filepath.Join(top, "sub", "copied"), filepath.Join(top, "sub", "keyless")
+	for _, dir := range []string{mine, copied, keyless} {
+		s, err := store.OpenState(dir)
+		must(t, err)
+		if dir != keyless {
+			_, _, err = s.Key()
+			must(t, err)
+		}
+		must(t, s.Close())
+	}
+	must(t, os.RemoveAll(filepath.Join(copied, "guarded"))) // known by its key
+	must(t, os.WriteFile(filepath.Join(mine, "token"), []byte("secret"), 0o600))
+	link, alias := filepath.Join(t.TempDir(), "link"), filepath.Join(t.TempDir(), "alias")
+	must(t, os.Symlink(mine, link))
+	must(t, os.Symlink(filepath.Join(mine, "key"), alias))
+
+	im, err := store.Import(context.Background(), top, store.ImportOptions{Exclude: func(p string) bool { return strings.HasSuffix(p, "mine/key") }})
+	must(t, err)
+	defer im.Tree.Close()
+	var paths []string
+	for _, e := range im.Manifest.Entries() {
+		paths = append(paths, e.Path)
+	}
+	if got := strings.Join(paths, " "); got != "key manifests/z sub/y x" || im.Excluded != 3 {
+		t.Errorf("shared %s; %d left out", got, im.Excluded)
+	}
+	if w := strings.Join(im.Warnings, "\n"); strings.Count(w, "private key") != 3 || !strings.Contains(w, `"sub/copied" was left out`) {
+		t.Errorf("warnings: %s", w)
+	}
+	for _, p := range []string{mine, link, mine + "/../mine/", copied, keyless, filepath.Join(mine, "key"), alias, filepath.Join(mine, "token")} {
+		for name, opt := range map[string]store.ImportOptions{"kept": {}, "links skipped": {Links: store.LinksSkip}} {
+			if _, err := store.Import(context.Background(), p, opt); !errors.Is(err, share.ErrPath) || !strings.Contains(err.Error(), "private key") {
+				t.Errorf("%s, %s: %v", p, name, err)
+			}
+		}
+		if _, err := store.ImportAll(context.Background(), []string{filepath.Join(top, "x"), p}, store.ImportOptions{Name: "n"}); !errors.Is(err, share.ErrPath) {
+			t.Errorf("%s with another: %v", p, err)
+		}
+	}
+	must(t, os.WriteFile(filepath.Join(mine, "photo"), []byte("a person's"), 0o600))
+	one, err := store.Import(context.Background(), filepath.Join(mine, "photo"), store.ImportOptions{})
+	must(t, err)
+	one.Tree.Close()
+}
