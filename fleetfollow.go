@@ -181,13 +181,7 @@ func (f *follower) owned(ctx context.Context) error {
 		f.ours = err == nil
 		return err
 	}
-	mark, err := f.store.KV.Get(ctx, fleetKey)
-	if errors.Is(err, rounds.ErrNotFound) {
-		return nil
-	}
-	if err == nil {
-		err = f.store.secret().Owns(mark.Value)
-	}
+	err := f.store.owned(ctx)
 	if errors.Is(err, ErrOtherFleet) {
 		f.ours = false
 		f.log.Warn("this node is no member of the fleet any more", "error", err)

@@ -150,7 +150,7 @@ func (s FleetStore) add(ctx context.Context, l ListedShare) (share.ID, error) {
 		return id, err
 	}
 	l.Added = time.Now().UTC()
-	return id, s.edit(ctx, listKey+id.String(), func(e rounds.Entry) (any, error) {
+	return id, s.editList(ctx, id, func(e rounds.Entry) (any, error) {
 		if had, ok, _ := s.listed(e); ok { // what is not of the fleet is replaced
 			l.Kept = had.Kept
 		}
@@ -164,7 +164,7 @@ func (s FleetStore) Keep(ctx context.Context, id share.ID, h *ListedHold) error 
 	if err := h.check(); err != nil {
 		return err
 	}
-	return s.edit(ctx, listKey+id.String(), func(e rounds.Entry) (any, error) {
+	return s.editList(ctx, id, func(e rounds.Entry) (any, error) {
 		l, ok, err := s.listed(e)
 		if !ok {
 			return nil, cmp.Or(err, fmt.Errorf("share %s is %w", id.Short(), ErrNotListed))
@@ -192,6 +192,9 @@ func (s FleetStore) delete(ctx context.Context, key, what string) error {
 	defer cancel()
 	for range 5 {
 		e, err := s.KV.Get(ctx, key)
+		if err == nil {
+			err = s.owned(ctx)
+		}
 		switch {
 		case errors.Is(err, rounds.ErrNotFound) || err == nil && len(e.Value) == 0:
 			return fmt.Errorf("%s is %w", what, ErrNotListed)
@@ -210,8 +213,42 @@ func (s FleetStore) put(ctx context.Context, key string, v any) error {
 	return s.edit(ctx, key, func(rounds.Entry) (any, error) { return v, nil })
 }
 
-// edit replaces an entry, even if others write it too; an entry that is not there has no Value.
+// editList is edit for the list of the fleet. Once the secret was changed it writes nothing more; and what it wrote just
+// before, the change may not have taken over, so that is an error as well.
+func (s FleetStore) editList(ctx context.Context, id share.ID, to func(rounds.Entry) (any, error)) error {
+	err := s.edit(ctx, listKey+id.String(), func(e rounds.Entry) (any, error) {
+		if err := s.owned(ctx); err != nil { // e was read before this: if it is as it was when it is replaced, a change takes that over
+			return nil, err
+		}
+		return to(e)
+	})
+	return cmp.Or(err, s.owned(ctx))
+}
+
+// owned returns ErrOtherFleet if the mark of the store is another fleet's, or was made with another secret.
+func (s FleetStore) owned(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, storeWithin)
+	defer cancel()
+	mark, err := s.KV.Get(ctx, fleetKey)
+	if errors.Is(err, rounds.ErrNotFound) {
+		return nil
+	}
+	return cmp.Or(err, s.secret().Owns(mark.Value))
+}
+
+// edit seals an entry anew, even if others write it too; an entry that is not there has no Value.
 func (s FleetStore) edit(ctx context.Context, key string, to func(rounds.Entry) (any, error)) error {
+	return s.replace(ctx, key, func(e rounds.Entry) ([]byte, error) {
+		v, err := to(e)
+		if err != nil {
+			return nil, err
+		}
+		return s.secret().Seal(key, v), nil
+	})
+}
+
+// replace is edit for entries that are sealed otherwise.
+func (s FleetStore) replace(ctx context.Context, key string, to func(rounds.Entry) ([]byte, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, storeWithin)
 	defer cancel()
 	for range 5 {
@@ -220,11 +257,11 @@ func (s FleetStore) edit(ctx context.Context, key string, to func(rounds.Entry) 
 			return err
 		}
 		e.Key = key
-		v, err2 := to(e)
+		value, err2 := to(e)
 		if err2 != nil {
 			return err2
 		}
-		if value := s.secret().Seal(key, v); err != nil {
+		if err != nil {
 			_, err = s.KV.Create(ctx, key, value)
 		} else {
 			_, err = s.KV.Update(ctx, key, value, e.Rev)

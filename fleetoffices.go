@@ -16,7 +16,8 @@ import (
 const lookAgain = 3 * time.Second
 
 // offices fills in who coordinates each share, and whether it is alive. A coordinator whose last heartbeat seems
-// long ago may have another clock than this machine: it is late only if no heartbeat comes meanwhile.
+// long ago may have another clock than this machine: it is late only if no heartbeat comes meanwhile, and never if that
+// takes longer than anybody waits for a report.
 func (s FleetStore) offices(ctx context.Context, all []ShareRollout) error {
 	var late []*ShareRollout
 	wait := time.Duration(0)
@@ -26,8 +27,8 @@ func (s FleetStore) offices(ctx context.Context, all []ShareRollout) error {
 		if err != nil {
 			return err
 		}
-		if !x.Heard.IsZero() && time.Since(x.Heard) > ttl {
-			late, wait = append(late, x), max(wait, min(rounds.Heartbeat(ttl)*5/4, lookAgain))
+		if watch := rounds.Heartbeat(ttl) * 5 / 4; !x.Heard.IsZero() && time.Since(x.Heard) > ttl && watch <= lookAgain {
+			late, wait = append(late, x), max(wait, watch)
 		}
 	}
 	if len(late) == 0 {
@@ -76,7 +77,10 @@ func (r Rollout) Machine(what string) (peers.ID, error) {
 	found := map[peers.ID]bool{}
 	var last peers.ID
 	for _, m := range r.Members {
-		if m.Name == what || string(m.Peer) == what || m.Peer.Short() == what {
+		if string(m.Peer) == what {
+			return m.Peer, nil // whatever others are called
+		}
+		if m.Name == what || m.Peer.Short() == what {
 			found[m.Peer], last = true, m.Peer
 		}
 	}

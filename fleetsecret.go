@@ -6,13 +6,15 @@ import (
 	"errors"
 	"time"
 
+	"github.com/piecelease/fetcher/fleet"
 	"github.com/piecelease/fetcher/rounds"
 )
 
-// ChangeSecret writes the list of the fleet and the mark of its store anew, with another secret. From then on
-// members that know only the present one are members no more: they report nothing, hold no office, and are refused
-// by those that know the other. What they fetch and serve goes on among themselves. If it was cut short, call it
-// again with the same secret. It does not change what opens the store itself.
+// ChangeSecret seals the list of the fleet and the mark of its store anew, with another secret. From then on
+// members that know only the present one are members no more: they report nothing, change nothing on the list, hold
+// no office, and are refused by those that know the other. What they fetch and serve goes on among themselves. If it was
+// cut short, call it again with the same secret. Of several changes at once one is made, and the others return
+// [ErrOtherFleet]. It does not change what opens the store itself.
 func (s FleetStore) ChangeSecret(ctx context.Context, secret string) error {
 	to := FleetStore{s.KV, secret}
 	if err := to.validate(); err != nil {
@@ -25,7 +27,8 @@ func (s FleetStore) ChangeSecret(ctx context.Context, secret string) error {
 	} else if err != nil {
 		return err
 	}
-	if err := s.reseal(ctx, to); err != nil {
+	// Until the mark is sealed anew both secrets open the list: if it never is, nothing has changed.
+	if err := s.reseal(ctx, to, s.secret()); err != nil {
 		return err
 	}
 	made := any(struct {
@@ -41,25 +44,25 @@ func (s FleetStore) ChangeSecret(ctx context.Context, secret string) error {
 	if err != nil {
 		return err
 	}
-	return s.reseal(ctx, to) // what was added meanwhile
+	return s.reseal(ctx, to, "") // and what was added meanwhile
 }
 
 // errSealed ends an edit that has nothing to do.
 var errSealed = errors.New("it is as it should be")
 
-// reseal seals with the secret of another store what is on the list with that of this one.
-func (s FleetStore) reseal(ctx context.Context, to FleetStore) error {
+// reseal seals what this secret opens on the list with that of another store, such that also opens it as well.
+func (s FleetStore) reseal(ctx context.Context, to FleetStore, also fleet.Secret) error {
 	list, err := s.entries(ctx, listKey)
 	if err != nil {
 		return err
 	}
 	for _, e := range list {
-		err := to.edit(ctx, e.Key, func(e rounds.Entry) (any, error) {
+		err := to.replace(ctx, e.Key, func(e rounds.Entry) ([]byte, error) {
 			var is json.RawMessage
 			if len(e.Value) == 0 || s.secret().Open(e.Key, e.Value, &is) != nil {
 				return nil, errSealed // removed, already done, or not the fleet's
 			}
-			return is, nil
+			return to.secret().SealAlso(e.Key, is, also), nil
 		})
 		if err != nil && !errors.Is(err, errSealed) {
 			return err

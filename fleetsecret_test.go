@@ -98,7 +98,7 @@ func TestTheSecretOfAFleetIsChangedWhileAMemberRuns(t *testing.T) {
 // A change of the secret that is cut short anywhere is finished when it is called again; nobody else changes it.
 func TestAChangeOfTheSecretIsFinishedLater(t *testing.T) {
 	for _, claimed := range []bool{true, false} {
-		for n := range 6 {
+		for n := range 9 {
 			kv := memkv.New()
 			s := FleetStore{kv, fleetSecret}
 			if claimed {
@@ -106,7 +106,7 @@ func TestAChangeOfTheSecretIsFinishedLater(t *testing.T) {
 			}
 			want := listOf(t, s, 4)
 			err := FleetStore{&fewWrites{kv, n}, fleetSecret}.ChangeSecret(t.Context(), nextSecret)
-			if short := n < 4; errors.Is(err, errCut) != short {
+			if short := n < 7; errors.Is(err, errCut) != short {
 				t.Fatalf("after %d writes: %v", n, err)
 			}
 			for range 2 {
@@ -124,5 +124,79 @@ func TestAChangeOfTheSecretIsFinishedLater(t *testing.T) {
 	}
 	if err := (FleetStore{memkv.New(), fleetSecret}).ChangeSecret(t.Context(), "short"); err == nil {
 		t.Error("a short secret was taken")
+	}
+}
+
+// While a change of the secret is cut short, another machine, which knows only the secret before, may make one of its own:
+// it is made with the whole list, or refused; and so is the first when it is called again.
+func TestTwoMachinesChangeTheSecret(t *testing.T) {
+	for n := range 8 {
+		kv := memkv.New()
+		s := FleetStore{kv, fleetSecret}
+		must(t, s.Claim(t.Context()))
+		want := listOf(t, s, 4)
+		first := FleetStore{&fewWrites{kv, n}, fleetSecret}.ChangeSecret(t.Context(), nextSecret)
+		const third = "what the second machine makes of it"
+		err, owner := s.ChangeSecret(t.Context(), third), FleetStore{kv, third}
+		if marked := n > 3; errors.Is(err, ErrOtherFleet) != marked || !marked && err != nil {
+			t.Errorf("after %d writes, %v: %v", n, first, err)
+		}
+		again := s.ChangeSecret(t.Context(), nextSecret)
+		if err != nil {
+			owner = FleetStore{kv, nextSecret}
+		}
+		if errors.Is(again, ErrOtherFleet) != (err == nil) || again != nil && err != nil {
+			t.Errorf("after %d writes the first again: %v", n, again)
+		}
+		if r, err := owner.Rollout(t.Context()); err != nil || !lists(r, want) {
+			t.Errorf("after %d writes: of %d shares %d are left on the list, %v", n, len(want), len(r.Shares), err)
+		}
+		e, err := kv.Get(t.Context(), listKey+want[0].String())
+		must(t, err)
+		if _, ok, _ := s.listed(e); ok {
+			t.Errorf("after %d writes the secret before opens the list", n)
+		}
+	}
+}
+
+// before is a store in which something happens just before the next entry is created.
+type before struct {
+	rounds.KV
+	happens func()
+}
+
+func (b *before) Create(ctx context.Context, key string, value []byte) (uint64, error) {
+	if f := b.happens; f != nil {
+		b.happens = nil
+		f()
+	}
+	return b.KV.Create(ctx, key, value)
+}
+
+// Whoever knows only the secret before a change takes nothing off the list, changes nothing on it, and does not say that
+// it has put something there.
+func TestTheOldSecretChangesNothingOnTheList(t *testing.T) {
+	kv := memkv.New()
+	s, to := FleetStore{kv, fleetSecret}, FleetStore{kv, nextSecret}
+	must(t, s.Claim(t.Context()))
+	want := listOf(t, s, 4)
+	id := share.IDOf([]byte("a share"))
+	ticket := share.Ticket{ID: id}
+	late := FleetStore{&before{kv, func() { must(t, s.ChangeSecret(t.Context(), nextSecret)) }}, fleetSecret}
+	if err := late.editList(t.Context(), id, func(rounds.Entry) (any, error) { return ListedShare{Ticket: ticket.String()}, nil }); !errors.Is(err, ErrOtherFleet) {
+		t.Errorf("added while the secret was changed: %v", err)
+	}
+	for what, err := range map[string]error{
+		"remove": s.Remove(t.Context(), want[0]),
+		"forget": s.Forget(t.Context(), "follower"),
+		"keep":   s.Keep(t.Context(), want[0], nil),
+		"edit":   s.editList(t.Context(), want[0], func(rounds.Entry) (any, error) { return "something else", nil }),
+	} {
+		if err == nil {
+			t.Errorf("%s: done", what)
+		}
+	}
+	if r, err := to.Rollout(t.Context()); err != nil || !lists(r, want) {
+		t.Errorf("of %d shares %d are on the list: %v", len(want), len(r.Shares), err)
 	}
 }

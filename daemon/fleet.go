@@ -83,7 +83,7 @@ func openMember(d *Daemon, cfg Config) (*member, error) {
 const fleetOfName = "fleet.of"
 
 // isNew reports whether this node does not belong to the fleet for which its catalog has depots keep shares. One
-// that does not say whose it is, is of the present one.
+// that does not say whose it is, or not so that it can be read, is of the present one: nothing is forgotten on suspicion.
 func (m *member) isNew() bool {
 	b, err := readUpTo(filepath.Join(m.d.dir, fleetOfName), maxMembership)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -92,7 +92,11 @@ func (m *member) isNew() bool {
 		}
 		return false
 	}
-	return err != nil || string(b) != m.id
+	if err != nil {
+		m.d.log.Warn("which fleet this node has belonged to cannot be read", "error", err)
+		return false
+	}
+	return string(b) != m.id
 }
 
 // settle keeps which fleet this node belongs to.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -121,7 +122,7 @@ func distinct(a, b []peers.ID) int {
 }
 
 // reachedAt returns the address of a depot for a ticket: the one that it was named with, unless this is a host and port where it
-// was not reached, and it was at another.
+// was not reached, and it was at another. An address of the local network does not replace one that leads there from elsewhere.
 func reachedAt(named string, dialled []string) string {
 	spot := func(addr string) string { // such as /ip4/192.0.2.1 and a port, which TCP and QUIC have in common
 		parts := append(strings.Split(addr, "/"), make([]string, 5)...)
@@ -131,7 +132,16 @@ func reachedAt(named string, dialled []string) string {
 	if !byIP || strings.Contains(named, "/p2p-circuit") || len(dialled) == 0 || slices.ContainsFunc(dialled, func(a string) bool { return spot(a) == spot(named) }) {
 		return named
 	}
-	return dialled[0]
+	local := func(addr string) bool {
+		ip, err := netip.ParseAddr(append(strings.Split(addr, "/"), "", "", "")[2])
+		return err == nil && (ip.IsPrivate() || ip.IsLoopback() || ip.IsLinkLocalUnicast())
+	}
+	for _, a := range dialled {
+		if local(named) || !local(a) {
+			return a
+		}
+	}
+	return named
 }
 
 // depotIDs returns the peer IDs of depots.

@@ -24,10 +24,11 @@ import (
 
 // Membership is what a machine knows about its fleet, and what a token contains.
 type Membership struct {
-	URL    string `json:"url"`            // of the store
-	Secret string `json:"secret"`         // known to the members
-	ID     string `json:"id,omitempty"`   // of the fleet, after its secret was changed; see Fleet
-	Next   string `json:"next,omitempty"` // the secret that it is being changed to
+	URL     string `json:"url"`               // of the store
+	Secret  string `json:"secret"`            // known to the members
+	ID      string `json:"id,omitempty"`      // of the fleet, after its secret was changed; see Fleet
+	Changes int    `json:"changes,omitempty"` // of its secret so far
+	Next    string `json:"next,omitempty"`    // the secret that it is being changed to; no token has it
 }
 
 // Fleet is the ID of the fleet, which a change of its secret leaves as it is: by default it is made of the secret.
@@ -119,11 +120,13 @@ func ParseToken(s string) (m Membership, err error) {
 	if err != nil || json.Unmarshal(b, &m) != nil || m.check() != nil {
 		return Membership{}, words.Error(ErrMembership, "the fleet token is damaged")
 	}
+	m.Next = ""
 	return m, nil
 }
 
 // Save stores the membership in a state directory, readable only by this user. It does not
-// overwrite the membership of another fleet, or one that it cannot read.
+// overwrite the membership of another fleet, one that it cannot read, or a later secret; and a secret that the fleet
+// is perhaps being changed to is kept until it is the fleet's.
 func (m Membership) Save(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -133,8 +136,16 @@ func (m Membership) Save(dir string) error {
 	if err != nil {
 		return err
 	}
-	if ok && old.Fleet() != m.Fleet() {
+	switch {
+	case !ok:
+	case old.Fleet() != m.Fleet():
 		return fmt.Errorf("this machine belongs to another fleet; to leave that, remove %s", path)
+	case m.Changes < old.Changes:
+		return fmt.Errorf("the secret of the fleet was changed since: %s has a later one, and fetcher fleet invite prints its token here", path)
+	case m.Changes == old.Changes && m.Secret != old.Secret:
+		return fmt.Errorf("%s has another secret for this fleet, and only one of them can be its: to go by the other, remove that file", path)
+	case old.Next != m.Secret:
+		m.Next = cmp.Or(old.Next, m.Next)
 	}
 	b, err := json.Marshal(m)
 	if err != nil {
@@ -166,16 +177,24 @@ func replace(path string, b []byte) error {
 }
 
 // ChangeSecret gives the fleet another secret, and returns the membership with it. Before anything is changed in the
-// store, a state directory keeps the new secret, and afterwards the new membership: after a failure, change it again.
+// store, a state directory keeps the new secret, and afterwards the new membership: after a failure, change it again. One
+// that was begun before is finished.
 func (m Membership) ChangeSecret(ctx context.Context, dir string, change func(ctx context.Context, secret string) error) (Membership, error) {
 	m.ID, m.Next = m.Fleet(), cmp.Or(m.Next, rand.Text()+rand.Text())
 	if err := m.Save(dir); err != nil {
 		return m, err
 	}
-	if err := change(ctx, m.Next); err != nil {
+	kept, _, err := Joined(dir) // as it may have been begun before
+	if err != nil {
 		return m, err
 	}
-	m.Secret, m.Next = m.Next, ""
+	m.Next = kept.Next
+	if err := change(ctx, m.Next); errors.Is(err, fetcher.ErrOtherFleet) {
+		return m, err
+	} else if err != nil {
+		return m, fmt.Errorf("the secret is perhaps changed in part, repeat the command: %w", err)
+	}
+	m.Secret, m.Next, m.Changes = m.Next, "", m.Changes+1
 	return m, m.Save(dir)
 }
 

@@ -117,3 +117,52 @@ func TestTheSecretOfAClaimedStoreIsKept(t *testing.T) {
 		t.Error("a machine of another fleet founded one")
 	}
 }
+
+// Whatever is joined while a change of the secret is cut short, the next secret, which nobody else may know, is kept; and
+// a token from before a change does not take the secret away.
+func TestNoTokenTakesASecretAway(t *testing.T) {
+	t.Parallel()
+	dir, elsewhere := t.TempDir(), t.TempDir()
+	m := Membership{URL: "nats://127.0.0.1:4222/ours", Secret: "the secret of a fleet"}
+	must(t, m.Save(dir))
+	must(t, m.Save(elsewhere))
+	lost, inStore := errors.New("the answer was lost"), ""
+	cut := func(_ context.Context, secret string) error { inStore = secret; return lost }
+	done := func(context.Context, string) error { return nil }
+	if _, err := m.ChangeSecret(t.Context(), dir, cut); !errors.Is(err, lost) {
+		t.Fatal(err)
+	}
+	next := inStore
+	theirs, err := m.ChangeSecret(t.Context(), elsewhere, done)
+	must(t, err)
+	join := func(m Membership, refused bool) {
+		t.Helper()
+		token, err := ParseToken(m.Token())
+		must(t, err)
+		if err := token.Save(dir); (err != nil) != refused {
+			t.Errorf("joined: %v", err)
+		}
+	}
+	for _, token := range []Membership{m, theirs} { // the old one again, and what another machine made of it
+		join(token, false)
+		if is, _, err := Joined(dir); err != nil || is.Secret != token.Secret || is.Next != next {
+			t.Errorf("the next secret is kept nowhere: %+v, %v", is, err)
+		}
+	}
+	if _, err := theirs.ChangeSecret(t.Context(), dir, cut); !errors.Is(err, lost) || inStore != next { // by a process that did not know of it
+		t.Errorf("%v, changed to %q", err, inStore)
+	}
+	last, err := theirs.ChangeSecret(t.Context(), dir, done)
+	if err != nil || last.Secret != next || last.Next != "" {
+		t.Errorf("%+v, %v", last, err)
+	}
+	same := last
+	same.Secret = "made up by somebody"
+	for _, token := range []Membership{m, theirs, same} {
+		join(token, true)
+	}
+	join(last, false)
+	if is, _, err := Joined(dir); err != nil || is != last {
+		t.Errorf("%+v, %v", is, err)
+	}
+}

@@ -48,20 +48,28 @@ func (s Secret) sum(what string, parts ...[]byte) [sha256.Size]byte {
 // sealed is the form of what members write into the store of their fleet: JSON, for
 // an operator to read, and the proof that a member wrote it, under that key.
 type sealed struct {
-	Is  json.RawMessage `json:"is"`
-	MAC string          `json:"mac"`
+	Is   json.RawMessage `json:"is"`
+	MAC  string          `json:"mac"`
+	Also string          `json:"also,omitempty"` // ... with the secret that the fleet is given
 }
 
 // ErrSeal means that an entry was not written with the secret of the fleet.
 var ErrSeal = errors.New("it was not written with the secret of this fleet")
 
 // Seal returns v, which JSON must be able to encode, as it is stored under a key.
-func (s Secret) Seal(key string, v any) []byte {
+func (s Secret) Seal(key string, v any) []byte { return s.SealAlso(key, v, "") }
+
+// SealAlso is Seal such that another secret, unless it is empty, opens the entry as well.
+func (s Secret) SealAlso(key string, v any, also Secret) []byte {
 	is, err := json.Marshal(v)
 	if err != nil {
 		panic(err)
 	}
-	out, err := json.Marshal(sealed{is, s.seal(key, is)})
+	e := sealed{Is: is, MAC: s.seal(key, is)}
+	if also != "" {
+		e.Also = also.seal(key, is)
+	}
+	out, err := json.Marshal(e)
 	if err != nil {
 		panic(err)
 	}
@@ -79,7 +87,8 @@ func (s Secret) Open(key string, value []byte, v any) error {
 	if err := json.Unmarshal(value, &e); err != nil {
 		return fmt.Errorf("%s: not an entry of a fleet: %w", key, err)
 	}
-	if s == "" || !hmac.Equal([]byte(e.MAC), []byte(s.seal(key, e.Is))) {
+	mac := []byte(s.seal(key, e.Is))
+	if s == "" || !hmac.Equal([]byte(e.MAC), mac) && !hmac.Equal([]byte(e.Also), mac) {
 		return fmt.Errorf("%s: %w", key, ErrSeal)
 	}
 	if err := json.Unmarshal(e.Is, v); err != nil {

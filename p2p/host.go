@@ -9,6 +9,7 @@ import (
 	"os"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -472,13 +473,24 @@ func lastRoundTrip(c network.Conn) time.Duration {
 // errClosed is the error of what ends because the host closes.
 var errClosed = fmt.Errorf("this node is shutting down: %w", peers.ErrLost)
 
+// lowPort reports whether an address has one of the ports that systems keep for programs with a right to them.
+func lowPort(addr ma.Multiaddr) bool {
+	for _, protocol := range []int{ma.P_TCP, ma.P_UDP} {
+		if text, err := addr.ValueForProtocol(protocol); err == nil {
+			n, err := strconv.Atoi(text)
+			return err == nil && 0 < n && n < 1024
+		}
+	}
+	return false
+}
+
 // unusable is the error for an address that cannot be listened on.
 func unusable(addr ma.Multiaddr, err error) error {
 	why := err
 	if s := (*os.SyscallError)(nil); errors.As(err, &s) {
 		why = s.Err
 	}
-	if errors.Is(err, os.ErrPermission) {
+	if errors.Is(err, os.ErrPermission) && lowPort(addr) {
 		why = errors.New("only root may use ports below 1024, or a program that has been given the right; take another port")
 	}
 	return words.Error(errors.Join(share.ErrNetwork, err), "cannot listen on %s: %s", addr, oneLine(why.Error()))

@@ -40,8 +40,8 @@ func Find(text string) (string, error) {
 	}
 	if len(found) == 0 && likely == nil {
 		for _, p := range parts {
-			if _, err := ParseID(p.text); err == nil {
-				found = append(found, p.text)
+			if id, err := ParseID(p.text); err == nil { // one ID has several spellings
+				found = append(found, id.String())
 			}
 		}
 	}

@@ -49,7 +49,7 @@ func TestATicketIsFoundInWhatIsPasted(t *testing.T) {
 			t.Errorf("%s: %q, %v", name, got, err)
 		}
 	}
-	for name, text := range map[string]string{"an ID": id.String(), "an ID in a text": "it is (" + id.String() + "), see there", "an ID in two": id.String()[:20] + "\n" + id.String()[20:]} {
+	for name, text := range map[string]string{"an ID": id.String(), "an ID in a text": "it is (" + id.String() + "), see there", "an ID twice": id.String() + "\n" + strings.ToUpper(id.String()), "an ID in two": id.String()[:20] + "\n" + id.String()[20:]} {
 		if got, err := Find(text); err != nil || got != id.String() {
 			t.Errorf("%s: %q, %v", name, got, err)
 		}
