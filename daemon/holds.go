@@ -141,16 +141,16 @@ func (d *depots) Hold(ctx context.Context, h api.Hold) ([]api.Held, error) {
 	if err != nil {
 		return nil, err
 	}
+	before, want, addrs := wanted(l, ask)
+	if n := distinct(want.Depots, depots); h.Copies > n {
+		return nil, api.Refuse(api.ErrRequest, "%d copies need as many depots; named so far: %d", h.Copies, n)
+	}
 	for _, id := range depots {
 		if h.Budget != nil {
 			if err := d.node.SetHoldBudget(ctx, id, *h.Budget); err != nil {
 				return nil, err
 			}
 		}
-	}
-	before, want, addrs := wanted(l, ask)
-	if n := distinct(want.Depots, depots); h.Copies > n {
-		return nil, api.Refuse(api.ErrRequest, "%d copies need as many depots; named so far: %d", h.Copies, n)
 	}
 	want.Share, want.Bytes, want.Length, want.Copies = m.ID(), fetcher.HoldBytes(m), long, h.Copies
 	l, err = d.node.KeepHold(ctx, want, append(addrs, h.Depots...), false)

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/api"
@@ -115,7 +116,7 @@ const codeIs = "this is no voucher's code; copy the whole line that fetcher depo
 
 // parseCode parses what code returned.
 func parseCode(s string) (v passes.Voucher, units int64, at string, err error) {
-	s = strings.TrimSpace(s)
+	s = strings.Join(strings.FieldsFunc(s, func(c rune) bool { return unicode.IsSpace(c) || c == '>' }), "")
 	text, rest, ok := strings.Cut(s, ".")
 	i := strings.Index(rest, "/")
 	if !ok || i < 0 || len(s) > maxCode {

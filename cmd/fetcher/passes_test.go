@@ -50,12 +50,15 @@ func TestAHoldIsPaidWithPasses(t *testing.T) {
 	if r := owner.on("passes", "redeem", code[1:]); r.code != exitUsage {
 		t.Errorf("a code that is cut off: exit %d, %s", r.code, r.stderr)
 	}
-	owner.sure("passes", "redeem", code)
+	owner.sure("passes", "redeem", "> "+code[:20]+"\r\n> "+code[20:]) // as mail quotes it
 	if r := owner.on("passes", "redeem", code); r.code != exitNotAllowed || !strings.Contains(r.stderr, "redeemed before") {
 		t.Errorf("a code entered twice: exit %d, %s", r.code, r.stderr)
 	}
 	if r := owner.on("hold", src, "--on", at, "--budget", "2"); r.code != exitNotAllowed || !strings.Contains(r.stderr, "it costs 3 passes, and 2 are left of this depot's budget of 2 passes a month") {
 		t.Errorf("a hold beyond the budget: exit %d, %s", r.code, r.stderr)
+	}
+	if r := owner.on("hold", src, "--on", at, "--copies", "5", "--budget", "1"); r.code != exitUsage || passesOf(owner).Budget != 2 {
+		t.Errorf("a hold that is refused: exit %d, %s, and a budget of %d", r.code, r.stderr, passesOf(owner).Budget)
 	}
 	owner.sure("hold", src, "--on", at, "--budget", "3") // one pass of 64 is exchanged, and three of 1 are paid
 	if p := passesOf(owner); p.Passes != 61 || p.Reserved != 0 || p.Bad != 0 {

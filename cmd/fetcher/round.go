@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -148,6 +149,18 @@ func (a *app) roundRun(ctx context.Context, fl roundFlags, args []string) error 
 	fmt.Fprintf(a.stderr, "round %s every %v, until Ctrl-C\n", fl.name, fl.every)
 	r.loop(ctx)
 	return nil
+}
+
+// openExistingKV opens a store for a command that only reads it, and creates none.
+func openExistingKV(ctx context.Context, url string) (kvurl.Store, error) {
+	if path, ok := strings.CutPrefix(url, "sqlite:"); ok && path != "" {
+		if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+			return nil, usageError{fmt.Errorf("--kv: there is no store at %s; fetcher round run makes it", path)}
+		} else if err != nil {
+			return nil, err
+		}
+	}
+	return openKV(ctx, url)
 }
 
 // openKV opens a store.

@@ -180,6 +180,18 @@ func TestRoundMistakes(t *testing.T) {
 			t.Errorf("%q: exit %d, no %q in %s", args, cmd.ProcessState.ExitCode(), want, out)
 		}
 	}
+	file := strings.TrimPrefix(kv, "sqlite:")
+	for _, reads := range [][]string{{"show", "x"}, {"list"}} {
+		if _, stderr, code := roundCmd(t, kv, reads...); code != exitUsage || !strings.Contains(stderr, "there is no store") {
+			t.Errorf("%q of no store: exit %d, %s", reads, code, stderr)
+		}
+		if _, err := os.Stat(file); !os.IsNotExist(err) {
+			t.Errorf("%q made a store: %v", reads, err)
+		}
+	}
+	if _, stderr, code := roundCmd(t, kv, "run", "--name", "other", "--every", "1h", "--once", "--", "true"); code != 0 {
+		t.Fatalf("exit %d, %s", code, stderr)
+	}
 	cmd := exec.Command(built(t), "round", "show", "x")
 	cmd.Env = append(os.Environ(), "FETCHER_ROUND_KV="+kv)
 	if out, err := cmd.CombinedOutput(); err != nil {

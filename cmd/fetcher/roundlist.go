@@ -35,7 +35,7 @@ func roundList(ctx context.Context, a *app, url string) error {
 			return printRounds(a, all)
 		})
 	}
-	kv, err := openKV(ctx, url)
+	kv, err := openExistingKV(ctx, url)
 	if err != nil {
 		return err
 	}
