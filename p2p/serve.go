@@ -278,6 +278,9 @@ func (c *child) take(id uint64) {
 // next returns the next request; nil when there will be none.
 func (c *child) next() *job {
 	for {
+		if c.h.drain.Err() != nil {
+			c.end(true)
+		}
 		c.mu.Lock()
 		c.now = nil
 		if len(c.queue) > 0 {

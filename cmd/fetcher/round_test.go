@@ -89,12 +89,12 @@ func show(t *testing.T, kv, name, state string) roundLine {
 func TestARoundOnce(t *testing.T) {
 	t.Parallel()
 	kv := newStore(t)
-	show(t, kv, "job", "never")
 	script := `echo $FETCHER_ROUND_NAME $FETCHER_ROUND_TERM $FETCHER_ROUND_TOKEN >&2`
 	lines, stderr, code := roundCmd(t, kv, "run", "--name", "job", "--every", "1h", "--once", "--holder", "me", "--", "sh", "-c", script)
 	if code != 0 || states(lines) != "won completed" || !strings.HasPrefix(stderr, "job 1 0000000000000001-") {
 		t.Errorf("exit %d, %s: %s", code, states(lines), stderr)
 	}
+	show(t, kv, "another", "never")
 	rec := show(t, kv, "job", "completed")
 	if rec.Term != 1 || rec.Holder != "me" || !strings.HasPrefix(rec.Outcome, "exit status 0") || rec.Ends.Sub(rec.Acquired) != 57*time.Minute {
 		t.Errorf("record %+v", rec)
