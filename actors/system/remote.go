@@ -162,9 +162,12 @@ func (r *remote) Unexport(pid *actor.PID) {
 // unwatch ends the watches of an actor that has ended: nodes would remember it for as long as they are connected.
 func (r *remote) unwatch(pid *actor.PID) {
 	r.mu.Lock()
-	all := slices.Collect(maps.Values(r.sessions))
+	var all []*session
+	for _, id := range slices.Sorted(maps.Keys(r.sessions)) { // in one order, so that runs replay
+		all = append(all, r.sessions[id])
+	}
 	r.mu.Unlock()
-	for _, s := range all { // each on its own: the order does not matter
+	for _, s := range all {
 		s.unwatchAll(pid)
 	}
 }
