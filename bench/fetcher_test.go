@@ -46,14 +46,14 @@ func share(tb testing.TB, bin, path, state string) source {
 	return source{p, p.line()}
 }
 
-var fullAddr = regexp.MustCompile(`/ip4/127\.0\.0\.1/tcp/\d+/p2p/\w+`)
+var address = regexp.MustCompile(`(/ip4/127\.0\.0\.1/tcp/\d+)\s+peer\s+(/p2p/\w+)`)
 
 // addr is the source's address, as printed for people.
 func (s source) addr() string {
 	s.tb.Helper()
 	for range 100 {
-		if a := fullAddr.FindString(s.said.String()); a != "" {
-			return a
+		if m := address.FindStringSubmatch(s.said.String()); m != nil {
+			return m[1] + m[2]
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
