@@ -9,6 +9,7 @@ import (
 	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/renewal"
+	"github.com/piecelease/fetcher/share"
 )
 
 // HoldsConfig makes a node see to it that depots keep shares for it, for as long as its
@@ -72,6 +73,12 @@ func (n *Node) KeepHold(ctx context.Context, h Hold, depots []string, noWait boo
 // depot can be reached again.
 func (n *Node) DropHold(ctx context.Context, id int64) (HoldList, error) {
 	return actors.AskHolds(ctx, n.program, actors.DropHold{Want: id})
+}
+
+// DropHeldVersion ends an earlier version of what a Hold keeps, at one depot or, if at is empty, at all. The latest that a depot has
+// whole stays.
+func (n *Node) DropHeldVersion(ctx context.Context, x share.ID, at peers.ID) (HoldList, error) {
+	return actors.AskHolds(ctx, n.program, actors.DropVersion{Share: x, Depot: at})
 }
 
 // SetHoldBudget sets how many passes a depot may be paid in 31 days, for all that it keeps for this node; 0: any number. It

@@ -78,7 +78,7 @@ func (n *node) Receive(ctx actor.Context) {
 		n.coordinates(ctx)
 	case AskDepot, DepotQuery, ClockOK, CollectNow, CrawlNow, ScrubNow, LookAt, Imported, Importing:
 		n.toDepot(ctx)
-	case KeepHold, DropHold, SetBudget, VisitDepot, HoldsQuery:
+	case KeepHold, DropHold, DropVersion, SetBudget, VisitDepot, HoldsQuery:
 		n.toHolds(ctx)
 	case BeaconQuery, MeetingsChanged, Speak, stopSpeaking:
 		n.toBeacon(ctx)

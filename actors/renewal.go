@@ -126,7 +126,7 @@ func (r *renewals) Receive(ctx actor.Context) {
 		r.load(ctx)
 	case holdsLoaded:
 		r.loaded(ctx, m)
-	case KeepHold, DropHold, SetBudget, VisitDepot, HoldsQuery:
+	case KeepHold, DropHold, DropVersion, SetBudget, VisitDepot, HoldsQuery:
 		r.told(ctx)
 	case DepotAnswer:
 		r.answered(ctx, m)

@@ -12,6 +12,7 @@ import (
 	"github.com/piecelease/fetcher/actors/system"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/renewal"
+	"github.com/piecelease/fetcher/share"
 )
 
 // KeepHold, API -> Node -> renewals: what the owner wants; one without an ID is new.
@@ -25,6 +26,13 @@ type KeepHold struct {
 // DropHold, API -> Node -> renewals: the owner no longer wants something. Answered as KeepHold
 // is.
 type DropHold struct{ Want int64 }
+
+// DropVersion, API -> Node -> renewals: the owner no longer wants an earlier version of a share, at one depot or, without one, at all.
+// Answered as KeepHold is.
+type DropVersion struct {
+	Share share.ID
+	Depot peers.ID
+}
 
 // VisitDepot, API -> Node -> renewals: a depot is to be visited now, as what was missing for it may be there.
 // Answered with HoldList, before the visit.
@@ -86,7 +94,7 @@ func (n *node) renewals(self *actor.PID) func() actor.Actor {
 }
 
 // AskHolds is what depots keep for a node, after it was told something: KeepHold, DropHold,
-// SetBudget, VisitDepot or HoldsQuery.
+// DropVersion, SetBudget, VisitDepot or HoldsQuery.
 func AskHolds(ctx context.Context, p *Program, what any) (HoldList, error) {
 	return system.Ask[HoldList](ctx, p.s, p.node, what)
 }
@@ -129,6 +137,8 @@ func (r *renewals) command(ctx actor.Context, what any, from *actor.PID, err err
 	case DropHold:
 		a.want = m.Want
 		r.core.Unwant(m.Want, now)
+	case DropVersion:
+		r.core.DropVersion(m.Share, m.Depot, now)
 	case SetBudget:
 		r.core.SetBudget(m.Depot, m.Units, now)
 		a.noWait = true

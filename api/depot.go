@@ -157,17 +157,23 @@ type Hold struct {
 	For    string   `json:"for,omitempty" doc:"the length of the leases, which are renewed, such as 31d or 36h; default 31 days"`
 	Pin    bool     `json:"pin,omitempty" doc:"keep this version, and do not follow the entry to later ones"`
 	Fleet  bool     `json:"fleet,omitempty" doc:"for the node's fleet, which has the share: any member renews it"`
+	Keep   *int     `json:"keep,omitempty" minimum:"0" maximum:"100" doc:"how many earlier versions the depots keep beside the latest; default: as before, at first 0"`
 	Budget *int64   `json:"budget,omitempty" minimum:"0" doc:"how many passes this node pays each of the depots in 31 days at most, for all that they keep; 0: any number; default: as before"`
 }
 
 // StandingHold is a share that a depot elsewhere keeps, or is to keep.
 type StandingHold struct {
 	ID      int64     `json:"hold"`
-	Entry   int64     `json:"entry,omitempty" doc:"that it follows"`
+	Entry   int64     `json:"entry,omitempty" doc:"that it follows; it may be removed by now"`
+	Name    string    `json:"name,omitempty" doc:"of the entry"`
 	Pin     bool      `json:"pin,omitempty" doc:"it does not follow the entry to later versions"`
 	Fleet   bool      `json:"fleet,omitempty" doc:"it is the fleet's: any member renews it"`
+	Keep    int       `json:"keep,omitempty" doc:"how many earlier versions are kept"`
+	Earlier bool      `json:"earlier,omitempty" doc:"this is one of them"`
 	Share   string    `json:"share"`
+	Since   time.Time `json:"since" doc:"when it became the version to keep"`
 	Depot   string    `json:"depot" doc:"its peer ID"`
+	Addr    string    `json:"addr" doc:"where the depot is, a multiaddr that ends in /p2p/ID"`
 	State   string    `json:"state" enum:"unknown,coming,stable,corrupt,missing" doc:"as the depot said last"`
 	Bytes   int64     `json:"bytes" doc:"that the lease counts"`
 	Expires time.Time `json:"expires,omitzero" doc:"when the lease ends, by this node's clock: until then this node must have reached the depot"`
@@ -197,6 +203,8 @@ type Held struct {
 	Here    int64     `json:"here_bytes,omitempty" doc:"of its files, that the depot has while it is coming or corrupt"`
 	Delay   string    `json:"delay,omitempty" doc:"why it does not come: some words"`
 	Addr    string    `json:"addr,omitempty" doc:"hold: where the depot was reached, a multiaddr that ends in /p2p/ID"`
+	Lapses  time.Time `json:"lapses,omitzero" doc:"hold: when the lease ends, as the budget for the depot does not pay for its renewal"`
+	Renewal int64     `json:"renewal,omitempty" doc:"hold: passes that this renewal would cost"`
 	Ticket  string    `json:"ticket,omitempty" doc:"hold: for others to fetch it, from this node and from the depot"`
 }
 

@@ -4,16 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/api"
-	"github.com/piecelease/fetcher/internal/words"
-	"github.com/piecelease/fetcher/passes/purse"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/renewal"
 	"github.com/piecelease/fetcher/share"
@@ -93,9 +89,10 @@ func (d *depots) StandingHolds(ctx context.Context) (out []api.StandingHold, err
 	l, err := d.node.Holds(ctx)
 	for _, h := range l.Holds {
 		v := api.StandingHold{ID: h.Want, Share: h.Share.String(), Depot: string(h.Depot), State: h.State.String(), Bytes: h.Bytes, Expires: h.Expires,
-			Left: int64(h.Left / time.Second), Cost: h.Cost, Next: h.Next, Why: standingWhy(l, h), Ending: !h.Kept, Late: h.Late}
+			Since: h.Since, Addr: depotAddrs(l, []peers.ID{h.Depot})[0], Left: int64(h.Left / time.Second), Cost: h.Cost, Next: h.Next, Why: standingWhy(l, h), Ending: !h.Kept, Late: h.Late}
 		if i := slices.IndexFunc(l.Wants, func(w fetcher.Hold) bool { return w.ID == h.Want }); i >= 0 {
-			v.Entry, v.Pin, v.Fleet = l.Wants[i].Entry, l.Wants[i].Pin, l.Wants[i].Fleet
+			w := l.Wants[i]
+			v.Entry, v.Name, v.Pin, v.Fleet, v.Keep, v.Earlier = w.Entry, d.nameOf(w), w.Pin, w.Fleet, w.Keep, w.Share != h.Share
 		}
 		out = append(out, v)
 	}
@@ -152,7 +149,10 @@ func (d *depots) Hold(ctx context.Context, h api.Hold) ([]api.Held, error) {
 			}
 		}
 	}
-	want.Share, want.Bytes, want.Length, want.Copies = m.ID(), fetcher.HoldBytes(m), long, h.Copies
+	want.Share, want.Bytes, want.Length, want.Copies, want.Name = m.ID(), fetcher.HoldBytes(m), long, h.Copies, k.view().Name
+	if h.Keep != nil {
+		want.Keep = *h.Keep
+	}
 	l, err = d.node.KeepHold(ctx, want, append(addrs, h.Depots...), false)
 	if err != nil {
 		return nil, api.Refuse(api.ErrRequest, "%v", err)
@@ -238,103 +238,17 @@ func (d *depots) heldAt(l fetcher.HoldList, m *share.Manifest, depots []peers.ID
 		h := l.Holds[j]
 		now := h.Expires.Add(-h.Left)
 		at := reachedAt(addrs[i], d.node.Dialled(id))
-		out = append(out, api.Held{Hold: h.Want, Share: h.Share.String(), Depot: string(id), State: h.State.String(), Bytes: h.Bytes, Expires: h.Expires, At: now,
-			Addr: at, Ticket: d.node.Ticket(m.ID(), at)})
+		v := api.Held{Hold: h.Want, Share: h.Share.String(), Depot: string(id), State: h.State.String(), Bytes: h.Bytes, Expires: h.Expires, At: now,
+			Addr: at, Ticket: d.node.Ticket(m.ID(), at)}
+		if i := slices.IndexFunc(l.Lapses, func(due renewal.Due) bool { return due.Key == k }); i >= 0 {
+			v.Lapses, v.Renewal = l.Lapses[i].Expires, l.Lapses[i].Units
+		}
+		out = append(out, v)
 	}
 	if len(out) == 0 && err == nil {
 		err = api.Refuse(share.ErrStalled, "no depot has answered; ask again")
 	}
 	return out, err
-}
-
-// Release ends the holds of a share: at all depots, or at one.
-func (d *depots) Release(ctx context.Context, r api.Release) ([]api.Held, error) {
-	id, err := share.ParseID(r.Share)
-	if err != nil {
-		return nil, err
-	}
-	var at *fetcher.Depot
-	if r.Depot != "" {
-		if at, err = d.node.Depot(r.Depot); err != nil {
-			return nil, api.Refuse(api.ErrRequest, "%v", err)
-		}
-	}
-	d.holds.changing.Lock()
-	defer d.holds.changing.Unlock()
-	l, err := d.node.Holds(ctx)
-	if err != nil {
-		return nil, err
-	}
-	was := toRelease(l, id, at)
-	if at != nil && len(was) == 0 { // a lease that nothing renews
-		held, err := at.Release(ctx, id, "")
-		v, err := heldView(at, held.Holding, err)
-		return []api.Held{v}, err
-	}
-	if len(was) == 0 {
-		return nil, api.Refuse(api.ErrNoEntry, "this node has no depot keep that share; to end a lease that it does not renew, name its depot")
-	}
-	for _, w := range slices.Clone(l.Wants) {
-		if w.Share != id || at != nil && !slices.Contains(w.Depots, at.ID()) {
-			continue
-		}
-		if l, err = d.without(ctx, l, w, at); err != nil {
-			return nil, err
-		}
-	}
-	return releasedOf(l, was), nil
-}
-
-// toRelease are the leases of a share and of the versions before it, without those that were never granted where
-// others were: at all depots, or at one.
-func toRelease(l fetcher.HoldList, id share.ID, at *fetcher.Depot) []fetcher.HoldStanding {
-	all := slices.DeleteFunc(slices.Clone(l.Holds), func(h fetcher.HoldStanding) bool {
-		version := slices.ContainsFunc(l.Wants, func(w fetcher.Hold) bool { return w.Share == id && h.Of(w.ID) })
-		return h.Share != id && !version || at != nil && h.Depot != at.ID()
-	})
-	never := func(h fetcher.HoldStanding) bool { return h.Expires.IsZero() }
-	if granted := slices.DeleteFunc(slices.Clone(all), never); len(granted) > 0 {
-		return granted
-	}
-	return all
-}
-
-// without ends a hold, or what one depot keeps of it.
-func (d *depots) without(ctx context.Context, l fetcher.HoldList, w fetcher.Hold, at *fetcher.Depot) (fetcher.HoldList, error) {
-	d.log.Info("depots are to keep a share no more", "hold", w.ID, "share", w.Share.String())
-	var left []peers.ID
-	if at != nil {
-		left = slices.DeleteFunc(slices.Clone(w.Depots), func(id peers.ID) bool { return id == at.ID() })
-	}
-	if w.Fleet {
-		less := w
-		if less.Depots = left; w.Copies > len(left) {
-			less.Copies = 0
-		}
-		if err := d.member.holds.list(ctx, l, less); err != nil {
-			return l, err
-		}
-	}
-	if len(left) > 0 {
-		return d.node.KeepHold(ctx, w, depotAddrs(l, left), false)
-	}
-	return d.node.DropHold(ctx, w.ID)
-}
-
-// releasedOf returns what became of holds that were to end.
-func releasedOf(l fetcher.HoldList, was []fetcher.HoldStanding) (out []api.Held) {
-	for _, h := range was {
-		v := api.Held{Hold: h.Want, Share: h.Share.String(), Depot: string(h.Depot), State: "none", At: time.Now(), Bytes: h.Bytes}
-		if i := slices.IndexFunc(l.Holds, func(x fetcher.HoldStanding) bool { return x.Key == h.Key }); i >= 0 {
-			v.State, v.Expires = l.Holds[i].State.String(), l.Holds[i].Expires
-			v.Delay = "the depot does not answer; it is asked again, and the lease is not renewed"
-			if l.Holds[i].Kept {
-				v.Delay = "another hold needs it"
-			}
-		}
-		out = append(out, v)
-	}
-	return out
 }
 
 // follow makes depots keep the version that an entry serves now.
@@ -348,7 +262,7 @@ func (d *depots) follow(ctx context.Context, entry int64, m *share.Manifest) {
 		if w.Entry != entry || w.Pin || w.Share == m.ID() {
 			continue
 		}
-		w.Share, w.Bytes = m.ID(), fetcher.HoldBytes(m)
+		w.Share, w.Bytes, w.Name = m.ID(), fetcher.HoldBytes(m), m.Name
 		_, err2 := d.node.KeepHold(ctx, w, nil, true)
 		err = errors.Join(err, err2)
 		d.log.Info("depots keep the new version, as a share of its own", "entry", entry, "hold", w.ID, "share", m.ID().String(), "bytes", w.Bytes)
@@ -359,127 +273,3 @@ func (d *depots) follow(ctx context.Context, entry int64, m *share.Manifest) {
 }
 
 const followTime = 30 * time.Second
-
-// holdStatus adds the holds to the status, and returns warnings about leases that end soon.
-func (d *depots) holdStatus(ctx context.Context, s *api.Status) []string {
-	l, err := d.node.Holds(ctx)
-	if err != nil {
-		return []string{fmt.Sprintf("what depots keep for this node is not known: %v", err)}
-	}
-	for _, h := range l.Holds {
-		if h.Kept {
-			s.Holds++
-			if s.HoldEnds.IsZero() {
-				s.HoldEnds = h.Expires
-			}
-		}
-	}
-	return slices.Concat(d.holdWarnings(l), d.shortWarnings(ctx, l), d.budgetWarnings(l))
-}
-
-// budgetWarnings says, days before leases lapse, which do so as the budget of their depot does not pay for their renewal, and when.
-func (d *depots) budgetWarnings(l fetcher.HoldList) (out []string) {
-	for _, depot := range slices.Sorted(maps.Keys(l.Budgets)) {
-		var lapse []string
-		for _, due := range l.Lapses {
-			if due.Depot == depot {
-				lapse = append(lapse, fmt.Sprintf("%s on %s (%s)", d.heldName(l, due.Key), due.Expires.Local().Format("2006-01-02 15:04"), words.Count(int(due.Units), "pass")))
-			}
-		}
-		if len(lapse) > 0 {
-			out = append(out, fmt.Sprintf("the budget of %s a month for the depot %s does not pay for all that it keeps; these lapse: %s", words.Count(int(l.Budgets[depot].Units), "pass"), depot.Short(), strings.Join(lapse, ", ")))
-		}
-	}
-	return out
-}
-
-// holdWarnings returns which leases end soon, and why they were not renewed.
-func (d *depots) holdWarnings(l fetcher.HoldList) (out []string) {
-	for _, h := range l.Holds {
-		if !h.Late {
-			continue
-		}
-		h.Why = standingWhy(l, h)
-		out = append(out, lateText(h, earlierOf(l, h), d.heldName(l, h.Key)))
-	}
-	return out
-}
-
-// lateText warns of a lease that should have been renewed; left is how long the depot keeps the version before.
-func lateText(h fetcher.HoldStanding, left time.Duration, name string) (what string) {
-	why := ", and was not renewed: "
-	switch depot := h.Depot.Short(); {
-	case h.Left > 0:
-		what = fmt.Sprintf("the lease of %s at the depot %s ends in %s", name, depot, words.Duration(h.Left.Round(time.Second)))
-	case left > 0:
-		what, why = fmt.Sprintf("the depot %s keeps the version of %s before this one, for %s more, and not this one", depot, name, words.Duration(left.Round(time.Second))), ": "
-	case h.Expires.IsZero():
-		what, why = fmt.Sprintf("the depot %s does not keep %s yet", depot, name), ": "
-	default:
-		what = fmt.Sprintf("the depot %s does not keep %s any more", depot, name)
-	}
-	if h.Why != "" {
-		what += why + h.Why
-	}
-	return what
-}
-
-// earlierOf is how long a depot keeps an earlier version of what it is to keep; 0: it has none.
-func earlierOf(l fetcher.HoldList, h fetcher.HoldStanding) (left time.Duration) {
-	for _, o := range l.Holds {
-		if o.Depot == h.Depot && o.Share != h.Share && o.Of(h.Want) && o.Kept && o.Since.Before(h.Since) {
-			left = max(left, o.Left)
-		}
-	}
-	return left
-}
-
-// heldName is what people call a share that a depot keeps.
-func (d *depots) heldName(l fetcher.HoldList, key renewal.Key) string {
-	for _, h := range l.Holds {
-		for _, w := range l.Wants {
-			if k, err := d.keeper(w.Entry); err == nil && h.Key == key && w.ID == h.Want {
-				return k.view().Name
-			}
-		}
-	}
-	return key.Share.Short()
-}
-
-// lacking returns the renewals for which the wallet has too few passes, with how many are missing
-// for each, in addition to those before.
-func lacking(dues []renewal.Due, stock []purse.Stock) (out []renewal.Due) {
-	left := map[peers.ID]int64{}
-	for _, s := range stock {
-		left[s.Depot] = s.Units + s.Reserved + s.Ordered
-	}
-	for _, due := range dues {
-		if left[due.Depot] -= due.Units; left[due.Depot] < 0 {
-			due.Units, left[due.Depot] = -left[due.Depot], 0
-			out = append(out, due)
-		}
-	}
-	return out
-}
-
-// payable returns the renewals that this node is to pay: not the fleet's at a depot for which it has no passes, as
-// another member may have some.
-func (d *depots) payable(l fetcher.HoldList, stock []purse.Stock) []renewal.Due {
-	return slices.DeleteFunc(slices.Clone(l.Dues), func(due renewal.Due) bool {
-		return slices.ContainsFunc(l.Wants, func(w fetcher.Hold) bool { return w.Fleet && w.Share == due.Share }) &&
-			!slices.ContainsFunc(stock, func(s purse.Stock) bool { return s.Depot == due.Depot && s.Units+s.Reserved+s.Ordered > 0 })
-	})
-}
-
-// shortWarnings says, days before a lease lapses, for what passes are missing.
-func (d *depots) shortWarnings(ctx context.Context, l fetcher.HoldList) (out []string) {
-	stock, err := d.purse.Stock(ctx)
-	if err != nil {
-		return []string{err.Error()}
-	}
-	for _, due := range lacking(d.payable(l, stock), stock) {
-		out = append(out, fmt.Sprintf("%v for %s at the depot %s; it lapses on %s", &purse.MissingError{Missing: due.Units},
-			d.heldName(l, due.Key), due.Depot.Short(), due.Expires.Local().Format("2006-01-02 15:04")))
-	}
-	return out
-}

@@ -43,7 +43,7 @@ func (s *Service) Know(a Account, now time.Time) { s.depot(a.Depot, now).Account
 // between visits, whatever was planned before.
 func (s *Service) add(h Hold, now time.Time) {
 	d := s.depot(h.Depot, now)
-	d.holds[h.Share] = &h
+	d.enter(&h)
 	if h.Covered.IsZero() {
 		h.Covered = h.Expires
 	}

@@ -23,7 +23,8 @@
 // the lease nearly ends, is replaced by another, if there is one; but one that has all of the
 // share is kept in the last days of its lease while the other has not. When the Want changes
 // to another version of the share, the earlier one is renewed until its depot has the later
-// one, and is then released; so a depot has one whole version at any time.
+// one, and is then released; so a depot has one whole version at any time. A Want may have more earlier versions
+// kept: each until that many newer ones are whole, where it is, as no depot can get it any more.
 //
 // # Why no lease lapses
 //

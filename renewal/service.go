@@ -120,6 +120,9 @@ type Service struct {
 type depot struct {
 	Account
 	holds map[share.ID]*Hold
+	// versions are the holds by the wants for which they are, or were.
+	versions map[int64][]*Hold
+
 	busy  bool // being visited
 	again bool // ... and something was requested meanwhile
 	owed  map[share.ID]Task
@@ -136,7 +139,7 @@ func New(cfg Config, seed uint64) *Service {
 func (s *Service) depot(id peers.ID, now time.Time) *depot {
 	d := s.depots[id]
 	if d == nil {
-		d = &depot{Account: Account{Depot: id}, holds: map[share.ID]*Hold{}}
+		d = &depot{Account: Account{Depot: id}, holds: map[share.ID]*Hold{}, versions: map[int64][]*Hold{}}
 		d.Next = s.sample(d, now)
 		s.depots[id] = d
 	}
@@ -365,7 +368,7 @@ func (s *Service) Renewed(id peers.ID, heard Heard, now time.Time) {
 func (s *Service) Released(k Key, now time.Time) {
 	if d := s.depots[k.Depot]; d != nil {
 		if h := d.holds[k.Share]; h != nil && s.fate(h) != keep {
-			delete(d.holds, k.Share)
+			d.drop(k.Share)
 		}
 		s.settle(d, k.Share, now)
 	}

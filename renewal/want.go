@@ -22,9 +22,11 @@ type Want struct {
 	// another.
 	At []peers.ID
 
-	Entry int64 // the entry of the owner's catalog that it follows; 0: none
-	Pin   bool  // it keeps its Share, whatever happens to the entry
-	Fleet bool  // others want the same with the same account: only one of them at a time makes and renews its leases
+	Name  string // what the owner calls it
+	Entry int64  // the entry of the owner's catalog that it follows; 0: none
+	Pin   bool   // it keeps its Share, whatever happens to the entry
+	Keep  int    // how many earlier versions a depot that has them keeps beside the Share
+	Fleet bool   // others want the same with the same account: only one of them at a time makes and renews its leases
 }
 
 func (w *Want) copies() int {
@@ -35,9 +37,18 @@ func (w *Want) copies() int {
 // once.
 func (s *Service) Want(w Want, now time.Time) {
 	if had := s.wants[w.ID]; had != nil {
+		if had.Share != w.Share { // what was an earlier version may be the latest again
+			for _, d := range s.depots {
+				if h := d.holds[w.Share]; h != nil {
+					h.Since = d.since(w.ID, now)
+				}
+			}
+		}
 		for _, id := range had.At { // what it has is of an earlier version from now on, also if another Want made that
-			if h := s.depots[id].holds[had.Share]; h != nil && !h.Of(had.ID) {
+			d := s.depots[id]
+			if h := d.holds[had.Share]; h != nil && !h.Of(had.ID) {
 				h.Also = append(slices.Clone(h.Also), had.ID)
+				d.file(h)
 			}
 		}
 		s.forget(had)
@@ -78,6 +89,7 @@ func (s *Service) Unwant(id int64, now time.Time) {
 	}
 	s.forget(w)
 	for _, d := range s.hurryAll(w, now) {
+		delete(d.versions, id)
 		s.tidy(d, now)
 	}
 	s.replan(w.Share, now)
@@ -130,11 +142,7 @@ func (s *Service) Hurry(id peers.ID, now time.Time) {
 // hurryAll makes the depots of a Want due at once, and those that still have a hold for it.
 func (s *Service) hurryAll(w *Want, now time.Time) (all []*depot) {
 	for id, d := range s.depots {
-		has := slices.Contains(w.Depots, id)
-		for _, h := range d.holds {
-			has = has || h.Want == w.ID
-		}
-		if has {
+		if slices.Contains(w.Depots, id) || len(d.versions[w.ID]) > 0 {
 			s.Hurry(id, now)
 			all = append(all, d)
 		}
@@ -164,10 +172,11 @@ func (s *Service) plan(w *Want, known windows, now time.Time) {
 		d := s.depot(id, now)
 		switch h := d.holds[w.Share]; {
 		case h == nil:
-			d.holds[w.Share] = &Hold{Key: Key{id, w.Share}, Want: w.ID, Since: now, Bytes: w.Bytes, Size: w.Bytes}
+			d.enter(&Hold{Key: Key{id, w.Share}, Want: w.ID, Since: d.since(w.ID, now), Bytes: w.Bytes, Size: w.Bytes})
 		case h.Want != w.ID && !s.wants[h.Want].at(h.Key):
 			h.Also = append(slices.DeleteFunc(slices.Clone(h.Also), func(id int64) bool { return id == w.ID || s.wants[id] == nil }), h.Want)
 			h.Want = w.ID
+			d.file(h)
 		default:
 			continue
 		}
@@ -253,8 +262,12 @@ func (s *Service) fate(h *Hold) fate {
 
 // fateBy returns the fate of a hold, as far as a Want that no longer needs it as it is decides.
 func (s *Service) fateBy(w *Want, h *Hold) fate {
-	if slices.Contains(w.At, h.Depot) { // an earlier version of the share
-		return s.earlier(w, h)
+	chosen := slices.Contains(w.At, h.Depot)
+	if h.Share != w.Share && (chosen || s.onlyThere(w, h)) && h.State != Coming && h.State != Unknown && s.newer(w, h, chosen) <= w.Keep {
+		return keep
+	}
+	if chosen {
+		return release
 	}
 	for _, id := range w.At {
 		if !s.stable(w, id) {
@@ -262,20 +275,6 @@ func (s *Service) fateBy(w *Want, h *Hold) fate {
 		}
 	}
 	return release
-}
-
-// earlier returns the fate of an earlier version of a Want's share: the latest version that
-// its depot has whole is kept until the Want's own share is there, whichever Want made it.
-func (s *Service) earlier(w *Want, h *Hold) fate {
-	if h.State == Coming || h.State == Unknown {
-		return release
-	}
-	for x, o := range s.depots[h.Depot].holds {
-		if o.State == Stable && (x == w.Share || o.Of(w.ID) && o.Since.After(h.Since)) {
-			return release
-		}
-	}
-	return keep
 }
 
 // needs returns a Want that needs a hold as it is, nil if none does.
@@ -307,7 +306,7 @@ func (s *Service) tidy(d *depot, now time.Time) {
 	}
 	for x, h := range d.holds {
 		if !h.Expires.After(now) && !h.Maybe.After(now) && s.fate(h) != keep {
-			delete(d.holds, x)
+			d.drop(x)
 		}
 	}
 	for _, w := range s.wants {

@@ -78,7 +78,7 @@ func (fl nodeFlags) depotSettings(s *daemon.Settings) (err error) {
 	return nil
 }
 
-// doCommand has the depot do something, and shows its status.
+// doCommand has the depot do something, and says so.
 func (a depots) doCommand(use, what, short string) *cobra.Command {
 	return &cobra.Command{Use: use, Short: short, Args: noArgs, RunE: func(cmd *cobra.Command, _ []string) error {
 		return a.asking(cmd.Context(), func(c *api.Client) error {
@@ -89,10 +89,16 @@ func (a depots) doCommand(use, what, short string) *cobra.Command {
 			if what == "gc" && d.GC {
 				return a.collected(cmd.Context(), c, d)
 			}
-			fmt.Fprintln(a.stderr, begunText(what, d))
-			return a.printDepot(d)
+			return a.begun(what, d)
 		})
 	}}
+}
+
+// begun says what the depot does from now on, and what keeps it from that.
+func (a depots) begun(what string, d api.Depot) error {
+	a.out.write("depot", d)
+	fmt.Fprintln(a.stderr, begunText(what, d))
+	return a.print(troubleText(d))
 }
 
 // collected waits until the depot has removed what may go, and says what that was.
@@ -110,8 +116,9 @@ func (a depots) collected(ctx context.Context, c *api.Client, before api.Depot) 
 			return err
 		}
 	}
-	fmt.Fprintf(a.stderr, "done: %s removed. Now:\n", words.Count(int(d.Removed-before.Removed), "share"))
-	return a.printDepot(d)
+	a.out.write("depot", d)
+	fmt.Fprintf(a.stderr, "done: %s removed\n", words.Count(int(d.Removed-before.Removed), "share"))
+	return a.print(troubleText(d))
 }
 
 // begunText says what the depot does from now on.
@@ -128,7 +135,7 @@ func begunText(what string, d api.Depot) string {
 		"crawl": "the depot looks at all its shares, beginning now",
 		"scrub": "the depot reads all its shares, beginning now",
 		"gc-on": "the depot removes what nobody holds, beginning now",
-	}[what] + "; fetcher depot status shows how far it is. So far:"
+	}[what] + "; fetcher depot status shows how far it is"
 }
 
 func (a depots) depotStatusCommand() *cobra.Command {
@@ -168,8 +175,7 @@ func (a depots) crawlCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				fmt.Fprintln(a.stderr, begunText("crawl", d))
-				return a.printDepot(d)
+				return a.begun("crawl", d)
 			}
 			r, err := c.Rehearse(cmd.Context())
 			if err != nil {
@@ -231,6 +237,13 @@ func (a depots) printDepot(d api.Depot) error {
 	if d.Suspect > 0 {
 		fmt.Fprintf(&b, "suspect   %s: seen damaged once, read again an hour later, and fetched again if it still is\n", words.Count(int(d.Suspect), "share"))
 	}
+	b.WriteString(troubleText(d))
+	return a.print(b.String())
+}
+
+// troubleText says what keeps a depot from its work; empty if nothing does.
+func troubleText(d api.Depot) string {
+	var b strings.Builder
 	if !d.Complete {
 		fmt.Fprintln(&b, "the first look at the disk is not done: usage may be too low, and nothing is removed")
 	}
@@ -243,7 +256,7 @@ func (a depots) printDepot(d api.Depot) error {
 	if d.Trouble != "" {
 		fmt.Fprintf(&b, "it waits: %s\n", printable(d.Trouble))
 	}
-	return a.print(b.String())
+	return b.String()
 }
 
 // cycleText is the state of the crawler's cycle.

@@ -431,7 +431,7 @@ func (a asker) rm(ctx context.Context, c *api.Client, args []string, data bool) 
 		if r.Kept != "" {
 			fmt.Fprintln(a.stderr, printable(r.Kept))
 		}
-		if err := a.tellHeld(ctx, c, id); err != nil {
+		if err := a.tellHeld(ctx, c, r.Entry); err != nil {
 			return err
 		}
 	}
@@ -439,16 +439,16 @@ func (a asker) rm(ctx context.Context, c *api.Client, args []string, data bool) 
 }
 
 // tellHeld says what depots still keep of an entry that is removed.
-func (a asker) tellHeld(ctx context.Context, c *api.Client, id int64) error {
+func (a asker) tellHeld(ctx context.Context, c *api.Client, e api.Entry) error {
 	all, err := c.Holds(ctx)
 	if err != nil {
 		return err
 	}
 	told := map[string]bool{}
 	for _, h := range all {
-		if h.Entry == id && !h.Ending && !told[h.Share] {
+		if (h.Entry == e.ID || h.Name != "" && h.Name == nameOf(e) || h.Share == e.Share) && !h.Ending && !h.Earlier && !told[h.Share] {
 			told[h.Share] = true
-			fmt.Fprintf(a.stderr, "depots still keep it, and the node renews their leases; fetcher release %s ends that\n", shortly(h.Share))
+			fmt.Fprintf(a.stderr, "depots still keep %s, and the node renews their leases; fetcher release %s ends that\n", printable(nameOf(e)), shortly(h.Share))
 		}
 	}
 	return nil

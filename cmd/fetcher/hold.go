@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/api"
@@ -23,6 +24,7 @@ func (a depots) holdCommand() *cobra.Command {
 	var h api.Hold
 	var wait bool
 	var budget int64
+	var keep int
 	c := &cobra.Command{
 		Use: "hold ENTRY|PATH", Short: "Have depots keep a share of this node", Args: exactly("ENTRY or PATH"),
 		ValidArgsFunction: a.completeEntries,
@@ -35,9 +37,11 @@ account add. A depot can read what it keeps: encrypt first what it shall not.
 The node renews the lease, for as long as fetcher release has not ended it; it
 must run for that, and reach the depot, some time in the last third of --for.
 When the files change, the depot fetches what has changed, and keeps the version
-before until it has all of the new one, which costs as much as a new share;
---pin keeps this version. fetcher holds shows how long each lease lasts, and
-what went wrong.
+before until it has all of the new one, which costs as much as a new share.
+--keep 3 keeps the three versions before the latest too, and pays for each; when
+a fourth has become one of these the oldest is released. --pin keeps this
+version alone. fetcher holds shows each version, how long its lease lasts, what
+went wrong, and how to fetch it.
 
 With --on several times each of the depots keeps a copy, or as many as --copies
 says: when one of these refuses, or is away until the lease nearly ends, another
@@ -45,7 +49,8 @@ takes its place.
 
 A depot may cost passes: fetcher passes. --budget limits what the depots at --on
 are paid in 31 days for all that they keep. If that is too little the leases
-that end first are renewed; fetcher node status lists what lapses, and when.
+that end first are renewed; hold and fetcher node status warn of what lapses,
+and when.
 
 With --fleet a share that the node's fleet has is kept for the fleet: any member
 renews the lease, one at a time, and pays for it if it has passes. The depot has
@@ -55,8 +60,11 @@ to let in all members as keys of one account: fetcher depot account set
 			if len(h.Depots) == 0 {
 				h.Depots = []string{""}
 			}
-			if err := checkHold(cmd, h, budget); err != nil {
+			if err := checkHold(cmd, h, keep, budget); err != nil {
 				return err
+			}
+			if cmd.Flags().Changed("keep") {
+				h.Keep = &keep
 			}
 			if cmd.Flags().Changed("budget") {
 				h.Budget = &budget
@@ -64,19 +72,23 @@ to let in all members as keys of one account: fetcher depot account set
 			return a.asking(cmd.Context(), func(c *api.Client) error { return a.hold(cmd.Context(), c, args[0], h, wait) })
 		},
 	}
-	c.Flags().StringArrayVar(&h.Depots, "on", nil, "a depot's `ADDR`, a multiaddr that ends in /p2p/ID; may be given again")
-	c.Flags().StringVar(&h.For, "for", "", "ask for leases of this `TIME`, such as 36h, from 10s to 366d (default 31 days)")
-	c.Flags().IntVar(&h.Copies, "copies", 0, "have this `NUMBER` of the depots keep it, with the others in reserve (default all)")
-	c.Flags().Int64Var(&budget, "budget", 0, "pay each depot at --on at most this `NUMBER` of passes in 31 days; 0: any")
-	c.Flags().BoolVar(&h.Pin, "pin", false, "keep this version, and do not follow the files to later ones")
-	c.Flags().BoolVar(&h.Fleet, "fleet", false, "have the depots keep it for the node's fleet: any member renews it")
-	c.Flags().BoolVar(&wait, "wait", false, "wait until the depots have all of it")
-	c.MarkFlagsMutuallyExclusive("fleet", "pin")
+	holdFlags(c.Flags(), &h, &keep, &budget, &wait)
 	return c
 }
 
+func holdFlags(f *pflag.FlagSet, h *api.Hold, keep *int, budget *int64, wait *bool) {
+	f.StringArrayVar(&h.Depots, "on", nil, "a depot's `ADDR`, a multiaddr that ends in /p2p/ID; may be given again")
+	f.StringVar(&h.For, "for", "", "ask for leases of this `TIME`, such as 36h, from 10s to 366d (default 31 days)")
+	f.IntVar(&h.Copies, "copies", 0, "have this `NUMBER` of the depots keep it, with the others in reserve (default all)")
+	f.IntVar(keep, "keep", 0, "keep this `NUMBER` of earlier versions too (default as before, at first 0)")
+	f.Int64Var(budget, "budget", 0, "pay each depot at --on at most this `NUMBER` of passes in 31 days; 0: any")
+	f.BoolVar(&h.Pin, "pin", false, "keep this version, and do not follow the files to later ones")
+	f.BoolVar(&h.Fleet, "fleet", false, "have the depots keep it for the node's fleet: any member renews it")
+	f.BoolVar(wait, "wait", false, "wait until the depots have all of it")
+}
+
 // checkHold returns a usage error about what a hold is asked for.
-func checkHold(cmd *cobra.Command, h api.Hold, budget int64) error {
+func checkHold(cmd *cobra.Command, h api.Hold, keep int, budget int64) error {
 	for _, on := range h.Depots {
 		if err := named(cmd, on); err != nil {
 			return err
@@ -87,6 +99,10 @@ func checkHold(cmd *cobra.Command, h api.Hold, budget int64) error {
 		return usageError{fmt.Errorf("--for: %w", err)}
 	case h.For != "" && (long < fetcher.MinHoldLength || long > fetcher.MaxHoldLength):
 		return usageError{fmt.Errorf("--for is from %s to %s, not %s", words.Duration(fetcher.MinHoldLength), words.Duration(fetcher.MaxHoldLength), h.For)}
+	case h.Pin && (h.Fleet || cmd.Flags().Changed("keep")), h.Fleet && cmd.Flags().Changed("keep"):
+		return usageError{errors.New("--pin and --fleet keep one version; give one of --pin, --fleet and --keep")}
+	case keep < 0 || keep > 100:
+		return usageError{fmt.Errorf("--keep is from 0 to 100 versions, not %d", keep)}
 	case budget < 0:
 		return usageError{fmt.Errorf("--budget is a number of passes, or 0 for any number, not %d", budget)}
 	case cmd.Flags().Changed("copies") && (h.Copies < 1 || h.Copies > 64):
@@ -253,6 +269,10 @@ func (a depots) granted(all []api.Held, ask api.Hold) {
 				fmt.Fprintf(a.stderr, "the lease was longer already, and stays so\n")
 			}
 		}
+		if !h.Lapses.IsZero() {
+			fmt.Fprintf(a.stderr, "warning: the budget for the depot %s does not pay for the next renewal, of %s, so this lapses on %s; --budget can raise it\n",
+				shortly(h.Depot), words.Count(int(h.Renewal), "pass"), h.Lapses.Local().Format("2006-01-02 15:04"))
+		}
 		if h.State != "stable" {
 			fmt.Fprintf(a.stderr, "the depot fetches it from here: keep this node running until it has all of it; fetcher holds shows that\n")
 		}
@@ -261,69 +281,6 @@ func (a depots) granted(all []api.Held, ask api.Hold) {
 		fmt.Fprintf(a.stderr, "only %d of %d depots keep it so far; fetcher holds shows why\n", len(all), n)
 	}
 	fmt.Fprintf(a.stderr, "fetch it from this node or the depot with\n\n%sfetcher fetch %s\n\n", verbatim, all[0].Ticket)
-}
-
-// holdsCommand lists what is renewed.
-func (a depots) holdsCommand() *cobra.Command {
-	return &cobra.Command{Use: "holds", Short: "List what depots keep for this node, and until when", Args: noArgs,
-		Long: `List what depots keep for this node: how long each lease lasts if nothing renews
-it, what it has cost so far in passes, when its depot is visited next, and what
-went wrong last. Until a lease ends this node must have reached its depot.`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.asking(cmd.Context(), func(c *api.Client) error {
-				all, err := c.Holds(cmd.Context())
-				if err != nil {
-					return err
-				}
-				entries, err := c.Entries(cmd.Context())
-				if err != nil {
-					return err
-				}
-				return a.printHolds(all, entries, time.Now())
-			})
-		}}
-}
-
-func (a depots) printHolds(all []api.StandingHold, entries []api.Entry, now time.Time) error {
-	if len(all) == 0 {
-		fmt.Fprintln(a.stderr, "no depot keeps anything for this node; fetcher hold asks one to")
-		return nil
-	}
-	var rows [][]string
-	for _, h := range all {
-		a.out.write("standing_hold", h)
-		name := either(h.Entry == 0, "", "entry removed")
-		if i := slices.IndexFunc(entries, func(e api.Entry) bool { return e.ID == h.Entry || h.Entry == 0 && e.Share == h.Share }); i >= 0 {
-			name = nameOf(entries[i])
-		}
-		state := h.State
-		if h.Ending {
-			state += ", ending"
-		}
-		next := either(h.Next.After(now), "in "+words.Duration(h.Next.Sub(now)), "now")
-		rows = append(rows, []string{shortly(h.Share), shortly(h.Depot), state, words.Duration(time.Duration(h.Left) * time.Second), fmt.Sprint(h.Cost), next, printable(name)})
-	}
-	var b strings.Builder
-	b.WriteString(a.headed(rows, "SHARE", "DEPOT", "STATE", "LEFT", "COST", "NEXT VISIT", "NAME"))
-	for _, h := range all {
-		if why := cmp.Or(printable(h.Why), anewText(h, all)); why != "" {
-			fmt.Fprintf(&b, "%s at %s: %s\n", shortly(h.Share), shortly(h.Depot), why)
-		}
-	}
-	return a.print(b.String())
-}
-
-// anewText says, of a version that a depot is still to fetch, what that means; "" of any other.
-func anewText(h api.StandingHold, all []api.StandingHold) string {
-	i := slices.IndexFunc(all, func(o api.StandingHold) bool { return o.ID == h.ID && o.Depot == h.Depot && o.Share != h.Share })
-	if i < 0 || h.State == "stable" || all[i].State != "stable" {
-		return ""
-	}
-	s := "the files have changed, and the depot fetches what it lacks of the new version, of " + share.Size(h.Bytes)
-	if all[i].Cost > 0 {
-		s += ", which costs as much as a new share"
-	}
-	return s + "; it keeps the version before until then"
 }
 
 func (a depots) holdingsCommand() *cobra.Command {
@@ -345,73 +302,6 @@ func (a depots) holdingsCommand() *cobra.Command {
 	}}
 	c.Flags().StringVar(&on, "on", "", "the depot's `ADDR`, a multiaddr that ends in /p2p/ID")
 	return c
-}
-
-func (a depots) releaseCommand() *cobra.Command {
-	var on string
-	c := &cobra.Command{Use: "release ENTRY|SHARE", Short: "End what depots keep for this node", Args: exactly("ENTRY or SHARE"),
-		ValidArgsFunction: a.completeEntries,
-		Long: `End this node's leases of a share, at all depots or at the one at --on: of an
-ENTRY of the node, by its number or name, or of a SHARE by its ID, or the end of
-it, as fetcher holds shows it. The depots may remove the share then. One that is
-away is told when it is back; meanwhile nothing is renewed there. A lease that
-ends before has expired, and the depot keeps its share for a day more.`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if on != "" {
-				if err := named(cmd, on); err != nil {
-					return err
-				}
-			}
-			return a.asking(cmd.Context(), func(c *api.Client) error {
-				id, err := a.heldShare(cmd.Context(), c, args[0], on)
-				if err != nil {
-					return err
-				}
-				all, err := c.Release(cmd.Context(), api.Release{Share: id, Depot: on})
-				if err != nil {
-					return err
-				}
-				if slices.ContainsFunc(all, func(h api.Held) bool { return h.Expires.IsZero() }) {
-					fmt.Fprintln(a.stderr, "released: unless somebody else holds it there, the depot may remove it now")
-				}
-				return a.printHeld(cmd.Context(), c, all)
-			})
-		}}
-	c.Flags().StringVar(&on, "on", "", "at this depot alone: its `ADDR`, a multiaddr that ends in /p2p/ID")
-	return c
-}
-
-// heldShare is the share that a command names: by its ID, that of an entry, or the end of the
-// ID of one at a depot.
-func (a depots) heldShare(ctx context.Context, c *api.Client, what, on string) (string, error) {
-	if _, err := share.ParseID(what); err == nil {
-		return what, nil
-	}
-	if ids, err := entriesOf(ctx, c, []string{what}); err == nil {
-		e, err := c.Entry(ctx, ids[0])
-		return e.Share, err
-	}
-	var ids []string
-	if holds, err := c.Holds(ctx); err == nil {
-		for _, h := range holds {
-			ids = append(ids, h.Share)
-		}
-	}
-	if on != "" {
-		all, err := c.Holdings(ctx, on)
-		if err != nil {
-			return "", err
-		}
-		for _, h := range all {
-			ids = append(ids, h.Share)
-		}
-	}
-	ids = slices.DeleteFunc(ids, func(id string) bool { return len(what) < shortID || !strings.HasSuffix(id, what) })
-	slices.Sort(ids)
-	if ids = slices.Compact(ids); len(ids) != 1 {
-		return "", usageError{fmt.Errorf("%q is neither an entry of the node nor a share that it holds; fetcher holds shows those", what)}
-	}
-	return ids[0], nil
 }
 
 // shortID is how many characters of an ID tables show: its end, where IDs differ.

@@ -119,6 +119,16 @@ func TestHoldsNameTheirEntries(t *testing.T) {
 	}
 }
 
+// text is what a command of a node shows to people.
+func (n *daemonProcess) text(args ...string) string {
+	n.t.Helper()
+	stdout, stderr, code := inside(append(args, "--dir", n.dir)...)
+	if code != 0 {
+		n.t.Fatalf("fetcher %s: exit %d: %s", strings.Join(args, " "), code, stderr)
+	}
+	return stdout
+}
+
 func (n *daemonProcess) held() []api.StandingHold {
 	n.t.Helper()
 	all, err := n.client.Holds(n.t.Context())

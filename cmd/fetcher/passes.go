@@ -45,15 +45,21 @@ func (a depots) passesCommand() *cobra.Command {
 passes that the node gets for one cannot be linked to it. The node pays with
 them when it renews what it holds there. What a depot sees all the same is the
 account, its shares, and when and how much it pays.`})
-	list := &cobra.Command{Use: "list", Short: "List the passes that are left, by depot", Args: noArgs, RunE: func(cmd *cobra.Command, _ []string) error {
-		return a.asking(cmd.Context(), func(c *api.Client) error {
-			all, err := c.Passes(cmd.Context())
-			if err != nil {
-				return err
-			}
-			return a.printPasses(all)
-		})
-	}}
+	list := &cobra.Command{Use: "list", Short: "List the passes that are left, by depot", Args: noArgs,
+		Long: `List the passes that are left, by depot. PENDING are in payments and orders that
+the depot has not answered yet; the node sends them again, and none is lost or
+paid twice. INVALID are too old, or were refused by the depot. The first passes
+end at VALID UNTIL: a pass is good until the end of the half year after the one
+in which it was signed. BUDGET is that of fetcher hold --budget.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.asking(cmd.Context(), func(c *api.Client) error {
+				all, err := c.Passes(cmd.Context())
+				if err != nil {
+					return err
+				}
+				return a.printPasses(all)
+			})
+		}}
 	redeem := &cobra.Command{Use: "redeem CODE", Short: "Get the passes of a voucher", Args: exactly("CODE"),
 		Long: `Get the passes of a voucher from its depot, over a connection of which the depot
 cannot tell whose it is. If it is cut short, enter the same code again.`,

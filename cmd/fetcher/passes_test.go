@@ -60,7 +60,10 @@ func TestAHoldIsPaidWithPasses(t *testing.T) {
 	if r := owner.on("hold", src, "--on", at, "--copies", "5", "--budget", "1"); r.code != exitUsage || passesOf(owner).Budget != 2 {
 		t.Errorf("a hold that is refused: exit %d, %s, and a budget of %d", r.code, r.stderr, passesOf(owner).Budget)
 	}
-	owner.sure("hold", src, "--on", at, "--budget", "3") // one pass of 64 is exchanged, and three of 1 are paid
+	// One pass of 64 is exchanged, and three of 1 are paid.
+	if r := owner.sure("hold", src, "--on", at, "--budget", "3"); !strings.Contains(r.stderr, "does not pay for the next renewal, of 2 passes, so this lapses on ") {
+		t.Errorf("a budget that is used up: %s", r.stderr)
+	}
 	if p := passesOf(owner); p.Passes != 61 || p.Reserved != 0 || p.Bad != 0 {
 		t.Errorf("%+v", p)
 	}
@@ -82,6 +85,20 @@ func TestAHoldIsPaidWithPasses(t *testing.T) {
 	owner.sure("hold", src, "--on", at, "--budget", "1") // the renewal in three weeks costs more
 	if w := strings.Join(owner.status().Warnings, "\n"); !strings.Contains(w, "the budget of 1 pass a month for the depot") || !strings.Contains(w, "these lapse: photos on "+h[0].Expires.Local().Format("2006-01-02")) {
 		t.Errorf("the node warns: %s", w)
+	}
+	for range 2 { // the second time by another entry
+		if r := owner.sure("rm", "photos"); !strings.Contains(r.stderr, "depots still keep photos") {
+			t.Errorf("rm of what is held: %s", r.stderr)
+		}
+		if out := owner.text("holds"); !strings.Contains(out, "photos (removed)") {
+			t.Errorf("fetcher holds: %s", out)
+		}
+		owner.sure("add", src)
+	}
+	owner.sure("rm", "photos")
+	owner.sure("release", "photos")
+	if h := owner.held(); len(h) != 0 {
+		t.Errorf("%+v", h)
 	}
 }
 

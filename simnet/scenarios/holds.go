@@ -3,9 +3,12 @@ package scenarios
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"time"
 
+	"github.com/piecelease/fetcher/actors"
 	"github.com/piecelease/fetcher/depot"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/renewal"
@@ -14,12 +17,16 @@ import (
 	"github.com/piecelease/fetcher/simnet"
 	"github.com/piecelease/fetcher/simnet/depots"
 	"github.com/piecelease/fetcher/store/storetest"
+	"github.com/piecelease/fetcher/wire"
 )
 
 // standing are scenarios of nodes that have depots keep something, for as long as they want.
 var standing = []*simnet.Scenario{
 	ofDepot("held-folder-edited", "A folder that a depot keeps is edited again and again, while both are killed: the depot has one whole version at any time.", func(s *depots.Story) {
-		edited(s, 20)
+		edited(s, 20, 0)
+	}),
+	ofDepot("held-versions", "A depot keeps the three versions before the latest of such a folder: what it has whole stays until as many newer ones are.", func(s *depots.Story) {
+		edited(s, 20, 3)
 	}),
 	ofDepot("fleet-holds", "Three members of a fleet have a depot keep one thing; whoever renews its lease is killed in between: it is renewed once each time, and never lapses.", func(s *depots.Story) {
 		heldByFleet(s, 12*time.Hour, 4*day)
@@ -31,18 +38,19 @@ func chance(rng *rand.Rand, most time.Duration) time.Duration {
 	return time.Duration(rng.Int64N(int64(most)))
 }
 
-// edited has an owner edit what a depot keeps for it n times, and both be killed at random.
-func edited(s *depots.Story, n int) {
+// edited has an owner edit what a depot keeps for it n times, with some versions before the latest, and both be killed at random.
+func edited(s *depots.Story, n, keep int) {
 	rng := s.Rand("edits")
 	d := depots.New(s.Net, depots.Config{Name: "depot"})
 	d.Excuse()
 	version := func(i int) *simnet.Content { return s.Folder(fmt.Sprint("version", i), 2, 20_000) }
 	all := []*simnet.Content{version(0)}
-	o := depots.NewOwner(s.Net, simnet.NodeConfig{Name: "anna"}, renewal.Config{Length: 2 * time.Hour}, renewal.Want{}, all[0], d)
+	o := depots.NewOwner(s.Net, simnet.NodeConfig{Name: "anna"}, renewal.Config{Length: 2 * time.Hour}, renewal.Want{Keep: keep}, all[0], d)
 	o.MayComplain(true)
 	d.Account("anna", 1e9, o.Node)
 	s.Kept(d, all[0])
 	watch := oneWhole(s, d, &all)
+	watch.keep = keep
 	for i := range n {
 		if rng.IntN(3) == 0 {
 			d.CrashIn(1+rng.IntN(60), rng.IntN(2) == 0)
@@ -54,15 +62,17 @@ func edited(s *depots.Story, n int) {
 		all = append(all, version(i+1))
 		o.Edit(all[i+1])
 		s.Pass(chance(rng, []time.Duration{300 * time.Millisecond, 10 * time.Second, 5 * time.Minute}[rng.IntN(3)]))
+		watch.ask(o)
 	}
 	d.CrashIn(0, false)
 	s.Pass(time.Minute)
 	s.Kept(d, all[n])
 	s.Expect(watch.looks > n, "it was looked at %d times", watch.looks)
-	s.Until("it holds the last version alone", time.Hour, func() bool {
+	s.Until("it holds the last version, and as many before it as are to be kept", time.Hour, func() bool {
 		got, err := s.Holdings(o.Node, d)
-		return err == nil && len(got) == 1 && got[0].Share == all[n].ID()
+		return err == nil && len(got) == keep+1 && slices.ContainsFunc(got, func(h wire.Holding) bool { return h.Share == all[n].ID() })
 	})
+	s.Expect(watch.told > n/4, "of %d versions the owner has heard that they were whole", watch.told)
 	watch.over = true
 	o.Release()
 	s.Gone(d, all[n])
@@ -139,19 +149,23 @@ func turnsOf(s *depots.Story, store *simnet.Store, o *depots.Owner, took func())
 	}
 }
 
-// wholeness is checked all the time: that a depot has one whole version.
+// wholeness is checked all the time: that a depot has one whole version, and of those that its owner knows to be whole none
+// goes before more than keep newer ones are.
 type wholeness struct {
 	*depots.Story
 	d     *depots.Depot
 	all   *[]*simnet.Content
 	now   int // the version that was whole last
+	keep  int
+	known map[int]bool // versions that the owner knows to be whole
+	told  int          // how many those have been
 	looks int
 	soon  bool
 	over  bool
 }
 
 func oneWhole(s *depots.Story, d *depots.Depot, all *[]*simnet.Content) *wholeness {
-	w := &wholeness{Story: s, d: d, all: all}
+	w := &wholeness{Story: s, d: d, all: all, known: map[int]bool{}}
 	d.Trouble = func(op storetest.Op) error {
 		if op.Changes() && !w.soon {
 			w.soon = true
@@ -168,6 +182,7 @@ func (w *wholeness) look() {
 		return
 	}
 	w.looks++
+	w.lookBack()
 	err := w.d.Has("anna", (*w.all)[w.now])
 	if err == nil {
 		return
@@ -180,6 +195,39 @@ func (w *wholeness) look() {
 	}
 	w.over = true // report it only once
 	w.Expect(false, "no version of %d is whole: %v", len(*w.all), err)
+}
+
+// ask asks the owner which versions it knows to be whole.
+func (w *wholeness) ask(o *depots.Owner) {
+	if !o.Running() {
+		return
+	}
+	o.Program().Hear(actors.HoldsQuery{}, func(m any) {
+		l, _ := m.(actors.HoldList)
+		for i, c := range *w.all {
+			if !w.known[i] && w.d.Has("anna", c) == nil && slices.ContainsFunc(l.Holds, func(h renewal.Standing) bool { return h.Share == c.ID() && h.Kept && h.State == renewal.Stable }) {
+				w.known[i] = true
+				w.told++
+			}
+		}
+	})
+}
+
+// lookBack checks what the owner knows to be whole.
+func (w *wholeness) lookBack() {
+	for _, i := range slices.Sorted(maps.Keys(w.known)) {
+		if w.d.Has("anna", (*w.all)[i]) == nil {
+			continue
+		}
+		delete(w.known, i)
+		newer := 0
+		for _, c := range (*w.all)[i+1:] {
+			if w.d.Has("anna", c) == nil {
+				newer++
+			}
+		}
+		w.Expect(newer > w.keep, "version %d is gone, and %d newer ones are whole", i, newer)
+	}
 }
 
 // longHeld is what happens to leases over a long time.

@@ -22,10 +22,15 @@ func asked(t *testing.T, name string) int {
 	return n
 }
 
-// TestManyEdits is held-folder-edited with as many edits as HOLD_EDITS says.
+// TestManyEdits is held-folder-edited with as many edits as HOLD_EDITS says, and held-versions with a quarter.
 func TestManyEdits(t *testing.T) {
 	n := asked(t, "HOLD_EDITS")
-	s := &simnet.Scenario{Name: "edits", Limit: depots.Limit, Set: func(r *simnet.Run) { depots.Tell(r, func(s *depots.Story) { edited(s, n) }) }}
+	manyEdits(t, n, 0)
+	manyEdits(t, n/4, 3)
+}
+
+func manyEdits(t *testing.T, n, keep int) {
+	s := &simnet.Scenario{Name: "edits", Limit: depots.Limit, Set: func(r *simnet.Run) { depots.Tell(r, func(s *depots.Story) { edited(s, n, keep) }) }}
 	began := time.Now()
 	if r := s.Run(1, 0); !r.OK() {
 		t.Error(r.Report())

@@ -362,17 +362,17 @@ async function depot() {
 
 // held is one thing that depots are to keep, with each of its leases.
 function held(all) {
-  const e = entries.get(all[0].entry), name = e ? nameOf(e) : short(all[0].share);
-  const wanted = all.filter((x) => !x.ending), whole = wanted.filter((x) => x.state === 'stable').length;
+  const latest = all.find((x) => !x.earlier) || all[0], e = entries.get(latest.entry), name = e ? nameOf(e) : latest.name || short(latest.share);
+  const wanted = all.filter((x) => !x.ending && !x.earlier), whole = wanted.filter((x) => x.state === 'stable').length;
   const left = times(all.map((x) => x.left_seconds)), next = times(all.map((x) => (new Date(x.next) - Date.now()) / 1000));
   const release = h('button', { 'aria-label': 'Release ' + name, onclick: act(async () => {
     if (!confirm(`Have depots keep ${name} no more? They may remove it then.`)) return;
-    await api.change('POST', '/v1/holds/release', { share: all[0].share });
+    await api.change('POST', '/v1/holds/release', { share: latest.share });
     view();
   }) }, 'Release');
   return h('section', { class: 'card' }, h('h3', {}, e ? h('a', { href: '#/entry/' + e.id }, name) : name),
     h('p', {}, h('strong', {}, `${whole} of ${wanted.length === 1 ? '1 copy is' : wanted.length + ' copies are'} whole`), `, ${some(all.reduce((n, x) => n + x.cost, 0), 'pass', 'passes')} paid so far`, all[0].pin ? ', this version alone' : ''),
-    table('Leases of ' + name, ['Depot', 'State', 'Left', 'Next visit'], all.map((x, i) => [short(x.depot), x.state + (x.ending ? ', ending' : ''),
+    table('Leases of ' + name, ['Depot', 'State', 'Left', 'Next visit'], all.map((x, i) => [short(x.depot), x.state + (x.ending ? ', ending' : x.earlier ? ', earlier' : ''),
       h('span', { class: x.late ? 'state failed' : '' }, left[i]), new Date(x.next) > Date.now() ? 'in ' + next[i] : 'now'])),
     ...all.filter((x) => x.why).map((x) => h('p', { class: 'panel' }, `${short(x.depot)}: ${x.why}`)), h('div', { class: 'tools' }, release));
 }

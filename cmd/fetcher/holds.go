@@ -1,0 +1,213 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/internal/words"
+	"github.com/piecelease/fetcher/share"
+)
+
+// holdsCommand lists what is renewed.
+func (a depots) holdsCommand() *cobra.Command {
+	return &cobra.Command{Use: "holds [ENTRY|SHARE]", Short: "List what depots keep for this node, and until when", Args: func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return nil
+		}
+		return exactly("ENTRY or SHARE")(cmd, args)
+	},
+		ValidArgsFunction: a.completeEntries,
+		Long: `List what depots keep for this node, or of one ENTRY or SHARE alone and with the
+commands that fetch it. LEFT is how long the lease lasts if nothing renews it:
+by then this node must have reached the depot. COST is the passes paid for it so
+far. Below are reasons for what went wrong at the last visit.
+
+The depot has all of what is stable; it is still fetching what is coming, has
+lost some of what is corrupt, and all of what is missing, and is asked to fetch
+that again. earlier is a version before the latest: it is kept until the depot
+has the latest, or for as long as hold --keep says.
+ending is what is not wanted any more, and released at the next visit.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.asking(cmd.Context(), func(c *api.Client) error {
+				all, err := c.Holds(cmd.Context())
+				if err != nil {
+					return err
+				}
+				entries, err := c.Entries(cmd.Context())
+				if err != nil {
+					return err
+				}
+				if len(args) == 0 {
+					return a.printHolds(all, entries, time.Now())
+				}
+				if all = holdsCalled(all, entries, args[0]); len(all) == 0 {
+					return usageError{fmt.Errorf("no depot keeps %q for this node; fetcher holds lists what they keep", args[0])}
+				}
+				if err := a.printHolds(all, entries, time.Now()); err != nil {
+					return err
+				}
+				return a.print(fetchText(all))
+			})
+		}}
+}
+
+// holdsCalled are the holds of an entry, by its number or name, also if it is removed by now, or of a share, by its ID or the end of that.
+func holdsCalled(all []api.StandingHold, entries []api.Entry, what string) []api.StandingHold {
+	return slices.DeleteFunc(slices.Clone(all), func(h api.StandingHold) bool {
+		ofEntry := func(e api.Entry) bool {
+			return (nameOf(e) == what || fmt.Sprint(e.ID) == what) && (e.ID == h.Entry || e.Share == h.Share)
+		}
+		return h.Name != what && h.Share != what && (len(what) < shortID || !strings.HasSuffix(h.Share, what)) && !slices.ContainsFunc(entries, ofEntry)
+	})
+}
+
+// fetchText is how to fetch each version that a depot has.
+func fetchText(all []api.StandingHold) string {
+	var b strings.Builder
+	for _, h := range all {
+		if h.State == "stable" {
+			fmt.Fprintf(&b, "\nfetch %s%s with\n\n%sfetcher fetch %s --peer %s\n", shortly(h.Share), either(h.Earlier, ", the version of "+h.Since.Local().Format("2006-01-02 15:04")+",", ""),
+				verbatim, h.Share, h.Addr)
+		}
+	}
+	return b.String()
+}
+
+func (a depots) printHolds(all []api.StandingHold, entries []api.Entry, now time.Time) error {
+	if len(all) == 0 {
+		fmt.Fprintln(a.stderr, "no depot keeps anything for this node; fetcher hold asks one to")
+		return nil
+	}
+	var rows [][]string
+	for _, h := range all {
+		a.out.write("standing_hold", h)
+		state := h.State + either(h.Ending, ", ending", either(h.Earlier, ", earlier", ""))
+		next := either(h.Next.After(now), "in "+words.Duration(h.Next.Sub(now)), "now")
+		rows = append(rows, []string{shortly(h.Share), shortly(h.Depot), state, words.Duration(time.Duration(h.Left) * time.Second), fmt.Sprint(h.Cost), next, printable(heldName(h, entries))})
+	}
+	var b strings.Builder
+	b.WriteString(a.headed(rows, "SHARE", "DEPOT", "STATE", "LEFT", "COST", "NEXT VISIT", "NAME"))
+	for _, h := range all {
+		if why := cmp.Or(printable(h.Why), anewText(h, all)); why != "" {
+			fmt.Fprintf(&b, "%s at %s: %s\n", shortly(h.Share), shortly(h.Depot), why)
+		}
+	}
+	return a.print(b.String())
+}
+
+// heldName is the name of the entry that a hold follows or followed.
+func heldName(h api.StandingHold, entries []api.Entry) string {
+	if i := slices.IndexFunc(entries, func(e api.Entry) bool { return e.ID == h.Entry || h.Entry == 0 && e.Share == h.Share }); i >= 0 {
+		return nameOf(entries[i])
+	}
+	switch {
+	case h.Entry == 0:
+		return h.Name
+	case h.Name == "":
+		return "entry removed"
+	}
+	return h.Name + " (removed)"
+}
+
+// anewText says, of a version that a depot is still to fetch, what that means; "" of any other.
+func anewText(h api.StandingHold, all []api.StandingHold) string {
+	i := slices.IndexFunc(all, func(o api.StandingHold) bool { return o.ID == h.ID && o.Depot == h.Depot && o.Share != h.Share })
+	if i < 0 || h.Earlier || h.State == "stable" || all[i].State != "stable" {
+		return ""
+	}
+	s := "the files have changed, and the depot fetches what it lacks of the new version, of " + share.Size(h.Bytes)
+	if all[i].Cost > 0 {
+		s += ", which costs as much as a new share"
+	}
+	return s + "; it keeps the version before until then"
+}
+
+func (a depots) releaseCommand() *cobra.Command {
+	var on string
+	c := &cobra.Command{Use: "release ENTRY|SHARE", Short: "End what depots keep for this node", Args: exactly("ENTRY or SHARE"),
+		ValidArgsFunction: a.completeEntries,
+		Long: `End this node's leases of a share, at all depots or at the one at --on: of an
+ENTRY of the node, by its number or name, also if it was removed, with all its
+versions; or of a SHARE by its ID, or the end of it, as fetcher holds shows it:
+one that is earlier is released alone. The depots may remove the share then. A
+depot that is away is told when it is back; meanwhile nothing is renewed there,
+and it keeps a share for a day after its lease has expired.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if on != "" {
+				if err := named(cmd, on); err != nil {
+					return err
+				}
+			}
+			return a.asking(cmd.Context(), func(c *api.Client) error {
+				id, err := a.heldShare(cmd.Context(), c, args[0], on)
+				if err != nil {
+					return err
+				}
+				all, err := c.Release(cmd.Context(), api.Release{Share: id, Depot: on})
+				if err != nil {
+					return err
+				}
+				if slices.ContainsFunc(all, func(h api.Held) bool { return h.Expires.IsZero() }) {
+					fmt.Fprintln(a.stderr, "released: unless somebody else holds it there, the depot may remove it now")
+				}
+				return a.printHeld(cmd.Context(), c, all)
+			})
+		}}
+	c.Flags().StringVar(&on, "on", "", "at this depot alone: its `ADDR`, a multiaddr that ends in /p2p/ID")
+	return c
+}
+
+// heldShare is the share that a command names: by its ID or the end of it, or by its entry, also if that is removed by now.
+func (a depots) heldShare(ctx context.Context, c *api.Client, what, on string) (string, error) {
+	if _, err := share.ParseID(what); err == nil {
+		return what, nil
+	}
+	holds, err := c.Holds(ctx)
+	if err != nil {
+		return "", err
+	}
+	entries, err := c.Entries(ctx)
+	if err != nil {
+		return "", err
+	}
+	called := holdsCalled(holds, entries, what)
+	if latest := slices.DeleteFunc(slices.Clone(called), func(h api.StandingHold) bool { return h.Earlier || h.Ending }); len(latest) > 0 {
+		called = latest
+	}
+	var ids []string
+	for _, h := range called {
+		ids = append(ids, h.Share)
+	}
+	if found, err := entriesOf(ctx, c, []string{what}); err == nil {
+		i := slices.IndexFunc(entries, func(e api.Entry) bool { return e.ID == found[0] })
+		if x := entries[i].Share; len(ids) == 0 || slices.Contains(ids, x) {
+			return x, nil
+		}
+	}
+	if on != "" && len(ids) == 0 {
+		all, err := c.Holdings(ctx, on)
+		if err != nil {
+			return "", err
+		}
+		for _, h := range all {
+			if len(what) >= shortID && strings.HasSuffix(h.Share, what) {
+				ids = append(ids, h.Share)
+			}
+		}
+	}
+	slices.Sort(ids)
+	switch ids = slices.Compact(ids); len(ids) {
+	case 0:
+		return "", usageError{fmt.Errorf("%q is neither an entry of the node nor a share that depots keep for it; fetcher holds lists those", what)}
+	case 1:
+		return ids[0], nil
+	}
+	return "", usageError{fmt.Errorf("depots keep %d shares called %q; name one as fetcher holds shows it", len(ids), what)}
+}

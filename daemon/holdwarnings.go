@@ -1,0 +1,156 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/piecelease/fetcher"
+	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/internal/words"
+	"github.com/piecelease/fetcher/passes/purse"
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/renewal"
+)
+
+// holdStatus adds the holds to the status, and returns warnings about leases that end soon.
+func (d *depots) holdStatus(ctx context.Context, s *api.Status) []string {
+	l, err := d.node.Holds(ctx)
+	if err != nil {
+		return []string{fmt.Sprintf("what depots keep for this node is not known: %v", err)}
+	}
+	for _, h := range l.Holds {
+		if h.Kept {
+			s.Holds++
+			if s.HoldEnds.IsZero() {
+				s.HoldEnds = h.Expires
+			}
+		}
+	}
+	return slices.Concat(d.holdWarnings(l), d.shortWarnings(ctx, l), d.budgetWarnings(l))
+}
+
+// budgetWarnings says, days before leases lapse, which do so as the budget of their depot does not pay for their renewal, and when.
+func (d *depots) budgetWarnings(l fetcher.HoldList) (out []string) {
+	for _, depot := range slices.Sorted(maps.Keys(l.Budgets)) {
+		var lapse []string
+		for _, due := range l.Lapses {
+			if due.Depot == depot {
+				lapse = append(lapse, fmt.Sprintf("%s on %s (%s)", d.heldName(l, due.Key), due.Expires.Local().Format("2006-01-02 15:04"), words.Count(int(due.Units), "pass")))
+			}
+		}
+		if len(lapse) > 0 {
+			out = append(out, fmt.Sprintf("the budget of %s a month for the depot %s does not pay for all that it keeps; these lapse: %s", words.Count(int(l.Budgets[depot].Units), "pass"), depot.Short(), strings.Join(lapse, ", ")))
+		}
+	}
+	return out
+}
+
+// holdWarnings returns which leases end soon, and why they were not renewed.
+func (d *depots) holdWarnings(l fetcher.HoldList) (out []string) {
+	for _, h := range l.Holds {
+		if !h.Late {
+			continue
+		}
+		h.Why = standingWhy(l, h)
+		out = append(out, lateText(h, earlierOf(l, h), d.heldName(l, h.Key)))
+	}
+	return out
+}
+
+// lateText warns of a lease that should have been renewed; left is how long the depot keeps the version before.
+func lateText(h fetcher.HoldStanding, left time.Duration, name string) (what string) {
+	why := ", and was not renewed: "
+	switch depot := h.Depot.Short(); {
+	case h.Left > 0:
+		what = fmt.Sprintf("the lease of %s at the depot %s ends in %s", name, depot, words.Duration(h.Left.Round(time.Second)))
+	case left > 0:
+		what, why = fmt.Sprintf("the depot %s keeps the version of %s before this one, for %s more, and not this one", depot, name, words.Duration(left.Round(time.Second))), ": "
+	case h.Expires.IsZero():
+		what, why = fmt.Sprintf("the depot %s does not keep %s yet", depot, name), ": "
+	default:
+		what = fmt.Sprintf("the depot %s does not keep %s any more", depot, name)
+	}
+	if h.Why != "" {
+		what += why + h.Why
+	}
+	return what
+}
+
+// earlierOf is how long a depot keeps an earlier version of what it is to keep; 0: it has none.
+func earlierOf(l fetcher.HoldList, h fetcher.HoldStanding) (left time.Duration) {
+	for _, o := range l.Holds {
+		if o.Depot == h.Depot && o.Share != h.Share && o.Of(h.Want) && o.Kept && o.Since.Before(h.Since) {
+			left = max(left, o.Left)
+		}
+	}
+	return left
+}
+
+// heldName is what people call a share that a depot keeps.
+func (d *depots) heldName(l fetcher.HoldList, key renewal.Key) string {
+	for _, h := range l.Holds {
+		for _, w := range l.Wants {
+			if h.Key != key || w.ID != h.Want {
+				continue
+			}
+			switch name := d.nameOf(w); {
+			case name == "":
+			case w.Share != h.Share:
+				return fmt.Sprintf("%s as of %s", name, h.Since.Local().Format("2006-01-02 15:04"))
+			default:
+				return name
+			}
+		}
+	}
+	return key.Share.Short()
+}
+
+// nameOf is what the owner calls what depots are to keep; empty if that is not known.
+func (d *depots) nameOf(w fetcher.Hold) string {
+	if k, err := d.keeper(w.Entry); err == nil {
+		return k.view().Name
+	}
+	return w.Name
+}
+
+// lacking returns the renewals for which the wallet has too few passes, with how many are missing
+// for each, in addition to those before.
+func lacking(dues []renewal.Due, stock []purse.Stock) (out []renewal.Due) {
+	left := map[peers.ID]int64{}
+	for _, s := range stock {
+		left[s.Depot] = s.Units + s.Reserved + s.Ordered
+	}
+	for _, due := range dues {
+		if left[due.Depot] -= due.Units; left[due.Depot] < 0 {
+			due.Units, left[due.Depot] = -left[due.Depot], 0
+			out = append(out, due)
+		}
+	}
+	return out
+}
+
+// payable returns the renewals that this node is to pay: not the fleet's at a depot for which it has no passes, as
+// another member may have some.
+func (d *depots) payable(l fetcher.HoldList, stock []purse.Stock) []renewal.Due {
+	return slices.DeleteFunc(slices.Clone(l.Dues), func(due renewal.Due) bool {
+		return slices.ContainsFunc(l.Wants, func(w fetcher.Hold) bool { return w.Fleet && w.Share == due.Share }) &&
+			!slices.ContainsFunc(stock, func(s purse.Stock) bool { return s.Depot == due.Depot && s.Units+s.Reserved+s.Ordered > 0 })
+	})
+}
+
+// shortWarnings says, days before a lease lapses, for what passes are missing.
+func (d *depots) shortWarnings(ctx context.Context, l fetcher.HoldList) (out []string) {
+	stock, err := d.purse.Stock(ctx)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	for _, due := range lacking(d.payable(l, stock), stock) {
+		out = append(out, fmt.Sprintf("%v for %s at the depot %s; it lapses on %s", &purse.MissingError{Missing: due.Units},
+			d.heldName(l, due.Key), due.Depot.Short(), due.Expires.Local().Format("2006-01-02 15:04")))
+	}
+	return out
+}

@@ -1,0 +1,111 @@
+package daemon
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/piecelease/fetcher"
+	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
+)
+
+// Release ends the holds of a share: at all depots, or at one.
+func (d *depots) Release(ctx context.Context, r api.Release) ([]api.Held, error) {
+	id, err := share.ParseID(r.Share)
+	if err != nil {
+		return nil, err
+	}
+	var at *fetcher.Depot
+	if r.Depot != "" {
+		if at, err = d.node.Depot(r.Depot); err != nil {
+			return nil, api.Refuse(api.ErrRequest, "%v", err)
+		}
+	}
+	d.holds.changing.Lock()
+	defer d.holds.changing.Unlock()
+	l, err := d.node.Holds(ctx)
+	if err != nil {
+		return nil, err
+	}
+	was := toRelease(l, id, at)
+	if at != nil && len(was) == 0 { // a lease that nothing renews
+		held, err := at.Release(ctx, id, "")
+		v, err := heldView(at, held.Holding, err)
+		return []api.Held{v}, err
+	}
+	if len(was) == 0 {
+		return nil, api.Refuse(api.ErrNoEntry, "this node has no depot keep that share; to end a lease that it does not renew, name its depot")
+	}
+	for _, w := range slices.Clone(l.Wants) {
+		if w.Share != id || at != nil && !slices.Contains(w.Depots, at.ID()) {
+			continue
+		}
+		if l, err = d.without(ctx, l, w, at); err != nil {
+			return nil, err
+		}
+	}
+	if slices.ContainsFunc(l.Holds, func(h fetcher.HoldStanding) bool { return h.Share == id && h.Kept }) { // an earlier version of what is kept
+		var only peers.ID
+		if at != nil {
+			only = at.ID()
+		}
+		if l, err = d.node.DropHeldVersion(ctx, id, only); err != nil {
+			return nil, err
+		}
+	}
+	return releasedOf(l, was), nil
+}
+
+// toRelease are the leases of a share and of the versions before it, without those that were never granted where
+// others were: at all depots, or at one.
+func toRelease(l fetcher.HoldList, id share.ID, at *fetcher.Depot) []fetcher.HoldStanding {
+	all := slices.DeleteFunc(slices.Clone(l.Holds), func(h fetcher.HoldStanding) bool {
+		version := slices.ContainsFunc(l.Wants, func(w fetcher.Hold) bool { return w.Share == id && h.Of(w.ID) })
+		return h.Share != id && !version || at != nil && h.Depot != at.ID()
+	})
+	never := func(h fetcher.HoldStanding) bool { return h.Expires.IsZero() }
+	if granted := slices.DeleteFunc(slices.Clone(all), never); len(granted) > 0 {
+		return granted
+	}
+	return all
+}
+
+// without ends a hold, or what one depot keeps of it.
+func (d *depots) without(ctx context.Context, l fetcher.HoldList, w fetcher.Hold, at *fetcher.Depot) (fetcher.HoldList, error) {
+	d.log.Info("depots are to keep a share no more", "hold", w.ID, "share", w.Share.String())
+	var left []peers.ID
+	if at != nil {
+		left = slices.DeleteFunc(slices.Clone(w.Depots), func(id peers.ID) bool { return id == at.ID() })
+	}
+	if w.Fleet {
+		less := w
+		if less.Depots = left; w.Copies > len(left) {
+			less.Copies = 0
+		}
+		if err := d.member.holds.list(ctx, l, less); err != nil {
+			return l, err
+		}
+	}
+	if len(left) > 0 {
+		return d.node.KeepHold(ctx, w, depotAddrs(l, left), false)
+	}
+	return d.node.DropHold(ctx, w.ID)
+}
+
+// releasedOf returns what became of holds that were to end.
+func releasedOf(l fetcher.HoldList, was []fetcher.HoldStanding) (out []api.Held) {
+	for _, h := range was {
+		v := api.Held{Hold: h.Want, Share: h.Share.String(), Depot: string(h.Depot), State: "none", At: time.Now(), Bytes: h.Bytes}
+		if i := slices.IndexFunc(l.Holds, func(x fetcher.HoldStanding) bool { return x.Key == h.Key }); i >= 0 {
+			v.State, v.Expires = l.Holds[i].State.String(), l.Holds[i].Expires
+			v.Delay = "the depot does not answer; it is asked again, and the lease is not renewed"
+			if l.Holds[i].Kept {
+				v.Delay = "another hold needs it, or the depot does not have the later version yet"
+			}
+		}
+		out = append(out, v)
+	}
+	return out
+}
