@@ -65,6 +65,9 @@ type Deps struct {
 	// Child is told of each child that takes something of a share: when it begins, and
 	// when it ends. The calls come one at a time; it must not block, and may be nil.
 	Child func(ChildEvent)
+	// ChildMoved is told of each child that comes into another set, first when it subscribes
+	// and last when it goes. The calls come one at a time; it must not block, and may be nil.
+	ChildMoved func(peers.Move)
 	// Failed is told when a bug has ended the program: every transfer ends, and every
 	// request is answered with system.ErrNoAnswer. It must not block, and may be nil.
 	Failed func(error)

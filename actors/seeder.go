@@ -37,6 +37,7 @@ type seeder struct {
 	finder    *actor.PID
 	uploads   *peers.Uploads
 	tiers     *peers.Tiers     // of all children
+	tellMove  func(peers.Move) // may be nil
 	spare     *peers.Allowance // for subscriptions
 	audiences map[share.ID]*audience
 	waiting   map[peers.Job]asked
@@ -55,7 +56,7 @@ type asked struct {
 }
 
 func newSeeder(s *system.System, finder *actor.PID, d Deps) *seeder {
-	return &seeder{s: s, net: d.Network, catalog: d.Catalog, finder: finder, uploads: peers.NewUploads(d.Uploads), tiers: peers.NewTiers(d.Tiers), spare: peers.NewAllowance(subscribeRate, subscribeBurst),
+	return &seeder{s: s, net: d.Network, catalog: d.Catalog, finder: finder, uploads: peers.NewUploads(d.Uploads), tiers: peers.NewTiers(d.Tiers), tellMove: d.ChildMoved, spare: peers.NewAllowance(subscribeRate, subscribeBurst),
 		audiences: map[share.ID]*audience{}, waiting: map[peers.Job]asked{}, taken: newAccounts(s, d.Network, d.Child)}
 }
 
@@ -229,7 +230,9 @@ func (d *seeder) adopt(ctx actor.Context, o *audience, peer peers.ID, m wire.Sub
 	d.drop(ctx, m.Share, peer) // one subscription per peer: the new one counts
 	from, _ := d.net.Where(peer)
 	named := o.name(peer, from.Reach)
+	was := d.tiers.Set(peer)
 	a := d.tiers.Subscribe(peer, from, d.net.RoundTrip(peer), d.s.Now())
+	d.isIn(peers.Move{ID: peer, From: was, To: a.Set})
 	if a.Set == peers.Outside {
 		ctx.Respond(wire.SubscribeResult{Share: m.Share, Reason: wire.Why(wire.CodeFull), Retry: a.Retry})
 		return

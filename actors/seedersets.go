@@ -56,6 +56,7 @@ func (d *seeder) moved(ctx actor.Context) {
 	}
 	shares := sortedShares(d.audiences)
 	for _, m := range moves {
+		d.isIn(m)
 		for _, id := range shares {
 			c := d.audiences[id].byPeer[m.ID]
 			switch {
@@ -68,6 +69,17 @@ func (d *seeder) moved(ctx actor.Context) {
 				d.flushSoon(m.To)
 			}
 		}
+	}
+}
+
+// isIn notes that a child is in another set: its requests that wait are served as it is.
+func (d *seeder) isIn(m peers.Move) {
+	if m.From == m.To {
+		return
+	}
+	d.goAhead(d.uploads.Moved(m.ID, m.To, d.s.Now()))
+	if d.tellMove != nil {
+		d.tellMove(m)
 	}
 }
 
@@ -87,7 +99,9 @@ func (d *seeder) forsaken(peer peers.ID) {
 			return
 		}
 	}
+	was := d.tiers.Set(peer)
 	d.tiers.Close(peer, d.s.Now())
+	d.isIn(peers.Move{ID: peer, From: was, To: peers.Outside})
 }
 
 // served records what a child has taken, and starts serving the next.

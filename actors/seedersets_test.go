@@ -3,6 +3,7 @@ package actors
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -194,6 +195,32 @@ func TestASetGoesBeforeTheNext(t *testing.T) {
 	}
 }
 
+// Requests that wait are served as is due to what their child is by then.
+func TestWhatWaitsFollowsTheSets(t *testing.T) {
+	sw := newSwarm(t, 1)
+	m, content := testShare(t, 1<<20)
+	source := sw.add("source", 1e6, fewPlaces, func(d *Deps) { d.Uploads.Slots = 1 }).seed(m, content)
+	a, b := sw.puppet("a", source), sw.puppet("b", source)
+	a.subscribe(source, m.ID(), 7)
+	b.subscribe(source, m.ID(), 7)
+	var order []peers.ID
+	var first Admission
+	for _, child := range []peers.ID{"a", "a", "b"} {
+		source.program.Request(AdmitRequest{Child: child, Share: m.ID(), Bytes: 1 << 16, Reply: func(x Admission) {
+			if order = append(order, child); len(order) == 1 {
+				first = x
+			}
+		}})
+		sw.w.Settle()
+	}
+	a.say(source, wire.Envelope{Kind: wire.KindTell, To: SeederName, Type: wire.TypeUnsubscribe, Payload: wire.Append(nil, wire.Unsubscribe{Share: m.ID()})})
+	source.program.Served(first.Job, 1<<16)
+	sw.w.Settle()
+	if want := []peers.ID{"a", "b"}; !slices.Equal(order, want) {
+		t.Errorf("served %v, want %v", order, want)
+	}
+}
+
 func TestTheSetsFollowWhatChildrenTake(t *testing.T) {
 	sw := newSwarm(t, 1)
 	m, content := testShare(t, 1<<20)
@@ -307,4 +334,50 @@ func announce(b *testing.B, cfg peers.TierConfig) (sent int, took time.Duration)
 		sw.w.Run(time.Second / each)
 	}
 	return sent, time.Since(began)
+}
+
+// Five hundred identities of one network hold every active place, until others come: these
+// get theirs at once, and those are left what one location has a claim to.
+func TestIdentitiesOfOneNetworkGiveWayAtOnce(t *testing.T) {
+	sw := newSwarm(t, 1)
+	m, content := testShare(t, 1<<20)
+	sets := map[peers.ID]peers.Set{}
+	source := sw.add("source", 1e6, func(d *Deps) {
+		d.ChildMoved = func(m peers.Move) {
+			if sets[m.ID] = m.To; m.To == peers.Outside {
+				delete(sets, m.ID)
+			}
+		}
+	}).seed(m, content)
+	join := func(name string) { sw.puppet(name, source).subscribe(source, m.ID(), 7) }
+	active := func(of string) (n int) {
+		for id, s := range sets {
+			if s == peers.Active && strings.HasPrefix(string(id), of) {
+				n++
+			}
+		}
+		return n
+	}
+	for i := range 500 {
+		join(fmt.Sprint("den/", i))
+	}
+	if n := active("den/"); n != 128 {
+		t.Errorf("%d of them are active, and nobody else is there", n)
+	}
+	for i := range 160 {
+		join(fmt.Sprintf("else%d/0", i))
+		if theirs, others := active("den/"), active("else"); theirs != max(3, 127-i) || others != min(i+1, 125) {
+			t.Fatalf("of the identities %d are active, of %d others %d", theirs, i+1, others)
+		}
+	}
+	for i := range 160 { // others go: those that wait come before the identities
+		source.program.Lost(peers.ID(fmt.Sprintf("else%d/0", i)))
+		sw.w.Settle()
+		if theirs := active("den/"); theirs > max(3, i-31) {
+			t.Fatalf("of the identities %d are active after %d others have gone", theirs, i+1)
+		}
+	}
+	if len(sets) != 500 || active("") != 128 {
+		t.Errorf("%d are left, %d of them active", len(sets), active(""))
+	}
 }

@@ -126,6 +126,7 @@ type Uploads struct {
 	fifo     []*job // waiting, by time; some may no longer wait
 	waiting  int
 	serving  int
+	active   int // of these, requests of active children
 	seq      uint64
 	tags     uint16 // given to children
 	sent     sentMap
@@ -209,8 +210,8 @@ func (u *Uploads) Ask(a Ask, now time.Time) Verdict {
 // enter adds a request to those of its child whose turn may come.
 func (u *Uploads) enter(j *job) {
 	c := j.child
-	if c.set != j.Set { // it saved nothing up in the other set
-		c.set, c.clock = j.Set, max(c.clock, u.clock)
+	if c.set != j.Set {
+		u.moved(c, j.Set)
 	}
 	if len(c.jobs) == 0 && c.serving == 0 {
 		c.clock = max(c.clock, u.clock-headStart)
@@ -263,7 +264,7 @@ func (u *Uploads) Done(id Job, now time.Time) (next []Job) {
 func (u *Uploads) Park(id Job, left int, now time.Time) (next []Job) {
 	if j := u.jobs[id]; j != nil && !j.waits() && !j.parked {
 		j.parked = true
-		u.serving--
+		u.count(j, -1)
 		j.refund(left, now)
 		if u.limit != nil && j.paid > 0 {
 			u.limit.ReserveN(now, -min(left, j.paid)) // gives bytes back to the limit
@@ -301,7 +302,7 @@ func (u *Uploads) Wake() (at time.Time) {
 		return time.Time{}
 	}
 	at = u.fifo[0].until
-	if len(u.ready) > 0 && u.serving < u.cfg.Slots && u.tokenAt.Before(at) {
+	if u.room() && u.tokenAt.Before(at) {
 		at = u.tokenAt
 		if at.IsZero() {
 			at = u.fifo[0].until.Add(-u.cfg.QueueFor) // in the past
@@ -385,7 +386,7 @@ func (u *Uploads) run(now time.Time) (next []Job) {
 // turn is the request whose turn it is, nil if there is none or no slot. Those
 // before it whose piece was given to others meanwhile are sent elsewhere.
 func (u *Uploads) turn(now time.Time) *job {
-	for len(u.ready) > 0 && u.serving < u.cfg.Slots {
+	for u.room() {
 		c := u.ready[0]
 		j := u.best(c, now)
 		retry, yes := u.elsewhere(&j.Ask, c, now)
@@ -414,10 +415,10 @@ func (u *Uploads) admit(now time.Time) *job {
 	u.clock = max(u.clock, c.clock)
 	c.clock += float64(j.Bytes)
 	heap.Remove(&c.jobs, j.at)
-	j.at = -1
+	j.at, j.Set = -1, c.set
 	u.waiting--
 	c.serving++
-	u.serving++
+	u.count(j, 1)
 	u.begun(j, now)
 	j.counts = u.sent.add(j.Key, j.Piece, c.tag)
 	u.reheap(c)
@@ -470,7 +471,7 @@ func (u *Uploads) remove(j *job, now time.Time) {
 		c.serving--
 	default:
 		c.serving--
-		u.serving--
+		u.count(j, -1)
 		u.served(j, now)
 	}
 	u.reheap(c)

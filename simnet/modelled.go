@@ -29,6 +29,8 @@ type parts struct {
 	onThaw  []func()
 	ranking []peers.Record
 
+	children map[peers.ID]peers.Set // of this life
+
 	in, out map[peers.ID]int64
 	waste   int64
 	drains  func()
@@ -90,12 +92,13 @@ func (x *Node) RoundTrip(id peers.ID) time.Duration {
 
 func (m modelled) Start() {
 	x, n := m.Node, m.net
+	x.children = map[peers.ID]peers.Set{}
 	x.dials, x.lines = map[peers.ID][]func(*conn, error){}, map[peers.ID][]*link{}
 	x.offers = store.NewOffers()
 	rt := n.Runtime(fmt.Sprint(x.id, " ", x.life))
 	rt.SetWall(func() time.Time { return n.Now().Add(x.wall) })
 	d := actors.Deps{Runtime: rt, Network: x, Catalog: x.offers, Remembered: x.ranking, Remember: func(r []peers.Record) { x.ranking = r },
-		InFlight: x.cfg.InFlight, Buffers: x.cfg.Buffers, DownloadRate: x.downloadRate}
+		InFlight: x.cfg.InFlight, Buffers: x.cfg.Buffers, DownloadRate: x.downloadRate, ChildMoved: x.moved(x.children)}
 	if x.cfg.Store != nil {
 		d.Elections = x.cfg.Store.elections(x)
 	}
@@ -107,6 +110,15 @@ func (m modelled) Start() {
 		x.program.Tell(actors.SetUploadRate{Rate: x.uploadRate})
 	}
 	x.flood()
+}
+
+// moved keeps in which set each child is.
+func (x *Node) moved(of map[peers.ID]peers.Set) func(peers.Move) {
+	return func(m peers.Move) {
+		if of[m.ID] = m.To; m.To == peers.Outside {
+			delete(of, m.ID)
+		}
+	}
 }
 
 func (m modelled) Coordinate(f *Fleet) {

@@ -117,6 +117,15 @@ func (x *Node) Disk() *storetest.Disk { return x.disk }
 // Program is what runs on it; nil: nothing does, or a [Tier] runs it.
 func (x *Node) Program() *actors.Program { return x.program }
 
+// ChildSet is the set in which another node is, as a child of this one; Outside if it is
+// none, or if a [Tier] runs the nodes.
+func (x *Node) ChildSet(child *Node) peers.Set {
+	if s, ok := x.children[child.id]; ok {
+		return s
+	}
+	return peers.Outside
+}
+
 // MayComplain says whether errors that the node logs are not faults from now on, because
 // something is done to it.
 func (x *Node) MayComplain(yes bool) { x.complains = yes }

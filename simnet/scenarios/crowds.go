@@ -2,12 +2,17 @@ package scenarios
 
 import (
 	"fmt"
-	"github.com/piecelease/fetcher/simnet"
+	"slices"
 	"time"
+
+	"github.com/piecelease/fetcher/actors"
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/simnet"
 )
 
 // crowds are scenarios of crowds that come bit by bit, or in which some give nothing.
 var crowds = []*simnet.Scenario{
+	oneOwner,
 	{
 		Name:  "crowd-one-by-one",
 		Says:  "Nodes come one after the other, each when the last one has the share, and all stay: each fetches from all before it.",
@@ -96,4 +101,82 @@ func homeSource(r *simnet.Run) (*simnet.Content, *simnet.Node) {
 
 func homeLine(away int) simnet.Line {
 	return simnet.Line{Up: 20 * simnet.Mbit, Down: 50 * simnet.Mbit, Latency: time.Duration(5+away) * time.Millisecond}
+}
+
+// oneOwner is a crowd of identities of one owner, from one network, before others from as many networks.
+var oneOwner = &simnet.Scenario{
+	Name:  "one-owner",
+	Says:  "Many identities from one network came first and take all they can; whoever comes from elsewhere is served before them at once.",
+	Nodes: 40,
+	Only:  "whole nodes have more places for children than there are nodes",
+	Set: func(r *simnet.Run) {
+		c, places := r.Folder("photos", 48, 256<<10), max(8, r.Nodes/4)
+		source := r.Add(simnet.NodeConfig{Name: "source", Line: even(50*simnet.Mbit, 10*time.Millisecond), Deps: func(d *actors.Deps) {
+			d.Tiers = peers.TierConfig{MaxActive: places, MaxPassive: 4 * places, MaxTracked: 27 * places}
+		}}).Seed(c)
+		den := r.Site("den", even(1000*simnet.Mbit, 5*time.Millisecond))
+		var identities, honest []*simnet.Node
+		for i := range r.Nodes {
+			x := r.Add(simnet.NodeConfig{Name: fmt.Sprint("identity", i), Site: den, Acts: simnet.Mute(0), Line: even(1000*simnet.Mbit, time.Millisecond)})
+			identities = append(identities, x)
+			cfg := actors.TransferConfig{Verifiers: 2, Anonymous: true, Stall: time.Hour}
+			r.After(time.Duration(i)*10*time.Millisecond, func() { x.FetchWith(c, simnet.FetchOptions{Config: cfg, MayFail: true}, source) })
+		}
+		rng := r.Rand("honest")
+		var fetches []*simnet.Fetch
+		come := func(n int) {
+			for range n {
+				x := r.Add(simnet.NodeConfig{Name: fmt.Sprint("node", len(honest)), Line: homeLine(rng.IntN(50))})
+				honest, fetches = append(honest, x), append(fetches, x.Fetch(c, source))
+			}
+		}
+		done := func() bool { return !slices.ContainsFunc(fetches, func(f *simnet.Fetch) bool { return !over(f) }) }
+		r.After(5*time.Second, func() {
+			come(places / 2)                              // they need some of the places
+			r.When(done, func() { come(places * 3 / 2) }) // and they more than there are
+		})
+		r.AtLeast(6 * time.Second)
+		r.Patience(-1) // there are many, and the line is short
+		here, active, lost := 0, 0, 0
+		var before []*simnet.Node // active ones
+		r.Every(100*time.Millisecond, func() bool {
+			sets := inSets(source, honest)
+			waiting := len(sets[peers.Passive]) + len(sets[peers.Tracked])
+			for _, x := range before {
+				if s := source.ChildSet(x); s != peers.Active && s != peers.Outside {
+					lost++
+				}
+			}
+			before = sets[peers.Active]
+			here, active = here+len(before)+waiting, active+len(before)
+			theirs := len(inSets(source, identities)[peers.Active])
+			r.Expect(waiting == 0 || theirs <= 3, "the identities hold %d places while %d from elsewhere wait; 3 are their share", theirs, waiting)
+			if len(fetches) < 2*places || !done() {
+				return true
+			}
+			for _, x := range identities {
+				x.Stop()
+			}
+			return false
+		})
+		r.Finally(func() {
+			slowest := time.Duration(0)
+			for _, f := range fetches[:places/2] {
+				slowest = max(slowest, f.Took())
+			}
+			r.Timeline().Note("the slowest of the first from elsewhere took %v; all were active for %.0f %% of the time, and %d lost a place", slowest, 100*float64(active)/float64(max(1, here)), lost)
+			r.Expect(lost == 0, "%d from elsewhere lost a place", lost)
+			r.Expect(r.Soon(slowest, 15*time.Second), "the slowest of the first from elsewhere took %v, without the sets 30 s", slowest)
+		})
+	},
+}
+
+// inSets returns which children of a source are in which of its sets.
+func inSets(source *simnet.Node, children []*simnet.Node) map[peers.Set][]*simnet.Node {
+	in := map[peers.Set][]*simnet.Node{}
+	for _, x := range children {
+		s := source.ChildSet(x)
+		in[s] = append(in[s], x)
+	}
+	return in
 }

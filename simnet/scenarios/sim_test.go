@@ -80,7 +80,7 @@ func ciSeeds(nodes int) int {
 
 // dear are scenarios that take more than half of the time of all.
 var dear = []string{"flood", "election-fleet", "rotten-swarm", "flash-crowd-leaving", "election-paused", "election-late-large",
-	"crowd-free-riders", "rolling-partitions", "many-shares", "many-announcements", "flash-crowd", "source-leaves", "freezes", "rare-pieces",
+	"crowd-free-riders", "rolling-partitions", "many-shares", "many-announcements", "flash-crowd", "one-owner", "source-leaves", "freezes", "rare-pieces",
 	"asymmetric-cuts", "restarts", "crowd-one-by-one", "greedy-child", "two-offices", "sync-fails-upstream", "coordinator-found-again"}
 
 // TestScenarios runs scenarios side by side: no world knows of another.
