@@ -188,6 +188,16 @@ func (m *Manager) check() error {
 		fail("hedged %d/%d, fulls %d/%d, asleep %d/%d, leases %d/%d", m.hedged, hedged/2, m.fulls, fulls,
 			m.sleepers, sleepers, len(m.leases)-1-len(m.free), live)
 	}
+	for k, s := range m.sources {
+		if s == nil {
+			continue
+		}
+		for _, next := range []instant{0, m.clock.at + retryLatest, never - 1} {
+			if err := m.checkOnTime(uint32(k), next); err != nil {
+				fail("%s: %s", s.id, err)
+			}
+		}
+	}
 	for at := range m.alarms {
 		if at > 0 && m.alarms.less(m.sources, at, (at-1)/2) {
 			fail("heap of alarms is out of order at %d", at)
@@ -195,6 +205,21 @@ func (m *Manager) check() error {
 	}
 	if len(errs) > 0 {
 		return fmt.Errorf("%s", strings.Join(errs, "\n"))
+	}
+	return nil
+}
+
+// checkOnTime weighs each lease of each holder that has nothing to give to source k before next.
+func (m *Manager) checkOnTime(k uint32, next instant) error {
+	for _, holder := range m.sources {
+		if holder == nil || holder.head == 0 || !m.onTime(holder, m.sources[k], next) {
+			continue
+		}
+		for at := holder.head; at != 0; at = m.leases[at].next {
+			if _, how, due := m.weigh(k, at); how == open || due < next {
+				return fmt.Errorf("%s is on time until %d, but lease %d is due at %d, standing %d", holder.id, next, m.leases[at].token, due, how)
+			}
+		}
 	}
 	return nil
 }

@@ -64,6 +64,25 @@ func (m *Manager) left(s *source, l *lease) time.Duration {
 	return time.Duration(max(eta-m.clock.at, m.clock.at-max(life, 0)))
 }
 
+// slower says whether a holder that takes left is clearly slower than s would be with n
+// more bytes.
+func (m *Manager) slower(left time.Duration, s *source, n int64) bool {
+	return float64(left) > m.cfg.HedgeFactor*float64(s.needs(n))+float64(hedgeLag)
+}
+
+// onTime says whether weighing a holder's leases for s would change nothing: none is overdue,
+// none waits longer for its holder than a clearly slower one would, and none is due
+// before next. The head is due first, and the tail is left last.
+func (m *Manager) onTime(holder, s *source, next instant) bool {
+	head, tail := &m.leases[holder.head], &m.leases[holder.tail]
+	if due := m.due(holder, head); due < next || due <= m.clock.at {
+		return false
+	}
+	queue := float64(int64(tail.start-head.start) - int64(head.got) + int64(tail.length))
+	left := max(holder.trip+seconds(queue/m.speed(holder)), time.Duration(m.clock.at-max(holder.base, 0)))
+	return !m.slower(left, s, 0)
+}
+
 // offer is what a source can do with another's lease.
 type offer struct {
 	at   uint32 // the lease; zero if none
@@ -95,8 +114,7 @@ func (m *Manager) weigh(i, at uint32) (o offer, how standing, due instant) {
 		return offer{}, closed, due
 	}
 	left := m.left(holder, l)
-	slower := float64(left) > m.cfg.HedgeFactor*float64(s.needs(int64(l.length)))+float64(hedgeLag)
-	if !overdue && !slower {
+	if !overdue && !m.slower(left, s, int64(l.length)) {
 		return offer{}, early, due
 	}
 	if m.spared(s) && !m.awaited(l.piece) {
@@ -134,6 +152,9 @@ func (m *Manager) hedge(i uint32) (uint32, Refusal) {
 		return how
 	}
 	m.holders(func(s *source) {
+		if next != never && m.onTime(s, m.sources[i], m.matters(next)) {
+			return
+		}
 		// The last of a queue would wait longest; the first will be overdue first.
 		// Those between are examined only while the outer ones are shared already,
 		// or not for this source.
@@ -160,6 +181,14 @@ func (m *Manager) hedge(i uint32) (uint32, Refusal) {
 	}
 	next = min(max(next, m.clock.at+retrySoonest), m.clock.at+retryLatest)
 	return 0, Refusal{Reason: AllLeased, Until: m.clock.time(m.retry(next))}
+}
+
+// matters is the time before which something due is asked about sooner than at next.
+func (m *Manager) matters(next instant) instant {
+	if next <= m.clock.at+retrySoonest {
+		return 0
+	}
+	return min(next, m.clock.at+retryLatest)
 }
 
 // retry is when a source that would like to hedge at next may try, so that those that
