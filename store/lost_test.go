@@ -3,7 +3,9 @@ package store_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/piecelease/fetcher/share"
@@ -295,5 +297,77 @@ func TestALostPieceIsNotBelievedAfterAKill(t *testing.T) {
 	l.wantLost(noted...)
 	if got := l.durable(); len(got) != 0 {
 		t.Fatalf("verified: %v", got)
+	}
+}
+
+// What others have touched is as durable as what we wrote before it is believed; many files are made so at once.
+func TestFilesThatOthersTouchedAreSyncedAtAnOpening(t *testing.T) {
+	tr := tree{}
+	for i := range 12 {
+		tr[fmt.Sprintf("%02d", i)] = random(1000 + i)
+	}
+	for what, c := range map[string]struct {
+		touched   int
+		noSyncAll bool
+		want      string
+	}{
+		"a few": {2, false, "sync sync"},
+		"many":  {12, false, "syncall"},
+		"many, and a system that cannot sync all": {9, true, "sync sync sync sync sync sync sync sync sync"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			l := &lostRig{newRig(t, tr), t, storetest.New(1 << 30), nil}
+			l.d.NoSyncAll = c.noSyncAll
+			l.open()
+			for piece := range share.Piece(len(tr)) {
+				l.write(piece, 0, 1)
+				l.complete(piece)
+			}
+			if n, err := l.p.Sync(); n != len(tr) || err != nil {
+				t.Fatal(n, err)
+			}
+			if err := l.p.Close(); err != nil {
+				t.Fatal(err)
+			}
+			for i := range c.touched { // others write what lay there, and sync nothing
+				name := fmt.Sprintf("%02d", i)
+				f, err := l.d.FS().Edit("stuff.partial/data/" + name)
+				if err == nil {
+					_, err = f.WriteAt([]byte(tr[name]), 0)
+				}
+				if err = errors.Join(err, f.Close()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var syncs []string
+			fail := true
+			l.d.Fault = func(op storetest.Op) error {
+				if op.Kind == "syncall" && c.noSyncAll || op.Kind != "syncall" && (op.Kind != "sync" || !strings.Contains(op.Name, "/data/")) {
+					return nil
+				}
+				if fail {
+					fail = false
+					return errDisk
+				}
+				syncs = append(syncs, op.Kind)
+				return nil
+			}
+			if _, err := store.OpenPartialIn(t.Context(), l.d.FS(), l.m, store.PartialOptions{}); !errors.Is(err, errDisk) {
+				t.Fatalf("opened: %v", err)
+			}
+			l.open()
+			if got := strings.Join(syncs, " "); got != c.want {
+				t.Errorf("synced: %s, want %s", got, c.want)
+			}
+			if got := l.p.Verified().Count(); got != len(tr) {
+				t.Errorf("%d pieces are verified", got)
+			}
+			l.d.Fault = nil
+			l.d.CutPower()
+			l.d.Restart(7)
+			if err := l.checkBits(l.d.FS(), len(tr)); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }

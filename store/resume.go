@@ -309,10 +309,8 @@ func (p *Partial) hashTouched(ctx context.Context, files map[int]vfs.Info) (touc
 
 // settleFiles waits until files are durable, and each later change to them shows.
 func (p *Partial) settleFiles(ctx context.Context, files []int, stamps []vfs.Stamp) error {
-	for _, entry := range files {
-		if err := p.syncFile(entry); err != nil {
-			return fmt.Errorf("sync %s: %w", p.m.Entry(entry).Path, err)
-		}
+	if err := p.syncFiles(files); err != nil {
+		return err
 	}
 	return waitQuiet(ctx, slices.Values(stamps))
 }

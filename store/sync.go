@@ -279,6 +279,21 @@ func (p *Partial) syncDirs(dirs map[string]struct{}) error {
 	return nil
 }
 
+// syncFiles makes the bytes of files durable, at an opening.
+func (p *Partial) syncFiles(files []int) error {
+	if len(files) > manyFiles {
+		if err := p.syncAll(nil); !errors.Is(err, errors.ErrUnsupported) {
+			return err
+		}
+	}
+	for _, entry := range files {
+		if err := p.syncFile(entry); err != nil {
+			return fmt.Errorf("sync %s: %w", p.m.Entry(entry).Path, err)
+		}
+	}
+	return nil
+}
+
 func (p *Partial) syncFile(entry int) error {
 	h, err := p.handles.Files.Get(entry, func() (vfs.File, error) { return p.openFile(entry) })
 	if err != nil {
