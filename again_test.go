@@ -134,6 +134,7 @@ func TestASourceThatReadsItsFilesAgainIsWaitedFor(t *testing.T) {
 
 // A node that imports again what it serves says at once what it does not have.
 func TestALookAtWhatIsServedKeepsNobodyWaiting(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
 	writeRandom(t, file, 1000, 1)
 	n := openNode(t)

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -175,8 +176,20 @@ func sources(t *testing.T) []source {
 
 func files(t *testing.T, want func(name string) bool) []source {
 	t.Helper()
-	var out []source
-	err := filepath.WalkDir(".", func(file string, d fs.DirEntry, err error) error {
+	all, err := parsed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := slices.DeleteFunc(slices.Clone(all), func(s source) bool { return !want(path.Base(s.file)) })
+	if len(out) == 0 {
+		t.Fatal("no Go files here")
+	}
+	return out
+}
+
+// parsed is every file of the module except testdata, which nobody changes.
+var parsed = sync.OnceValues(func() (out []source, err error) {
+	err = filepath.WalkDir(".", func(file string, d fs.DirEntry, err error) error {
 		name := d.Name()
 		switch {
 		case err != nil:
@@ -185,7 +198,7 @@ func files(t *testing.T, want func(name string) bool) []source {
 			return filepath.SkipDir
 		case d.IsDir() && file != "." && isModule(file):
 			return filepath.SkipDir
-		case d.IsDir() || !strings.HasSuffix(name, ".go") || !want(name):
+		case d.IsDir() || !strings.HasSuffix(name, ".go"):
 			return nil
 		}
 		f, err := parser.ParseFile(fset, file, nil, parser.ParseComments|parser.SkipObjectResolution)
@@ -196,14 +209,8 @@ func files(t *testing.T, want func(name string) bool) []source {
 		out = append(out, source{path.Dir(file), file, f})
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(out) == 0 {
-		t.Fatal("no Go files here")
-	}
-	return out
-}
+	return out, err
+})
 
 // isModule reports whether a folder is a module of its own.
 func isModule(dir string) bool {
@@ -286,20 +293,47 @@ func TestTheRaceDetectorPassesOverPurePackagesAlone(t *testing.T) {
 // Beside a bubble of testing/synctest the race detector reports races that are none, or crashes
 // (golang/go issue 78156), so that no other test runs then.
 func TestNoTestRunsBesideABubble(t *testing.T) {
-	for _, s := range files(t, func(name string) bool { return strings.HasSuffix(name, "_test.go") }) {
-		for _, d := range s.Decls {
-			calls := map[string]bool{}
-			ast.Inspect(d, func(n ast.Node) bool {
-				if sel, ok := n.(*ast.SelectorExpr); ok {
-					calls[fmt.Sprint(sel.X, ".", sel.Sel)] = true
+	all := files(t, func(string) bool { return true })
+	bubbles := map[[2]string]bool{} // functions that begin one, by their packages
+	for found := -1; found < len(bubbles); {
+		found = len(bubbles)
+		for _, s := range all {
+			for _, d := range s.Decls {
+				f, ok := d.(*ast.FuncDecl)
+				if !ok {
+					continue
 				}
-				return true
-			})
-			if f, ok := d.(*ast.FuncDecl); ok && calls["synctest.Test"] && calls["t.Parallel"] {
-				t.Errorf("%s: %s has a bubble, and runs beside other tests", s.file, f.Name)
+				calls := called(f)
+				bubble := calls["synctest.Test"] || calls["bubble.Test"]
+				for name := range calls {
+					bubble = bubble || bubbles[[2]string{s.pkg, name}]
+				}
+				if key := [2]string{s.pkg, f.Name.Name}; bubble && f.Recv == nil && !bubbles[key] {
+					bubbles[key] = true
+					if calls["t.Parallel"] {
+						t.Errorf("%s: %s has a bubble, and runs beside other tests", s.file, f.Name)
+					}
+				}
 			}
 		}
 	}
+}
+
+// called is what a function calls, as x.name or name.
+func called(f *ast.FuncDecl) map[string]bool {
+	calls := map[string]bool{}
+	ast.Inspect(f, func(n ast.Node) bool {
+		if c, ok := n.(*ast.CallExpr); ok {
+			switch fun := c.Fun.(type) {
+			case *ast.SelectorExpr:
+				calls[fmt.Sprint(fun.X, ".", fun.Sel)] = true
+			case *ast.Ident:
+				calls[fun.Name] = true
+			}
+		}
+		return true
+	})
+	return calls
 }
 
 func TestPurePackagesTouchNothing(t *testing.T) {

@@ -51,6 +51,7 @@ func someFile(t *testing.T, size int) string {
 // The source is gone, and a peer that fetched the share still serves it: a newcomer finishes with
 // the ticket that the source gave out. The share is private.
 func TestATicketWorksWhenItsSourceHasGone(t *testing.T) {
+	t.Parallel()
 	beacon := openBeacon(t)
 	source := openNode(t, uses(addrOf(beacon)))
 	s, err := source.Share(t.Context(), someFile(t, 1<<20), ShareOptions{})
@@ -92,6 +93,7 @@ func secretIn(t *testing.T, ticket string) []byte {
 
 // The source is at another address, with another port, and gives out the same secret.
 func TestATicketWorksWhenItsSourceHasMoved(t *testing.T) {
+	t.Parallel()
 	beacon := openBeacon(t)
 	dir, path := t.TempDir(), someFile(t, 1<<20)
 	at := func(c *Config) { c.Dir = dir }
@@ -114,6 +116,7 @@ func TestATicketWorksWhenItsSourceHasMoved(t *testing.T) {
 
 // A node that was not told to use beacons contacts none, is none, and names none.
 func TestBeaconsAreUsedByWhoeverAskedAlone(t *testing.T) {
+	t.Parallel()
 	beacon := openBeacon(t)
 	source := openNode(t, uses(addrOf(beacon)))
 	s, err := source.Share(t.Context(), someFile(t, 1<<18), ShareOptions{})
@@ -145,6 +148,7 @@ func TestBeaconsAreUsedByWhoeverAskedAlone(t *testing.T) {
 }
 
 func TestBeaconsAreChecked(t *testing.T) {
+	t.Parallel()
 	good := addrOf(openNode(t))
 	for name, b := range map[string]Beacons{
 		"no address": {Use: true, At: []string{"nonsense"}}, "no peer": {Use: true, At: []string{"/ip4/127.0.0.1/tcp/1"}},
@@ -174,6 +178,7 @@ func (l *looks) Close() error { return nil }
 // A private share is announced nowhere but at the beacons that its ticket names, and there
 // under the key that only the ticket's secret gives.
 func TestAPrivateShareIsAnnouncedAtItsBeaconsAlone(t *testing.T) {
+	t.Parallel()
 	beacon, other := openBeacon(t), openBeacon(t)
 	lan := &looks{}
 	n := openNode(t, uses(addrOf(beacon)), func(c *Config) { c.Discovery = lan })

@@ -92,6 +92,7 @@ func (f *testFleet) entered(xs ...*Transfer) (n int64) {
 }
 
 func TestAFleetGoesOnWithTheNextRunOfItsCoordinator(t *testing.T) {
+	t.Parallel()
 	rig.OnlyLong(t)
 	t.Parallel()
 	f := newTestFleet(t, 12<<20, 2, 1e6) // until both take part, however slow this machine is
@@ -217,6 +218,7 @@ func TestANodeMayLeaseFromItself(t *testing.T) {
 
 // A restarted coordinator waits for the previous members, for Settle.
 func TestSettleIsHowLongMembersAreWaitedFor(t *testing.T) {
+	t.Parallel()
 	f := newTestFleet(t, 1<<20, 2, 0)
 	wait := func(d time.Duration) func(*Config) { return func(c *Config) { c.Fleet.Settle = d } }
 	seat, c := f.coordinator(wait(time.Hour))
@@ -242,6 +244,7 @@ func TestSettleIsHowLongMembersAreWaitedFor(t *testing.T) {
 }
 
 func TestAFleetThatCannotBeMeantIsRefused(t *testing.T) {
+	t.Parallel()
 	for name, fleet := range map[string]Fleet{
 		"no multiaddr": {Coordinator: "12D3KooW"},
 		"no peer":      {Coordinator: "/ip4/127.0.0.1/tcp/1"},

@@ -34,6 +34,7 @@ func (c *closing) Err() error {
 
 // A Fetch that begins while its node is being closed does not make the node wait in vain.
 func TestAFetchThatBeginsWhileItsNodeClosesEnds(t *testing.T) {
+	t.Parallel()
 	n := openNode(t)
 	c := &closing{Context: t.Context(), node: n, err: make(chan error, 1)}
 	x, err := n.Fetch(c, someID(t), FetchOptions{Dir: t.TempDir(), Peers: []string{silentPeer(t)}})
@@ -48,6 +49,7 @@ func TestAFetchThatBeginsWhileItsNodeClosesEnds(t *testing.T) {
 // What is shared again under the same ID is one share: the end of the first is reported, and
 // ends nothing.
 func TestTheSameContentSharedTwice(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	writeRandom(t, filepath.Join(dir, "a", "file"), 1000, 1)
 	writeRandom(t, filepath.Join(dir, "b", "file"), 1000, 1)
@@ -67,6 +69,7 @@ func TestTheSameContentSharedTwice(t *testing.T) {
 
 // StopSharing ends a Share as its own Stop does, and it can be shared again.
 func TestStopSharingEndsAShare(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
 	writeRandom(t, file, 1000, 1)
 	n := openNode(t)
@@ -91,6 +94,7 @@ func TestStopSharingEndsAShare(t *testing.T) {
 
 // What was learnt of peers in the last minute is kept too.
 func TestTheRankingIsKeptWhenANodeCloses(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
 	writeRandom(t, file, 4<<20, 1)
 	s := shareOf(t, file)
@@ -112,6 +116,7 @@ func TestTheRankingIsKeptWhenANodeCloses(t *testing.T) {
 
 // A second Close returns when the first has closed the node.
 func TestClosingTwiceAtOnceIsClosingOnce(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	n, err := Open(t.Context(), Config{Dir: dir, Listen: loopback})
 	must(t, err)
@@ -128,6 +133,7 @@ func TestClosingTwiceAtOnceIsClosingOnce(t *testing.T) {
 
 // A node may fetch what it shares to another place on its disk, and continues to share it.
 func TestFetchingWhatIsSharedEndsNoShare(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
 	writeRandom(t, file, 3<<20, 1)
 	other := shareOf(t, file)
@@ -143,6 +149,7 @@ func TestFetchingWhatIsSharedEndsNoShare(t *testing.T) {
 
 // Addresses are sent without the peer ID, which is sent beside them.
 func TestWhatANodeTellsOthersOfItsAddressesIsWithoutItsID(t *testing.T) {
+	t.Parallel()
 	n := openNode(t)
 	told := network{n.host}.Addrs()
 	if len(told) == 0 || len(told) != len(n.Addrs()) {

@@ -19,6 +19,7 @@ import (
 var _ io.ReadSeekCloser = (*Reader)(nil)
 
 func TestAFileIsReadWhileItIsFetched(t *testing.T) {
+	t.Parallel()
 	src := filepath.Join(t.TempDir(), "big.bin")
 	want := writeRandom(t, src, 24<<20+12345, 7)
 	s := shareOf(t, src, func(c *Config) { c.UploadRate = 32 << 20 })
@@ -51,6 +52,7 @@ func TestAFileIsReadWhileItIsFetched(t *testing.T) {
 
 // The last bytes of a file of which nothing is here come before 5 % of it.
 func TestSeekingToTheEndOfAnUnfetchedFile(t *testing.T) {
+	t.Parallel()
 	src := filepath.Join(t.TempDir(), "big.bin")
 	want := writeRandom(t, src, 128<<20, 7)
 	s := shareOf(t, src)
@@ -111,6 +113,7 @@ func TestManyReadersOfAFolder(t *testing.T) {
 }
 
 func TestWhatIsNoFileCannotBeOpened(t *testing.T) {
+	t.Parallel()
 	rig.OnlyLong(t)
 	src := filepath.Join(t.TempDir(), "tree")
 	makeTree(t, src)
@@ -178,6 +181,7 @@ func TestAReaderEndsWithItsContextAndWithClose(t *testing.T) {
 }
 
 func TestSeekKnowsItsBounds(t *testing.T) {
+	t.Parallel()
 	src := filepath.Join(t.TempDir(), "big.bin")
 	want := writeRandom(t, src, 3<<20, 7)
 	s := shareOf(t, src)
@@ -213,6 +217,7 @@ func TestSeekKnowsItsBounds(t *testing.T) {
 
 // With a short read-ahead the pieces beyond it come in any order; with a long one in file order.
 func TestReadAheadSetsTheOrder(t *testing.T) {
+	t.Parallel()
 	src := filepath.Join(t.TempDir(), "big.bin")
 	writeRandom(t, src, 48<<20, 7)
 	inOrder := func(ahead int64) (n, all int) { // pieces from the first on, and in all

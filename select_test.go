@@ -61,6 +61,7 @@ func TestOnlyAndSkipChooseFiles(t *testing.T) {
 }
 
 func TestChoosingNothingIsSaid(t *testing.T) {
+	t.Parallel()
 	src := filepath.Join(t.TempDir(), "tree")
 	makeTree(t, src)
 	s := shareOf(t, src)
@@ -135,6 +136,7 @@ func TestAPartIsServed(t *testing.T) {
 }
 
 func TestPrioritiesCanBeChanged(t *testing.T) {
+	t.Parallel()
 	src := filepath.Join(t.TempDir(), "two")
 	writeRandom(t, filepath.Join(src, "a.bin"), 6<<20, 1)
 	writeRandom(t, filepath.Join(src, "b.bin"), 6<<20, 2)

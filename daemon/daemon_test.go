@@ -98,6 +98,7 @@ func large(seed byte) string {
 }
 
 func TestAShareGoesFromNodeToNodeAndStaysOverARestart(t *testing.T) {
+	t.Parallel()
 	content := large(1)
 	src := filepath.Dir(file(t, content, t.TempDir(), "tree", "a", "f"))
 	dirA, dirB := t.TempDir(), t.TempDir()
@@ -129,6 +130,7 @@ func TestAShareGoesFromNodeToNodeAndStaysOverARestart(t *testing.T) {
 // A client that waits until an entry is served may rely on it: the files are read once more, to be
 // served from where they lie, but that is not another state.
 func TestWhatHasArrivedStaysServed(t *testing.T) {
+	t.Parallel()
 	a, b := begun(t, t.TempDir()), begun(t, t.TempDir())
 	cursor := b.Feed().From("")
 	got := added(t, b, api.Add{Ticket: added(t, a, api.Add{Paths: []string{file(t, large(4), t.TempDir(), "f")}}).Ticket})
@@ -145,6 +147,7 @@ func TestWhatHasArrivedStaysServed(t *testing.T) {
 }
 
 func TestAChangedFolderIsServedAsANewVersion(t *testing.T) {
+	t.Parallel()
 	src := t.TempDir()
 	file(t, "one", src, "f")
 	d := begun(t, t.TempDir())
@@ -167,6 +170,7 @@ func TestAChangedFolderIsServedAsANewVersion(t *testing.T) {
 }
 
 func TestAPathThatVanishesIsAStateWithASentence(t *testing.T) {
+	t.Parallel()
 	src := t.TempDir()
 	at := file(t, "one", src, "x", "f")
 	dir := t.TempDir()
@@ -190,6 +194,7 @@ func TestAPathThatVanishesIsAStateWithASentence(t *testing.T) {
 
 // What cannot be shared as it is is no path that is missing: its owner has to mend it, and it is served once that is done.
 func TestAFolderThatCannotBeSharedHasFailed(t *testing.T) {
+	t.Parallel()
 	if runtime.GOOS == "windows" {
 		t.Skip("names have no control characters here")
 	}
@@ -204,6 +209,7 @@ func TestAFolderThatCannotBeSharedHasFailed(t *testing.T) {
 }
 
 func TestAKeptShareThatIsEditedIsNotServedAndNotFetchedAgain(t *testing.T) {
+	t.Parallel()
 	a := begun(t, t.TempDir())
 	served := added(t, a, api.Add{Paths: []string{file(t, "content", t.TempDir(), "f")}})
 	dir := t.TempDir()
@@ -220,6 +226,7 @@ func TestAKeptShareThatIsEditedIsNotServedAndNotFetchedAgain(t *testing.T) {
 }
 
 func TestAKeptShareThatIsEditedWhileItIsServedIsNoticed(t *testing.T) {
+	t.Parallel()
 	a, b := begun(t, t.TempDir()), begun(t, t.TempDir())
 	if b.watch == nil {
 		t.Skip("this system does not tell of changes")
@@ -233,6 +240,7 @@ func TestAKeptShareThatIsEditedWhileItIsServedIsNoticed(t *testing.T) {
 }
 
 func TestPauseAndResume(t *testing.T) {
+	t.Parallel()
 	yes, no := true, false
 	d := begun(t, t.TempDir())
 	e := added(t, d, api.Add{Paths: []string{file(t, "content", t.TempDir(), "f")}})
@@ -259,6 +267,7 @@ func TestPauseAndResume(t *testing.T) {
 }
 
 func TestTwoEntriesWithTheSameContent(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	one, two := file(t, "content", dir, "1", "f"), file(t, "content", dir, "2", "f")
 	d := begun(t, t.TempDir())
@@ -285,6 +294,7 @@ func TestTwoEntriesWithTheSameContent(t *testing.T) {
 }
 
 func TestWhatTheCatalogHasIsRefusedByName(t *testing.T) {
+	t.Parallel()
 	d := begun(t, t.TempDir())
 	at := file(t, "content", t.TempDir(), "f")
 	e := added(t, d, api.Add{Paths: []string{at}})
@@ -307,6 +317,7 @@ func TestWhatTheCatalogHasIsRefusedByName(t *testing.T) {
 }
 
 func TestAFetchThatCannotBeSaysSoAndWaitsForItsOwner(t *testing.T) {
+	t.Parallel()
 	a := begun(t, t.TempDir())
 	served := added(t, a, api.Add{Paths: []string{file(t, "content", t.TempDir(), "f")}})
 	b := begun(t, t.TempDir())
@@ -323,6 +334,7 @@ func TestAFetchThatCannotBeSaysSoAndWaitsForItsOwner(t *testing.T) {
 }
 
 func TestRemoveTakesOnlyWhatTheNodeMade(t *testing.T) {
+	t.Parallel()
 	src := t.TempDir()
 	file(t, "one", src, "tree", "a", "1")
 	file(t, "two", src, "tree", "a", "2")
@@ -360,6 +372,7 @@ func TestRemoveTakesOnlyWhatTheNodeMade(t *testing.T) {
 // What was at its place before an entry was added belongs to the owner, even if it is exactly the
 // share, or a part of it.
 func TestRemoveLeavesWhatLayThereBefore(t *testing.T) {
+	t.Parallel()
 	src := t.TempDir()
 	file(t, large(1), src, "tree", "big")
 	file(t, "two", src, "tree", "small")
@@ -386,6 +399,7 @@ func TestRemoveLeavesWhatLayThereBefore(t *testing.T) {
 }
 
 func TestAPartOfAShareAndThenMore(t *testing.T) {
+	t.Parallel()
 	src := t.TempDir()
 	file(t, "one", src, "tree", "1")
 	file(t, "two", src, "tree", "2")
@@ -408,6 +422,7 @@ func TestAPartOfAShareAndThenMore(t *testing.T) {
 }
 
 func TestFilesAreReadWhileTheyComeIn(t *testing.T) {
+	t.Parallel()
 	content := large(2)
 	a := begun(t, t.TempDir(), func(c *Config) { c.Up = 1 << 20 })
 	served := added(t, a, api.Add{Paths: []string{file(t, content, t.TempDir(), "f")}})
@@ -449,6 +464,7 @@ func TestFilesAreReadWhileTheyComeIn(t *testing.T) {
 }
 
 func TestOneDaemonForAStateDirectory(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	begun(t, dir)
 	if _, err := Open(t.Context(), Config{Dir: dir}); !errors.Is(err, share.ErrHeld) {
@@ -457,6 +473,7 @@ func TestOneDaemonForAStateDirectory(t *testing.T) {
 }
 
 func TestADamagedCatalogIsSaid(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	must(t, begun(t, dir).Close())
 	db := filepath.Join(dir, "catalog.db")

@@ -170,6 +170,7 @@ func TestTheStoreOfAFleetMayBeAway(t *testing.T) {
 }
 
 func TestAMembershipIsOfTheSettingsOrTheDirectory(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	url := "sqlite:" + filepath.Join(dir, "kv")
 	secret, short := file(t, " the secret of a fleet\n", dir, "secret"), file(t, "short", dir, "short")

@@ -13,6 +13,7 @@ import (
 // What came by a ticket with a secret and a beacon is given to those alone that know the
 // secret, and announced at the beacon: when it has arrived, and after a restart.
 func TestWhatCameByATicketIsServedByThatTicket(t *testing.T) {
+	t.Parallel()
 	const beacon = "/ip4/192.0.2.1/tcp/4001/p2p/12D3KooWJcge8xRZ5k8JqvEmhYiX4BRtBjinpdRf5jNBvhX5ycZN"
 	open := func(cfg fetcher.Config) *fetcher.Node {
 		cfg.Dir, cfg.Listen = t.TempDir(), []string{"/ip4/127.0.0.1/tcp/0"}
@@ -51,6 +52,7 @@ func TestWhatCameByATicketIsServedByThatTicket(t *testing.T) {
 // What is served with a secret is given to those alone that have its ticket: at once, when its files have
 // changed, and after a restart.
 func TestPathsAreServedWithASecret(t *testing.T) {
+	t.Parallel()
 	dir, path := t.TempDir(), file(t, large(5), t.TempDir(), "f")
 	d := begun(t, dir)
 	if _, err := d.Add(t.Context(), api.Add{Ticket: "sharex", Secret: true}); err == nil {

@@ -15,6 +15,7 @@ import (
 
 // A refusal is shown with the room that is left, as long as it is the last answer.
 func TestAStandingHoldSaysTheRoomThatIsLeft(t *testing.T) {
+	t.Parallel()
 	r := &fetcher.HoldRefused{Reason: fetcher.HoldOverQuota, Room: 17_000_000}
 	h := fetcher.HoldStanding{Hold: renewal.Hold{Key: renewal.Key{Depot: "d"}}, Why: r.Error()}
 	l := fetcher.HoldList{Errs: map[renewal.Key]error{h.Key: r}}
@@ -29,6 +30,7 @@ func TestAStandingHoldSaysTheRoomThatIsLeft(t *testing.T) {
 // The passes missing for the first unpaid lease are shown, and for each later one what it needs
 // besides.
 func TestWhatPassesAreMissingForIsSaid(t *testing.T) {
+	t.Parallel()
 	due := func(depot string, units int64) renewal.Due {
 		return renewal.Due{Key: renewal.Key{Depot: peers.ID(depot)}, Units: units}
 	}
@@ -44,6 +46,7 @@ func TestWhatPassesAreMissingForIsSaid(t *testing.T) {
 
 // What is released is each version that a depot has, and not one that never was there.
 func TestAReleaseIsOfTheVersionThatIsThere(t *testing.T) {
+	t.Parallel()
 	old, next, other := share.IDOf([]byte("old")), share.IDOf([]byte("next")), share.IDOf([]byte("other"))
 	hold := func(depot string, x share.ID, want int64, granted bool) fetcher.HoldStanding {
 		h := fetcher.HoldStanding{Hold: renewal.Hold{Key: renewal.Key{Depot: peers.ID(depot), Share: x}, Want: want}}
@@ -67,6 +70,7 @@ func TestAReleaseIsOfTheVersionThatIsThere(t *testing.T) {
 
 // Where a depot keeps the version before one that it lacks, the warning says so.
 func TestAWarningSaysThatTheVersionBeforeIsKept(t *testing.T) {
+	t.Parallel()
 	day := 24 * time.Hour
 	old := fetcher.HoldStanding{Hold: renewal.Hold{Key: renewal.Key{Depot: "d", Share: share.IDOf([]byte("old"))}, Want: 1}, Left: 31 * day, Kept: true}
 	late := fetcher.HoldStanding{Hold: renewal.Hold{Key: renewal.Key{Depot: "d", Share: share.IDOf([]byte("new"))}, Want: 1, Since: time.Unix(1e9, 0)}, Why: "5 passes are missing"}

@@ -14,6 +14,7 @@ import (
 
 // The owner of a depot reads why passes do not count there, until they do again.
 func TestADepotSaysThatItsBookCannotBeWritten(t *testing.T) {
+	t.Parallel()
 	d := begun(t, t.TempDir(), func(c *Config) { c.Depot = filepath.Join(t.TempDir(), "depot") })
 	disk := storetest.New(1 << 24)
 	book, err := issuer.Open(disk.FS(), rand.Reader)

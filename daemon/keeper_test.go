@@ -16,6 +16,7 @@ import (
 // The last event of an entry has its present state, whoever publishes it and when: a reader of the
 // events is never left with an old state.
 func TestTheLastEventIsTheLatest(t *testing.T) {
+	t.Parallel()
 	d := begun(t, t.TempDir())
 	k := &record{d: d, id: 7}
 	for i := range 3000 {
@@ -39,6 +40,7 @@ func TestTheLastEventIsTheLatest(t *testing.T) {
 // An entry here is as the catalog has it: nobody changes it in the catalog between another caller's
 // change there and here.
 func TestWhatIsKnownOfAnEntryIsWhatTheCatalogHas(t *testing.T) {
+	t.Parallel()
 	d := begun(t, t.TempDir())
 	e, err := d.db.Add(t.Context(), time.Now(), catalog.Wish{Paths: []string{t.TempDir()}})
 	must(t, err)
@@ -77,6 +79,7 @@ func TestWhatIsKnownOfAnEntryIsWhatTheCatalogHas(t *testing.T) {
 
 // Whoever asks for it, and however often, an entry is removed once: also if nobody waits for that any more.
 func TestAnEntryIsRemovedOnce(t *testing.T) {
+	t.Parallel()
 	d := begun(t, t.TempDir())
 	paused := true
 	e := added(t, d, api.Add{Paths: []string{file(t, "x", t.TempDir(), "f")}})

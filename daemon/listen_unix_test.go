@@ -33,6 +33,7 @@ func TestASocketIsItsOwnersFromTheBeginning(t *testing.T) {
 }
 
 func TestOneSocketIsOfOneDaemon(t *testing.T) {
+	t.Parallel()
 	at := filepath.Join(t.TempDir(), "s")
 	one := begun(t, t.TempDir(), func(c *Config) { c.Socket = at })
 	l, err := one.Listen()
@@ -52,6 +53,7 @@ func TestOneSocketIsOfOneDaemon(t *testing.T) {
 
 // A socket on which another program listens is not replaced, though that program holds no lock of ours.
 func TestASocketTakesThePlaceOfNoOtherPrograms(t *testing.T) {
+	t.Parallel()
 	for _, network := range []string{"unix", "unixgram"} {
 		at := filepath.Join(t.TempDir(), "s")
 		var theirs interface{ Close() error }
@@ -81,6 +83,7 @@ func TestASocketTakesThePlaceOfNoOtherPrograms(t *testing.T) {
 
 // A file of an entry may have been replaced by anything since it was listed.
 func TestAPipeInThePlaceOfAFileHoldsNobodyUp(t *testing.T) {
+	t.Parallel()
 	for what, name := range map[string]string{"a file": "f", "a file in a folder": "tree/f"} {
 		dir := t.TempDir()
 		at := file(t, "content", dir, name)

@@ -12,6 +12,7 @@ import (
 
 // A membership that cannot be read is not replaced by another.
 func TestADamagedMembershipIsNotOverwritten(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	path := file(t, "{\"url\":", dir, MembershipName)
 	m := Membership{URL: "nats://127.0.0.1:4222/ours", Secret: strings.Repeat("ab", 32)}
@@ -22,6 +23,7 @@ func TestADamagedMembershipIsNotOverwritten(t *testing.T) {
 }
 
 func TestADamagedTokenIsNoOtherText(t *testing.T) {
+	t.Parallel()
 	token := Membership{URL: "nats://127.0.0.1:4222/ours", Secret: strings.Repeat("ab", 32)}.Token()
 	for text, says := range map[string]string{"share1": "begins with fleet1.", token[:len(token)-3]: "is damaged", "fleet1.": "is damaged"} {
 		if _, err := ParseToken(text); !errors.Is(err, ErrMembership) || !strings.Contains(err.Error(), says) {

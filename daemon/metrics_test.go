@@ -29,6 +29,7 @@ func scraped(t *testing.T, d *Daemon) string {
 
 // What is fetched and waits is told by what it waits for.
 func TestWhatFetchesWaitForIsTold(t *testing.T) {
+	t.Parallel()
 	d := begun(t, t.TempDir())
 	gone := added(t, d, api.Add{Ticket: share.IDOf([]byte("x")).String(), Peers: []string{"/ip4/127.0.0.1/tcp/1/p2p/12D3KooWJcge8xRZ5k8JqvEmhYiX4BRtBjinpdRf5jNBvhX5ycZN"}})
 	until(t, d, gone.ID, "fetching", in(api.Fetching))
@@ -46,6 +47,7 @@ func TestWhatFetchesWaitForIsTold(t *testing.T) {
 }
 
 func TestFiguresTellWhatHappened(t *testing.T) {
+	t.Parallel()
 	content := large(3)
 	a, b := begun(t, t.TempDir()), begun(t, t.TempDir())
 	served := added(t, a, api.Add{Paths: []string{file(t, content, t.TempDir(), "zebra")}})
@@ -80,6 +82,7 @@ func TestFiguresTellWhatHappened(t *testing.T) {
 
 // The rate of the node is that of what is being fetched now, and not what it was when a fetch ended.
 func TestWhatIsHereHasNoRate(t *testing.T) {
+	t.Parallel()
 	d := begun(t, t.TempDir())
 	e := added(t, d, api.Add{Paths: []string{file(t, "x", t.TempDir(), "zebra")}})
 	k, err := d.keeper(e.ID)
@@ -94,6 +97,7 @@ func TestWhatIsHereHasNoRate(t *testing.T) {
 
 // Alerts and dashboards use only figures that exist.
 func TestWhatIsAskedForIsTold(t *testing.T) {
+	t.Parallel()
 	text := scraped(t, begun(t, t.TempDir(), func(c *Config) { c.Depot = filepath.Join(t.TempDir(), "depot") }))
 	for _, at := range []string{"../deploy/prometheus/alerts.yml", "../deploy/grafana/node.json"} {
 		b, err := os.ReadFile(at)
@@ -112,6 +116,7 @@ func TestWhatIsAskedForIsTold(t *testing.T) {
 
 // A depot's figures say what it keeps, and name only so many accounts, and no stranger.
 func TestADepotTellsItsFigures(t *testing.T) {
+	t.Parallel()
 	d := begun(t, t.TempDir(), func(c *Config) { c.Depot = filepath.Join(t.TempDir(), "depot") })
 	const peer = "12D3KooWJcge8xRZ5k8JqvEmhYiX4BRtBjinpdRf5jNBvhX5ycZN"
 	_, err := d.AddAccount(t.Context(), api.AddAccount{Name: "zebra", Key: peer, Quota: 1_000_000})
@@ -147,6 +152,7 @@ func TestADepotTellsItsFigures(t *testing.T) {
 }
 
 func TestTheHistoryOfPeersIsBounded(t *testing.T) {
+	t.Parallel()
 	y, now := newTally(), time.Unix(1e9, 0)
 	for i := range maxStandings + 10 {
 		y.child(fetcher.Child{Share: share.IDOf(nil), Peer: peers.ID(rune(i)), Bytes: 5, Since: now, At: now.Add(time.Duration(i) * time.Second), State: fetcher.ChildTakes})
@@ -179,6 +185,7 @@ func TestTheHistoryOfPeersIsBounded(t *testing.T) {
 
 // An entry shows how many others take it, and changes of that are published.
 func TestAnEntryHasItsChildren(t *testing.T) {
+	t.Parallel()
 	a, b := begun(t, t.TempDir()), begun(t, t.TempDir())
 	served := added(t, a, api.Add{Paths: []string{file(t, large(3), t.TempDir(), "zebra")}})
 	cursor := a.Feed().From("")
@@ -201,6 +208,7 @@ func TestAnEntryHasItsChildren(t *testing.T) {
 }
 
 func TestWhatChildrenTookIsCountedOnce(t *testing.T) {
+	t.Parallel()
 	y, now := newTally(), time.Unix(1e9, 0)
 	c := fetcher.Child{Share: share.IDOf(nil), Peer: "p", Since: now, At: now, State: fetcher.ChildTakes}
 	say := func(bytes int64, s fetcher.ChildState) {

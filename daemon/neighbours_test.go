@@ -17,6 +17,7 @@ import (
 
 // Two versions of a share in one place: what both have still belongs to the later one.
 func TestRemoveLeavesWhatAnotherEntryHas(t *testing.T) {
+	t.Parallel()
 	src := filepath.Join(t.TempDir(), "tree")
 	file(t, large(1), src, "common")
 	file(t, "one", src, "version")
@@ -65,6 +66,7 @@ func TestARemovedEntryIsNotServed(t *testing.T) {
 }
 
 func TestASocketTakesThePlaceOfNoFile(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	mine := file(t, "mine", t.TempDir(), "notes")
 	d := begun(t, dir, func(c *Config) { c.Socket = mine })
@@ -77,6 +79,7 @@ func TestASocketTakesThePlaceOfNoFile(t *testing.T) {
 
 // One of two paths with the same content stands for both, until either changes.
 func TestAPathThatAnotherStandsForMayChange(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	one, two := file(t, large(1), dir, "1", "f"), file(t, large(1), dir, "2", "f")
 	d := begun(t, t.TempDir())
@@ -93,6 +96,7 @@ func TestAPathThatAnotherStandsForMayChange(t *testing.T) {
 }
 
 func TestTheKeyOfTheNodeIsNotShared(t *testing.T) {
+	t.Parallel()
 	top := t.TempDir()
 	d := begun(t, filepath.Join(top, "state"))
 	file(t, "x", top, "x")
@@ -109,6 +113,7 @@ func TestTheKeyOfTheNodeIsNotShared(t *testing.T) {
 
 // A selection made while a fetch begins is the one fetched, even if it selects everything.
 func TestAChoiceWhileAFetchBeginsIsNotLost(t *testing.T) {
+	t.Parallel()
 	src := filepath.Join(t.TempDir(), "tree")
 	file(t, "one", src, "x")
 	file(t, "two", src, "y")
@@ -138,6 +143,7 @@ func TestAChoiceWhileAFetchBeginsIsNotLost(t *testing.T) {
 
 // A depot fetches all of a share from the node that asks for the hold: one that chose a part is refused.
 func TestAPartOfAShareIsNotHeld(t *testing.T) {
+	t.Parallel()
 	src := filepath.Join(t.TempDir(), "tree")
 	file(t, "one", src, "x")
 	file(t, "two", src, "y")
@@ -152,6 +158,7 @@ func TestAPartOfAShareIsNotHeld(t *testing.T) {
 
 // A copy of what an entry has fetched so far is not reported as removed with it.
 func TestWhatStaysIsNotCalledRemoved(t *testing.T) {
+	t.Parallel()
 	from := slow(t)
 	b := begun(t, t.TempDir())
 	got := added(t, b, api.Add{Ticket: from.Ticket})

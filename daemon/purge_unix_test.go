@@ -15,6 +15,7 @@ import (
 // A purge removes what the node knew, and nothing that it fetched or keeps for others, wherever in
 // the package's state directory its owner put that.
 func TestAPurgeLeavesWhatWasFetched(t *testing.T) {
+	t.Parallel()
 	script, err := os.ReadFile(filepath.Join("..", "deploy", "packages", "postremove"))
 	must(t, err)
 	dir := t.TempDir()

@@ -4,6 +4,7 @@ import "testing"
 
 // A ticket names a depot where it was reached, and not at a port that was mistyped.
 func TestATicketNamesADepotWhereItWasReached(t *testing.T) {
+	t.Parallel()
 	const id = "/p2p/12D3KooWGRUVh2z7bWbXoYbF7TjJn9r8oPTP6Qo2sKZkHcSBFwZS"
 	quic, other := "/ip4/192.0.2.1/udp/4001/quic-v1"+id, "/ip6/2001:db8::1/tcp/4002"+id
 	lan, quic10 := "/ip4/192.168.1.7/tcp/4001"+id, "/ip4/192.0.2.10/udp/4001/quic-v1"+id

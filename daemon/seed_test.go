@@ -23,6 +23,7 @@ import (
 // What was fetched is served until its time is up, or its size was sent as often as requested, and not
 // longer; and again when its owner wants more.
 func TestWhatWasFetchedIsServedForAsLongAsWasAsked(t *testing.T) {
+	t.Parallel()
 	a := begun(t, t.TempDir())
 	served := added(t, a, api.Add{Paths: []string{file(t, large(1), t.TempDir(), "f")}})
 	for what, wish := range map[string]api.Add{"a time": {SeedTime: "1ms"}, "a ratio": {SeedRatio: 1}} {
@@ -90,6 +91,7 @@ func certificate(t *testing.T) (cert, key string, pool *x509.CertPool) {
 }
 
 func TestTheAPIAnswersOverTLS(t *testing.T) {
+	t.Parallel()
 	cert, key, pool := certificate(t)
 	dir := t.TempDir()
 	d := begun(t, dir, func(c *Config) {

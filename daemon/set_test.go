@@ -32,6 +32,7 @@ func slow(t testing.TB) api.Entry {
 }
 
 func TestAPauseDoesNotWaitForAnImport(t *testing.T) {
+	t.Parallel()
 	at := filepath.Join(t.TempDir(), "f")
 	must(t, os.WriteFile(at, nil, 0o600))
 	if err := os.Truncate(at, 1<<40); err != nil { // too large to be read in the time of a test
@@ -63,6 +64,7 @@ func TestAPauseDoesNotWaitForAnImport(t *testing.T) {
 }
 
 func TestWhatIsPausedShowsHowFarItIs(t *testing.T) {
+	t.Parallel()
 	ticket, dir := slow(t).Ticket, t.TempDir()
 	d := begun(t, dir)
 	e := added(t, d, api.Add{Ticket: ticket})
@@ -79,6 +81,7 @@ func TestWhatIsPausedShowsHowFarItIs(t *testing.T) {
 }
 
 func TestRemoveTakesWhatIsNotWhole(t *testing.T) {
+	t.Parallel()
 	ticket := slow(t).Ticket
 	d := begun(t, t.TempDir())
 	for _, foreign := range []bool{false, true} {
@@ -107,6 +110,7 @@ func TestRemoveTakesWhatIsNotWhole(t *testing.T) {
 }
 
 func TestAFetchedEntryIsLookedAtAndRepairedWhenItsOwnerSaysSo(t *testing.T) {
+	t.Parallel()
 	a := begun(t, t.TempDir())
 	served := added(t, a, api.Add{Paths: []string{file(t, large(1), t.TempDir(), "f")}})
 	b := begun(t, t.TempDir())
@@ -130,6 +134,7 @@ func TestAFetchedEntryIsLookedAtAndRepairedWhenItsOwnerSaysSo(t *testing.T) {
 
 // Even if the folders above it went, and the next rescan is far away.
 func TestAPathThatComesBackIsNoticed(t *testing.T) {
+	t.Parallel()
 	src, away := t.TempDir(), t.TempDir()
 	at := file(t, "one", src, "a", "b", "tree", "f")
 	d := begun(t, t.TempDir())
@@ -154,6 +159,7 @@ func TestAPathThatComesBackIsNoticed(t *testing.T) {
 }
 
 func TestAShareIsAddedOnceBeforeItIsKnownToo(t *testing.T) {
+	t.Parallel()
 	a := begun(t, t.TempDir())
 	ticket := added(t, a, api.Add{Paths: []string{file(t, "content", t.TempDir(), "f")}}).Ticket
 	if _, err := a.Add(t.Context(), api.Add{Ticket: ticket}); !errors.Is(err, api.ErrHave) || !strings.Contains(err.Error(), "of this node itself") {

@@ -60,6 +60,7 @@ to = "06:00"
 `
 
 func TestEverySettingIsRead(t *testing.T) {
+	t.Parallel()
 	s, err := parseSettings([]byte(everySetting))
 	want := Settings{Into: "/srv/shares", Listen: []string{"4001"}, Announce: []string{"/dns4/example.org/tcp/4001"}, Up: 1e7, Down: 5e5, Fetches: 7,
 		Via: []string{"/ip4/1.2.3.4/tcp/1/p2p/r"}, MapPort: true, Proxy: "socks5://127.0.0.1:1080", Relay: true, Beacon: true, BeaconAt: []string{"/ip4/1.2.3.4/tcp/1/p2p/12D3KooWGRUVh2z7bWbXoYbF7TjJn9r8oPTP6Qo2sKZkHcSBFwZS"}, RelayCarries: 1e9, DHT: []string{"own"}, NoLAN: true,
@@ -78,6 +79,7 @@ func TestEverySettingIsRead(t *testing.T) {
 }
 
 func TestSettingsThatCannotBeReadAreNamed(t *testing.T) {
+	t.Parallel()
 	for text, want := range map[string]string{
 		"fetches = \"x\"":                                      "line 1",
 		"\nfetchs = 1":                                         `line 2: there is no setting "fetchs"`,
@@ -124,6 +126,7 @@ func FuzzSettings(f *testing.F) {
 }
 
 func TestSettingsOutOfRangeAreRefused(t *testing.T) {
+	t.Parallel()
 	for what, s := range map[string]Settings{
 		"up": {Up: 1}, "down": {Down: -1}, "fetches": {Fetches: 1001}, "rescan": {Rescan: time.Millisecond}, "into": {Into: "x"}, "socket": {Socket: "x"},
 		"http": {HTTP: "4820"}, "name": {HTTP: "example.org:4820"}, "public": {HTTP: "0.0.0.0:4820"}, "half": {HTTP: "127.0.0.1:1", Cert: "c"},
@@ -152,6 +155,7 @@ func at(day time.Weekday, clock string) time.Time {
 }
 
 func TestLimitsByTheSchedule(t *testing.T) {
+	t.Parallel()
 	base := rates{9, 9}
 	slots := []Slot{{Days: []time.Weekday{time.Monday}, From: 8 * time.Hour, To: 18 * time.Hour, Up: 1, Down: 2},
 		{Days: []time.Weekday{time.Friday}, From: 22 * time.Hour, To: 6 * time.Hour, Up: 3, Down: 4}}
@@ -180,6 +184,7 @@ func TestLimitsByTheSchedule(t *testing.T) {
 }
 
 func TestTheNextLookIsNeverLate(t *testing.T) {
+	t.Parallel()
 	slots := []Slot{{From: 2*time.Hour + 30*time.Minute, To: 3*time.Hour + 30*time.Minute, Up: 1}, {Days: []time.Weekday{time.Monday}, From: 23 * time.Hour, To: 7 * time.Hour, Up: 2}}
 	now := time.Date(2023, 3, 25, 0, 0, 0, 0, time.UTC)
 	for now.Day() != 28 {
@@ -197,6 +202,7 @@ func TestTheNextLookIsNeverLate(t *testing.T) {
 }
 
 func TestAReloadChangesWhatCanChange(t *testing.T) {
+	t.Parallel()
 	d := begun(t, t.TempDir())
 	s := d.setting()
 	s.Up, s.Down, s.Fetches, s.Rescan, s.Listen, s.HTTP = 5000, 6000, 1, time.Minute, []string{"none"}, "127.0.0.1:1"
@@ -227,6 +233,7 @@ func TestAReloadChangesWhatCanChange(t *testing.T) {
 
 // A limit that was set holds over restarts and reloads, until the setting that it stands in place of is changed.
 func TestALimitThatWasSetHolds(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	in := func(up int64) *Daemon { return begun(t, dir, func(c *Config) { c.Up = up }) }
 	is := func(d *Daemon, when string, up, down int64) {
@@ -323,6 +330,7 @@ func TestTheQueueLetsInByPriorityAndThenByAge(t *testing.T) {
 }
 
 func TestHowLongAnEntryIsServed(t *testing.T) {
+	t.Parallel()
 	now := time.Unix(1e9, 0)
 	e := catalog.Entry{Status: catalog.Status{Done: now.Add(-time.Hour), Bytes: 100}}
 	for _, x := range []struct {
@@ -343,6 +351,7 @@ func TestHowLongAnEntryIsServed(t *testing.T) {
 }
 
 func TestSecretsAreKeptAndPrivate(t *testing.T) {
+	t.Parallel()
 	at := filepath.Join(t.TempDir(), "token")
 	a, err := secretIn(at)
 	must(t, err)
@@ -360,6 +369,7 @@ func TestSecretsAreKeptAndPrivate(t *testing.T) {
 }
 
 func TestWhoMayOpenWhichSocket(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	second := filepath.Join(t.TempDir(), "s")
 	d := begun(t, dir, func(c *Config) { c.Socket = second })
@@ -389,6 +399,7 @@ func TestWhoMayOpenWhichSocket(t *testing.T) {
 
 // A peer that gives and takes the same share has one entry with this node.
 func TestAPeerThatGivesAndTakesAShareCountsItOnce(t *testing.T) {
+	t.Parallel()
 	one, two := share.IDOf([]byte("1")), share.IDOf([]byte("2"))
 	got := peersOf([]fetcher.Child{{Peer: "a", Share: one, Bytes: 5}, {Peer: "b", Share: one, Bytes: 6}},
 		map[share.ID][]fetcher.Source{one: {{Peer: "a", Bytes: 7}}, two: {{Peer: "a", Bytes: 8}}})

@@ -10,6 +10,7 @@ import (
 
 // A change beside a served path, in the same folder, is no reason to read it again.
 func TestOnlyWhatIsServedIsWatched(t *testing.T) {
+	t.Parallel()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	must(t, err)
 	served := filepath.Dir(file(t, "x", dir, "served", "f"))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
+	"testing"
 )
 
 // Together makes at least that many tests run at once, for packages whose tests wait for rates
@@ -16,6 +17,14 @@ func Together(tests int) {
 	flag.Visit(func(f *flag.Flag) { said = said || f.Name == "test.parallel" })
 	if !said {
 		flag.Set("test.parallel", fmt.Sprint(max(tests, runtime.GOMAXPROCS(0))))
+	}
+}
+
+// Beside has a test that has a bubble of testing/synctest run beside others, but not under the race
+// detector, which then reports races that are none (golang/go issue 78156).
+func Beside(t *testing.T) {
+	if !Raced {
+		t.Parallel()
 	}
 }
 

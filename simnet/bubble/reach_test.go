@@ -131,7 +131,7 @@ func TestReach(t *testing.T) {
 					continue
 				}
 				t.Run(source.name+" from "+fetch.name, func(t *testing.T) {
-					t.Parallel()
+					rig.Beside(t)
 					for s := range max(1, seeds) {
 						way, took := trial(t, source, fetch, uint64(s+1))
 						if want := best(source, fetch); way != want {

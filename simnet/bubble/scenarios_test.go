@@ -56,7 +56,7 @@ func TestScenarios(t *testing.T) {
 			continue
 		}
 		t.Run(s.Name, func(t *testing.T) {
-			t.Parallel()
+			rig.Beside(t)
 			from := envInt("SIM_FROM", 1)
 			for seed := from; seed < from+envInt("SIM_SEEDS", 1) && (seed == from || rig.TimeLeft()); seed++ {
 				began := time.Now()
