@@ -62,6 +62,15 @@ func (o FetchOptions) selector() (func(*share.Manifest) ([]Priority, error), err
 	}, nil
 }
 
+// Check returns the error with which a fetch of a share would end because these options choose nothing of it.
+func (o FetchOptions) Check(m *share.Manifest) error {
+	choose, err := o.selector()
+	if err == nil && choose != nil {
+		_, err = choose(m)
+	}
+	return err
+}
+
 // noneOf returns the error that says why nothing of a share is selected.
 func (o FetchOptions) noneOf(m *share.Manifest) error {
 	why := "no path in %s is wanted"

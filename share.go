@@ -83,7 +83,7 @@ type Share struct {
 // replaces and ends it; the earlier one's entry stays EntryServed until the new one
 // ends too, and is EntryOpening then, to be resumed. ctx is for the import alone.
 //
-// Errors wrap path.ErrBadPattern for a pattern of Exclude; *store.ProblemsError and
+// Errors wrap path.ErrBadPattern for a pattern of Exclude, and ErrNothingSelected if Exclude leaves nothing; *store.ProblemsError and
 // *share.PathError list what cannot be shared.
 func (n *Node) Share(ctx context.Context, path string, opt ShareOptions) (*Share, error) {
 	if err := peerIDs(opt.Allow); err != nil {
@@ -143,7 +143,7 @@ const callAgain = 30 * time.Second
 // Call has this node connect to those that a ticket of the share names, again whenever the connection is lost,
 // and tell them that the share can be had here. Those that fetch it then do so over that
 // connection, though they may not be able to reach this node. Calling again replaces the ticket.
-// An error wraps share.ErrTicket, or says that the ticket is of another share.
+// An error wraps share.ErrTicket, also if the ticket is of another share or of this node.
 func (s *Share) Call(ticket string) error {
 	id, them, err := ParseSource(ticket, nil)
 	switch {
@@ -153,6 +153,8 @@ func (s *Share) Call(ticket string) error {
 		return words.Error(share.ErrTicket, "whoever made the ticket fetches share %s, and %s is share %s", id.Short(), s.manifest.Name, s.ID().Short())
 	case len(them) == 0:
 		return ErrNoSource
+	case !slices.ContainsFunc(them, func(a peers.Addr) bool { return a.ID != s.node.ID() }):
+		return words.Error(share.ErrTicket, "the ticket leads to this node itself")
 	}
 	s.node.program.Tell(actors.ServeOn{Share: id, Layout: s.manifest.Layout(), Sources: them, Again: callAgain})
 	return nil
@@ -193,6 +195,9 @@ func (n *Node) importAll(ctx context.Context, from vfs.FS, path string, opt Shar
 		err = errors.New("several files or folders in one share need a name for it")
 	default:
 		imp, err = store.ImportAll(ctx, append([]string{path}, opt.Also...), o)
+	}
+	if errors.Is(err, store.ErrNothingLeft) {
+		err = words.Error(ErrNothingSelected, "%v", err)
 	}
 	if err == nil && imp.Manifest.Len() >= largeImport {
 		debug.FreeOSMemory() // a node serves for days, and needs little of what the import took
@@ -298,6 +303,17 @@ func (s *Share) Err() error {
 		return s.err
 	default:
 		return nil
+	}
+}
+
+// Look looks whether the next n files and folders of the share, going round, are still what they were, by their sizes
+// and times, and ends the share if one is not: without it, that is noticed when a peer asks for one. It does nothing
+// once the share has ended.
+func (s *Share) Look(n int) {
+	select {
+	case <-s.done:
+	default:
+		s.node.catalog.offers.Look(s.ID(), n)
 	}
 }
 

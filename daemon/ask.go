@@ -244,9 +244,15 @@ func (d *Daemon) Set(ctx context.Context, id int64, s api.Set) (api.Entry, error
 		return api.Entry{}, err
 	}
 	rests, was, cursor := k.rests(), k.view(), d.feed.From("")
+	list := k.list()
 	err = k.set(ctx, func(w *catalog.Wish) error {
 		if err := change(w, s); err != nil {
 			return err
+		}
+		if list != nil && (s.Only != nil || s.Skip != nil) {
+			if err := (fetcher.FetchOptions{Only: w.Only, Skip: w.Skip}).Check(list); err != nil {
+				return api.Refuse(fetcher.ErrNothingSelected, "%v; nothing was changed", err)
+			}
 		}
 		if err := w.Check(); err != nil {
 			return api.Refuse(api.ErrRequest, "%v", err)

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/pelletier/go-toml/v2"
 
@@ -84,6 +85,9 @@ type Settings struct {
 	// secret of its members. They default to the fleet that was joined (see Membership), or
 	// none. A reload does not change them.
 	Fleet, FleetSecret string
+	// Name is what this machine is called in the fleet's status; default the host's name. At most 64
+	// bytes. A reload does not change it.
+	Name string
 	// Socket is the path of another unix socket, at which the API answers all members of
 	// the process's group; empty is none. A reload does not change it, nor what follows.
 	Socket string
@@ -101,6 +105,7 @@ type Settings struct {
 const (
 	defaultFetches = 5
 	defaultRescan  = time.Hour
+	maxMachine     = 64 // bytes of the name of a machine
 )
 
 // reach says how the node reaches others, and is reached: tickets may name relays at any time.
@@ -188,6 +193,9 @@ func (s Settings) checked(dir string) (Settings, error) {
 			}
 		}
 	}
+	if len(s.Name) > maxMachine || strings.ContainsFunc(s.Name, unicode.IsControl) {
+		return s, fmt.Errorf("the name of this machine has at most %d bytes and no control characters, unlike %q", maxMachine, s.Name)
+	}
 	if s.Socket != "" && !filepath.IsAbs(s.Socket) {
 		return s, fmt.Errorf("the path of a socket must be absolute, not %q", s.Socket)
 	}
@@ -253,6 +261,7 @@ type settingsFile struct {
 	Price    string     `toml:"depot-price"`
 	Fleet    string     `toml:"fleet"`
 	Secret   string     `toml:"fleet-secret"`
+	Name     string     `toml:"name"`
 	Socket   string     `toml:"socket"`
 	HTTP     string     `toml:"http"`
 	Hosts    []string   `toml:"http-hosts"`
@@ -306,7 +315,7 @@ func parseSettings(b []byte) (s Settings, err error) {
 		}
 		return s, err
 	}
-	s = Settings{Into: f.Into, Listen: f.Listen, Announce: f.Announce, Via: f.Via, MapPort: f.MapPort, Proxy: f.Proxy, Relay: f.Relay, BeaconAt: f.BeaconAt, Beacon: f.Beacon, DHT: f.DHT, NoLAN: f.LAN != nil && !*f.LAN, Fetches: f.Fetches, Depot: f.Depot, Fleet: f.Fleet, FleetSecret: f.Secret, Socket: f.Socket, HTTP: f.HTTP, Hosts: f.Hosts, Cert: f.Cert, Key: f.Key, Insecure: f.Insecure}
+	s = Settings{Into: f.Into, Listen: f.Listen, Announce: f.Announce, Via: f.Via, MapPort: f.MapPort, Proxy: f.Proxy, Relay: f.Relay, BeaconAt: f.BeaconAt, Beacon: f.Beacon, DHT: f.DHT, NoLAN: f.LAN != nil && !*f.LAN, Fetches: f.Fetches, Depot: f.Depot, Fleet: f.Fleet, FleetSecret: f.Secret, Name: f.Name, Socket: f.Socket, HTTP: f.HTTP, Hosts: f.Hosts, Cert: f.Cert, Key: f.Key, Insecure: f.Insecure}
 	if err := s.addresses(); err != nil {
 		return s, err
 	}

@@ -9,12 +9,14 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/api"
 	"github.com/piecelease/fetcher/share"
 )
@@ -414,6 +416,12 @@ func TestAPartOfAShareAndThenMore(t *testing.T) {
 	must(t, b.Close())
 	b = begun(t, dir)
 	until(t, b, got.ID, "here again", in(api.Served))
+	before := b.all()[0].entry()
+	for what, s := range map[string]api.Set{"no such file": {Only: &[]string{"nix"}}, "all is left out": {Skip: &[]string{"**"}}} {
+		if _, err := b.Set(t.Context(), got.ID, s); !errors.Is(err, fetcher.ErrNothingSelected) || !strings.HasSuffix(err.Error(), "; nothing was changed") || !reflect.DeepEqual(b.all()[0].entry(), before) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
 	all := []string{}
 	_, err := b.Set(t.Context(), got.ID, api.Set{Only: &all})
 	must(t, err)

@@ -73,7 +73,10 @@ func openMember(d *Daemon, cfg Config) (*member, error) {
 	if err != nil {
 		return nil, err
 	}
-	name, _ := os.Hostname()
+	name := cfg.Name
+	if name == "" {
+		name, _ = os.Hostname()
+	}
 	out := &member{d: d, store: fetcher.FleetStore{KV: kv, Secret: m.Secret}, kv: kv, id: m.Fleet(), name: name, list: map[share.ID]*listed{}, untold: map[share.ID]bool{}}
 	out.holds = &fleetHolds{m: out, rounds: map[peers.ID]*rounds.Round{}}
 	return out, nil

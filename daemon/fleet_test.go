@@ -62,13 +62,16 @@ func TestWhatAFleetHasAreEntriesOfItsMembers(t *testing.T) {
 	origin := begun(t, t.TempDir())
 	served := added(t, origin, api.Add{Paths: []string{file(t, content, t.TempDir(), "film")}})
 	dirs := []string{t.TempDir(), t.TempDir()}
-	a, b := begun(t, dirs[0], inFleet(m)), begun(t, dirs[1], inFleet(m))
+	a, b := begun(t, dirs[0], inFleet(m), func(c *Config) { c.Name = "office" }), begun(t, dirs[1], inFleet(m))
 	if _, err := a.AddToFleet(t.Context(), served.Ticket); err != nil {
 		t.Fatal(err)
 	}
 	f := rolled(t, b, "done", func(f api.Fleet) bool { return len(f.Shares) == 1 && f.Shares[0].Done == 2 })
 	if s := f.Shares[0]; s.Share != served.Share || s.Name != "film" || len(s.Members) != 2 || !s.Members[0].Begun || s.Members[0].Verified != int64(len(content)) || s.Term == 0 {
 		t.Errorf("the rollout: %+v", s)
+	}
+	if !slices.ContainsFunc(f.Members, func(p api.FleetMember) bool { return p.Peer == string(a.node.ID()) && p.Name == "office" }) {
+		t.Errorf("the machine's name is not told: %+v", f.Members)
 	}
 	all, err := b.Rounds(t.Context())
 	if err != nil || len(all) != 1 || !strings.Contains(all[0].Round, served.Share) || all[0].State != "running" || all[0].Holder != f.Shares[0].Coordinator || all[0].Term != f.Shares[0].Term {

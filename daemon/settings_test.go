@@ -40,6 +40,7 @@ depot-grace = "7d"
 depot-price = "passes"
 fleet = "nats://10.0.0.5/ours"
 fleet-secret = "/s"
+name = "office"
 socket = "/run/fetcher/node.sock"
 http = "127.0.0.1:4820"
 http-hosts = ["nas.example:4820"]
@@ -64,7 +65,7 @@ func TestEverySettingIsRead(t *testing.T) {
 	s, err := parseSettings([]byte(everySetting))
 	want := Settings{Into: "/srv/shares", Listen: []string{"4001"}, Announce: []string{"/dns4/example.org/tcp/4001"}, Up: 1e7, Down: 5e5, Fetches: 7,
 		Via: []string{"/ip4/1.2.3.4/tcp/1/p2p/r"}, MapPort: true, Proxy: "socks5://127.0.0.1:1080", Relay: true, Beacon: true, BeaconAt: []string{"/ip4/1.2.3.4/tcp/1/p2p/12D3KooWGRUVh2z7bWbXoYbF7TjJn9r8oPTP6Qo2sKZkHcSBFwZS"}, RelayCarries: 1e9, DHT: []string{"own"}, NoLAN: true,
-		Depot: "/srv/depot", Reserve: 1e10, DepotOpen: 1e9, DepotPaid: true, DepotGrace: 7 * 24 * time.Hour, Fleet: "nats://10.0.0.5/ours", FleetSecret: "/s", Rescan: 30 * time.Minute, Socket: "/run/fetcher/node.sock", HTTP: "127.0.0.1:4820", Hosts: []string{"nas.example:4820"}, Cert: "/c", Key: "/k", Insecure: true,
+		Depot: "/srv/depot", Reserve: 1e10, DepotOpen: 1e9, DepotPaid: true, DepotGrace: 7 * 24 * time.Hour, Fleet: "nats://10.0.0.5/ours", FleetSecret: "/s", Name: "office", Rescan: 30 * time.Minute, Socket: "/run/fetcher/node.sock", HTTP: "127.0.0.1:4820", Hosts: []string{"nas.example:4820"}, Cert: "/c", Key: "/k", Insecure: true,
 		Schedule: []Slot{{Days: []time.Weekday{time.Monday, time.Friday}, From: 8*time.Hour + 30*time.Minute, To: 24 * time.Hour, Up: 1e6, Down: 2e6},
 			{From: 22 * time.Hour, To: 6 * time.Hour}}}
 	if err != nil || !reflect.DeepEqual(s, want) {
@@ -128,7 +129,7 @@ func FuzzSettings(f *testing.F) {
 func TestSettingsOutOfRangeAreRefused(t *testing.T) {
 	t.Parallel()
 	for what, s := range map[string]Settings{
-		"up": {Up: 1}, "down": {Down: -1}, "fetches": {Fetches: 1001}, "rescan": {Rescan: time.Millisecond}, "into": {Into: "x"}, "socket": {Socket: "x"},
+		"up": {Up: 1}, "down": {Down: -1}, "fetches": {Fetches: 1001}, "rescan": {Rescan: time.Millisecond}, "into": {Into: "x"}, "socket": {Socket: "x"}, "machine": {Name: strings.Repeat("x", 65)}, "control": {Name: "a\nb"},
 		"http": {HTTP: "4820"}, "name": {HTTP: "example.org:4820"}, "public": {HTTP: "0.0.0.0:4820"}, "half": {HTTP: "127.0.0.1:1", Cert: "c"},
 		"no relay": {RelayCarries: 1 << 30}, "carries": {Relay: true, RelayCarries: 1000},
 	} {

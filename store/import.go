@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store/vfs"
 )
@@ -23,6 +24,9 @@ type ImportOptions struct {
 	MaxOpen  int                  // files the Tree keeps open; default DefaultMaxOpen
 	FS       vfs.FS               // where path is looked up, slash-separated; default: this machine
 }
+
+// ErrNothingLeft says that all that is in a folder is to be left out.
+var ErrNothingLeft = errors.New("nothing is left of it: all that is in it is to be left out")
 
 // ImportProgress is how far an import is.
 type ImportProgress struct {
@@ -115,7 +119,7 @@ func (im *importing) prepare(ctx context.Context) (todo []int, err error) {
 		return nil, err
 	}
 	if len(im.found) == 0 && im.excluded > 0 {
-		return nil, errors.New("nothing is left of it: all that is in it is to be left out")
+		return nil, ErrNothingLeft
 	}
 	if _, err := im.manifest(false); err != nil {
 		return nil, err
@@ -162,15 +166,15 @@ func warnings(m *share.Manifest, skipped int) (out []string) {
 
 // scan finds what there is, and refuses what cannot be shared.
 func (im *importing) scan(ctx context.Context) error {
+	if im.sharing && ownOfState(im.where.path) {
+		return words.Error(share.ErrPath, "what is secret in the %v", errState)
+	}
 	s := scan{links: im.opt.Links, exclude: im.opt.Exclude, sharing: im.sharing}
 	if im.where.base == "" {
 		if err := s.walk(ctx, im.where.dir); err != nil {
 			return err
 		}
 	} else {
-		if im.sharing && secretOfState(im.where.dir, im.where.base) {
-			return fmt.Errorf("%w: what is secret in the %w", share.ErrPath, errState)
-		}
 		info, err := im.where.dir.Lstat(im.where.base)
 		if err != nil {
 			return err

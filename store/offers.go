@@ -364,6 +364,14 @@ func (o *Offers) ReadRun(id share.ID, p share.Piece, first share.Block, n int, d
 	return k, o.reply(id, s, err)
 }
 
+// Look looks at the next n files and folders of a share, as [Tree.Look] does, and removes the share if one has changed.
+func (o *Offers) Look(id share.ID, n int) {
+	s, _ := o.find(id)
+	if t, ok := s.(*Tree); ok {
+		o.reply(id, s, t.Look(n))
+	}
+}
+
 // reply is what a peer is told of an error of a source.
 func (o *Offers) reply(id share.ID, s Source, err error) wire.Reply {
 	switch {

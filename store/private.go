@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store/vfs"
 )
@@ -18,8 +20,14 @@ var errState = errors.New("state directory of a node, with its private key, is n
 // stateFolders are in each state directory.
 var stateFolders = []string{"manifests", "hashes", "imports", "guarded"}
 
-// stateSecrets are files of a state directory that are for its node alone. A person may keep other files there.
-var stateSecrets = []string{"key", "token", "token-read", "page", "node.toml", "fleet.json", "catalog.db", "catalog.db-wal"}
+// stateOwn are the other files and folders of a state directory that are for its node alone. A person may keep others there.
+var stateOwn = []string{"key", "token", "token-read", "page", "node.toml", "fleet.json", "fleet.of", "catalog.db", ledger,
+	"ranking", "port", "temp", "fleets", "issuer", ledgers[0], ledgers[1]}
+
+// ledgers are the folders of a state directory whose files named ledger are served, to the fleet: by their whole paths alone.
+var ledgers = []string{"snapshots", "fleet"}
+
+const ledger = "leases.db"
 
 // isState reports whether d is a state directory, whatever it is called and wherever it is mounted: it has a
 // node's key, or all the folders of one.
@@ -39,9 +47,32 @@ func stateAmong(d vfs.FS, list []vfs.Listed) bool {
 	})
 }
 
-// secretOfState reports whether a file of d is a secret of the node of which d is the state directory.
-func secretOfState(d vfs.FS, name string) bool {
-	return slices.Contains(stateSecrets, name) && isState(d, func(name string, t fs.FileMode) bool {
+// ownOfState reports whether what is at a path, without symlinks, belongs to a node of which a folder above it is the
+// state directory.
+func ownOfState(path string) bool {
+	below := "" // the path, from at on
+	for at := path; filepath.Dir(at) != at; at = filepath.Dir(at) {
+		name := filepath.Base(at)
+		is := func(s string) bool { // whatever the case, as some file systems have it; beside a database are its log and older copies
+			return strings.EqualFold(s, name) || strings.HasSuffix(s, ".db") && strings.HasPrefix(strings.ToLower(name), s)
+		}
+		served := filepath.Base(path) == ledger && strings.Count(filepath.ToSlash(below), "/") == 1 && slices.ContainsFunc(ledgers, is)
+		if (slices.ContainsFunc(stateOwn, is) || slices.ContainsFunc(stateFolders, is)) && !served && stateAt(filepath.Dir(at)) {
+			return true
+		}
+		below = filepath.Join(name, below)
+	}
+	return false
+}
+
+// stateAt is isState for the folder at a path.
+func stateAt(path string) bool {
+	d, err := vfs.Dir(path)
+	if err != nil {
+		return false
+	}
+	defer d.Close()
+	return isState(d, func(name string, t fs.FileMode) bool {
 		info, err := d.Lstat(name)
 		return err == nil && info.Type == t
 	})
@@ -50,7 +81,7 @@ func secretOfState(d vfs.FS, name string) bool {
 // leaveState leaves a state directory out of what is shared, or refuses it if it is all that was to be shared.
 func (s *scan) leaveState(prefix string) error {
 	if prefix == "" {
-		return fmt.Errorf("%w: the %w", share.ErrPath, errState)
+		return words.Error(share.ErrPath, "the %v", errState)
 	}
 	s.excluded++
 	s.states = append(s.states, fmt.Sprintf("%q was left out: the %v", strings.TrimSuffix(prefix, "/"), errState))

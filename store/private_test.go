@@ -39,6 +39,7 @@ func TestStateDirectoriesAreNotShared(t *testing.T) {
 	must(t, os.Symlink(mine, link))
 	must(t, os.Symlink(filepath.Join(mine, "key"), alias))
 
+	var refused []string
 	im, err := store.Import(context.Background(), top, store.ImportOptions{Exclude: func(p string) bool { return strings.HasSuffix(p, "mine/key") }})
 	must(t, err)
 	defer im.Tree.Close()
@@ -52,7 +53,14 @@ func TestStateDirectoriesAreNotShared(t *testing.T) {
 	if w := strings.Join(im.Warnings, "\n"); strings.Count(w, "private key") != 3 || !strings.Contains(w, `"sub/copied" was left out`) {
 		t.Errorf("warnings: %s", w)
 	}
-	for _, p := range []string{mine, link, mine + "/../mine/", copied, keyless, filepath.Join(mine, "key"), alias, filepath.Join(mine, "token")} {
+	for _, dir := range []string{"issuer", "snapshots/1-1"} {
+		tree{"leases.db": "who keeps what", "more/keys": "secret"}.make(t, filepath.Join(mine, dir))
+	}
+	tree{"catalog.db-wal": "tickets"}.make(t, mine)
+	for _, p := range []string{"manifests", "catalog.db-wal", "issuer", "issuer/leases.db", "issuer/more/keys", "snapshots", "snapshots/1-1", "snapshots/1-1/more", "snapshots/1-1/more/keys", "guarded"} {
+		refused = append(refused, filepath.Join(mine, p))
+	}
+	for _, p := range append(refused, mine, link, mine+"/../mine/", copied, keyless, filepath.Join(mine, "key"), alias, filepath.Join(mine, "token")) {
 		for name, opt := range map[string]store.ImportOptions{"kept": {}, "links skipped": {Links: store.LinksSkip}} {
 			if _, err := store.Import(context.Background(), p, opt); !errors.Is(err, share.ErrPath) || !strings.Contains(err.Error(), "private key") {
 				t.Errorf("%s, %s: %v", p, name, err)
@@ -62,8 +70,13 @@ func TestStateDirectoriesAreNotShared(t *testing.T) {
 			t.Errorf("%s with another: %v", p, err)
 		}
 	}
-	must(t, os.WriteFile(filepath.Join(mine, "photo"), []byte("a person's"), 0o600))
-	one, err := store.Import(context.Background(), filepath.Join(mine, "photo"), store.ImportOptions{})
-	must(t, err)
-	one.Tree.Close()
+	tree{"photo": "a person's", "shares/fleets/x": "fetched"}.make(t, mine)
+	for _, p := range []string{filepath.Join(mine, "photo"), filepath.Join(mine, "shares"), filepath.Join(mine, "shares", "fleets"), filepath.Join(mine, "snapshots", "1-1", "leases.db"), filepath.Join(top, "manifests")} {
+		one, err := store.Import(context.Background(), p, store.ImportOptions{})
+		if err != nil {
+			t.Errorf("%s: %v", p, err)
+			continue
+		}
+		one.Tree.Close()
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"path"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/piecelease/fetcher/share"
@@ -41,6 +42,9 @@ type Tree struct {
 	slots   *slotFile
 	handles *vfs.Handles
 	closed  atomic.Bool
+
+	looking             sync.Mutex // guards the fields below
+	lookPart, lookEntry int        // where Look goes on
 }
 
 // newTree returns a Tree that owns at.dir and slots.
@@ -115,13 +119,45 @@ func (t *Tree) read(s share.Span, dst []byte) (int, error) {
 	}
 	err := t.stamped(s.Entry).read(s, dst, t.Proof)
 	if err != nil {
-		p := t.m.Entry(s.Entry).Path
-		if !t.m.Single() {
-			p = path.Join(t.m.Name, p)
-		}
-		return 0, fmt.Errorf("%s: %w", p, err)
+		return 0, t.named(s.Entry, err)
 	}
 	return s.Len, nil
+}
+
+// Look compares the sizes and times of the next n files and folders, going round, with what they were. An
+// error that wraps share.ErrChanged names a file that differs. What cannot be checked now is passed over.
+func (t *Tree) Look(n int) error {
+	t.looking.Lock()
+	defer t.looking.Unlock()
+	parts := t.parts
+	if parts == nil {
+		parts = []*Tree{t}
+	}
+	for range min(n, t.m.Len()) {
+		p := parts[t.lookPart]
+		if t.lookEntry < p.m.Len() && p.m.Entry(t.lookEntry).Kind == share.File {
+			f := p.stamped(t.lookEntry)
+			info, err := f.in.Lstat(f.name)
+			if err != nil || info.Type != 0 || !f.like(info.Stamp()) {
+				if err = f.changed(t.lookEntry, err); errors.Is(err, share.ErrChanged) {
+					return p.named(t.lookEntry, err)
+				}
+			}
+		}
+		if t.lookEntry++; t.lookEntry >= p.m.Len() {
+			t.lookPart, t.lookEntry = (t.lookPart+1)%len(parts), 0
+		}
+	}
+	return nil
+}
+
+// named is an error about an entry's file.
+func (t *Tree) named(entry int, err error) error {
+	p := t.m.Entry(entry).Path
+	if !t.m.Single() {
+		p = path.Join(t.m.Name, p)
+	}
+	return fmt.Errorf("%s: %w", p, err)
 }
 
 // stamped is the file of an entry.

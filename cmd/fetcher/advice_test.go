@@ -16,12 +16,12 @@ import (
 )
 
 func TestRatesAreReadWholeOrNotAtAll(t *testing.T) {
-	for s, want := range map[string]int64{"": 0, "500": 500, "500K": 500e3, "10M": 10e6, "1.5g": 1.5e9, "1": 1} {
+	for s, want := range map[string]int64{"": 0, "5000": 5000, "0": 0, "500K": 500e3, "10M": 10e6, "1.5g": 1.5e9} {
 		if got, err := parseRate("--limit-up", s); got != want || err != nil {
 			t.Errorf("%q: %d, %v", s, got, err)
 		}
 	}
-	for _, s := range []string{"10MB", "10 M", "10KiB", "5KM", "M", "x", "0", "0.5", "-1", "nan", "inf", "1e300", "1M/s"} {
+	for _, s := range []string{"10MB", "10 M", "10KiB", "5KM", "M", "x", "1", "1023", "0.5", "-1", "nan", "inf", "1e300", "1M/s"} {
 		if got, err := parseRate("--limit-up", s); err == nil {
 			t.Errorf("%q is taken as %d", s, got)
 		}
@@ -119,7 +119,7 @@ func TestAdviceFollowsTheError(t *testing.T) {
 	if code != exitOther || len(lines) != 2 || !strings.HasPrefix(lines[0], "fetcher: the state directory") || stdout.Len() > 0 {
 		t.Errorf("exit %d: %s%s", code, &stdout, &stderr)
 	}
-	if s := advice(errors.New("anything")) + advice(io.EOF); s != "" {
+	if s := advice(errors.New("anything"), "fetcher") + advice(io.EOF, "fetcher"); s != "" {
 		t.Error(s)
 	}
 }

@@ -42,6 +42,13 @@ func TestASourceConnectsToWhoeverFetches(t *testing.T) {
 	if res.code != 2 || !strings.Contains(res.stderr, "and other is share") {
 		t.Errorf("another file for that ticket: exit %d: %s", res.code, res.stderr)
 	}
+	own := t.TempDir()
+	mine := startSharing(t, exec.Command(built(t), "share", src, "--json", "--dir", own, "--lan=false", "--listen", "/ip4/127.0.0.1/tcp/0"))
+	mine.stop(t)
+	res = finish(t, exec.Command(built(t), "share", src, "--json", "--dir", own, "--lan=false", "--listen", "none", "--to", mine.ticket), nil)
+	if res.code != 2 || !strings.Contains(res.stderr, "fetch --listen-for-source prints on the other machine: the ticket leads to this node itself") {
+		t.Errorf("a ticket of its own: exit %d: %s", res.code, res.stderr)
+	}
 	for to, want := range map[string]string{"nonsense": "--to: ", first.id: "and not an ID"} {
 		res = finish(t, exec.Command(built(t), "share", other, "--json", "--dir", t.TempDir(), "--to", to), nil)
 		if res.code != 2 || !strings.Contains(res.stderr, want) {

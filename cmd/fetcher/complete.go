@@ -43,6 +43,27 @@ func complete(c *cobra.Command) {
 	}
 }
 
+// sourced is how each shell reads its script.
+var sourced = map[string]string{"bash": "source <(fetcher completion bash)", "zsh": "source <(fetcher completion zsh)", "fish": "fetcher completion fish | source",
+	"powershell": "fetcher completion powershell | Out-String | Invoke-Expression"}
+
+// completions is the command that prints what makes a shell offer these; cobra has it below the root.
+func completions(root *cobra.Command) {
+	root.InitDefaultCompletionCmd("completion")
+	for _, c := range root.Commands() {
+		if c.Name() != "completion" {
+			continue
+		}
+		c.Short, c.Long = "Print a script that completes commands in a shell", "Print a script that completes commands in a shell."
+		c.ValidArgsFunction = nil // its own commands
+		group(c)
+		for _, shell := range c.Commands() {
+			shell.Short = "Print the script for " + shell.Name()
+			shell.Long = shell.Short + ". To use it in the shell that runs now:\n\n    " + sourced[shell.Name()] + "\n\nThe same line in the file that the shell reads when it starts makes it last."
+		}
+	}
+}
+
 // completeEntries offers the entries of the node, if one answers within a second.
 func (a asker) completeEntries(cmd *cobra.Command, _ []string, _ string) (out []string, _ cobra.ShellCompDirective) {
 	ctx, cancel := context.WithTimeout(cmd.Context(), time.Second)

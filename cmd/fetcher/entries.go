@@ -55,7 +55,11 @@ or until its size has been sent a number of times (2).`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.asking(cmd.Context(), func(c *api.Client) error { return a.add(cmd, c, args, fl) })
+			all, err := a.wishes(cmd, args, fl)
+			if err != nil {
+				return err
+			}
+			return a.asking(cmd.Context(), func(c *api.Client) error { return a.add(cmd.Context(), c, all, fl) })
 		},
 	}
 	f := c.Flags()
@@ -98,16 +102,11 @@ func seedUntil(values []string) (ratio float64, long string, err error) {
 	return ratio, long, nil
 }
 
-func (a asker) add(cmd *cobra.Command, c *api.Client, args []string, fl addFlags) error {
-	ctx := cmd.Context()
-	all, err := a.wishes(cmd, args, fl)
-	if err != nil {
-		return err
-	}
+func (a asker) add(ctx context.Context, c *api.Client, all []api.Add, fl addFlags) error {
 	for _, one := range all {
 		e, err := c.Add(ctx, one)
 		if fl.repair && errors.Is(err, api.ErrHave) {
-			return fmt.Errorf("%w; fetcher set ENTRY --repair has what it has repaired", err)
+			return fmt.Errorf("%w; %s set ENTRY --repair has what it has repaired", err, a.flags.self())
 		}
 		if err != nil {
 			return err
@@ -117,7 +116,7 @@ func (a asker) add(cmd *cobra.Command, c *api.Client, args []string, fl addFlags
 		}
 		if e.Kind == "serve" || fl.wait {
 			if e, err = a.await(ctx, c, e); err != nil && ctx.Err() != nil {
-				fmt.Fprintf(a.stderr, "interrupted; the node goes on with entry %d, and fetcher list shows how far it is\n", e.ID)
+				fmt.Fprintf(a.stderr, "interrupted; the node goes on with entry %d, and %s list shows how far it is\n", e.ID, a.flags.self())
 			}
 			if err != nil {
 				return err
@@ -196,7 +195,7 @@ func (a asker) wishes(cmd *cobra.Command, args []string, fl addFlags) (out []api
 		}
 		out = append(out, one)
 	}
-	return out, fl.fit(out)
+	return out, cmp.Or(eachOnce(args), fl.fit(out))
 }
 
 // fit refuses flags that none of the new entries heeds.
@@ -326,7 +325,7 @@ func (a asker) printAdded(e api.Entry, called bool) error {
 }
 
 // entriesOf finds the entries that arguments name: by number, share ID, or name.
-func entriesOf(ctx context.Context, c *api.Client, args []string) (ids []int64, err error) {
+func (a asker) entriesOf(ctx context.Context, c *api.Client, args []string) (ids []int64, err error) {
 	all, err := c.Entries(ctx)
 	if err != nil {
 		return nil, err
@@ -345,7 +344,7 @@ func entriesOf(ctx context.Context, c *api.Client, args []string) (ids []int64, 
 		}
 		switch len(found) {
 		case 0:
-			return nil, usageError{fmt.Errorf("the node has no entry %q; fetcher list shows what it has%s", arg, nameless(all))}
+			return nil, usageError{fmt.Errorf("the node has no entry %q; %s list shows what it has%s", arg, a.flags.self(), nameless(all))}
 		case 1:
 			ids = append(ids, found[0])
 		default:
@@ -408,7 +407,7 @@ func fetched(ctx context.Context, c *api.Client, ids []int64, says string) error
 }
 
 func (a asker) rm(ctx context.Context, c *api.Client, args []string, data bool) error {
-	ids, err := entriesOf(ctx, c, args)
+	ids, err := a.entriesOf(ctx, c, args)
 	if err != nil {
 		return fmt.Errorf("%w; nothing was removed", err)
 	}
@@ -448,7 +447,7 @@ func (a asker) tellHeld(ctx context.Context, c *api.Client, e api.Entry) error {
 	for _, h := range all {
 		if (h.Entry == e.ID || h.Name != "" && h.Name == nameOf(e) || h.Share == e.Share) && !h.Ending && !h.Earlier && !told[h.Share] {
 			told[h.Share] = true
-			fmt.Fprintf(a.stderr, "depots still keep %s, and the node renews their leases; fetcher release %s ends that\n", printable(nameOf(e)), shortly(h.Share))
+			fmt.Fprintf(a.stderr, "depots still keep %s, and the node renews their leases; %s release %s ends that\n", printable(nameOf(e)), a.flags.self(), shortly(h.Share))
 		}
 	}
 	return nil

@@ -1,10 +1,13 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"io"
 	stdlog "log"
 	"log/slog"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -12,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/piecelease/fetcher"
+	"github.com/piecelease/fetcher/internal/words"
 )
 
 // envName is the environment variable of a command's flag. The flags of sim
@@ -58,14 +62,56 @@ func (a *app) logLevel() (level slog.Level, err error) {
 	return level, err
 }
 
-// logger writes to stderr what is at least at the requested level.
+// logger writes to stderr what is at least at the requested level; warnings as plain messages, if none was requested.
 func (a *app) logger() (*slog.Logger, error) {
 	level, err := a.logLevel()
 	if err != nil {
 		return nil, err
 	}
-	log := slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: level}))
+	var to slog.Handler = slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: level})
+	if a.plain {
+		to = warnings{to: a.stderr}
+	}
+	log := slog.New(to)
 	fetcher.LogLibraries(log)
 	stdlog.SetOutput(slog.NewLogLogger(log.Handler(), slog.LevelDebug).Writer()) // zeroconf prints
 	return log, nil
+}
+
+// warnings writes what is logged from warnings on as messages to a person.
+type warnings struct {
+	to    io.Writer
+	attrs []slog.Attr
+}
+
+func (w warnings) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.LevelWarn }
+func (w warnings) WithGroup(string) slog.Handler                { return w }
+
+func (w warnings) WithAttrs(attrs []slog.Attr) slog.Handler {
+	w.attrs = slices.Concat(w.attrs, attrs)
+	return w
+}
+
+// Handle writes one line: the message, its attributes, and the error among them.
+func (w warnings) Handle(_ context.Context, r slog.Record) error {
+	var about []string
+	why := ""
+	each := func(a slog.Attr) bool {
+		if err, ok := a.Value.Any().(error); ok {
+			why = ": " + words.Plain(err)
+		} else {
+			about = append(about, strings.ReplaceAll(a.Key, "_", " ")+" "+a.Value.String())
+		}
+		return true
+	}
+	for _, a := range w.attrs {
+		each(a)
+	}
+	r.Attrs(each)
+	text := r.Message
+	if len(about) > 0 {
+		text += " (" + strings.Join(about, ", ") + ")"
+	}
+	_, err := fmt.Fprintf(w.to, "%s: %s\n", either(r.Level >= slog.LevelError, "error", "warning"), printable(text+why))
+	return err
 }

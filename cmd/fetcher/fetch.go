@@ -197,10 +197,10 @@ func (a *app) fetch(cmd *cobra.Command, args []string, fl fetchFlags) error {
 	}
 	defer node.Close()
 	children.node = node
-	a.tellOfNode(ctx, "fetcher add "+ticket+" -o "+quote(fl.out))
+	a.tellOfNode(ctx, "add "+ticket+" -o "+quote(fl.out))
 	t, err := node.Fetch(ctx, ticket, fetcher.FetchOptions{Dir: fl.out, Only: fl.only, Skip: fl.skip, Repair: fl.repair, Like: fl.like, Peers: fl.peers, Called: fl.called, Stall: fl.stall, Keep: seed != 0})
 	if err != nil {
-		return err
+		return misnamed(err)
 	}
 	w := &watcher{app: a, node: node, t: t, children: children, began: began, reach: fl.reach, id: fl.alone(cmd, ticket)}
 	if fl.called {

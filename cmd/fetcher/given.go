@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/store/vfs"
 )
 
 // ticket is the one ticket or ID in the argument of a command, or for "-" in what is read from stdin.
@@ -105,6 +107,30 @@ func neither(what string) error {
 	return usageError{fmt.Errorf("%q is neither a file or folder on this machine nor a ticket or an ID", what)}
 }
 
+// canHold refuses a folder that is none, or that can neither be made nor be written to.
+func canHold(dir string) error {
+	at := dir
+	info, err := os.Stat(at)
+	for (errors.Is(err, os.ErrNotExist) || vfs.NotDir(err)) && at != filepath.Dir(at) {
+		at = filepath.Dir(at)
+		info, err = os.Stat(at)
+	}
+	if err == nil && !info.IsDir() {
+		return fmt.Errorf("%s is a file, and no folder", at)
+	}
+	if err == nil {
+		var made string
+		if made, err = os.MkdirTemp(at, ".fetcher-"); err == nil {
+			return os.Remove(made)
+		}
+	}
+	var why *os.PathError
+	if errors.As(err, &why) {
+		err = why.Err
+	}
+	return fmt.Errorf("no share can be put into %s, as nothing can be made in %s: %w", dir, at, err)
+}
+
 // isTicket says whether there is one ticket or ID in a text.
 func isTicket(text string) bool {
 	_, err := share.Find(text)
@@ -120,6 +146,56 @@ func holdsTicket(path string) bool {
 	defer f.Close()
 	text, err := io.ReadAll(io.LimitReader(f, share.MaxText+1))
 	return err == nil && isTicket(string(text))
+}
+
+// present refuses paths to share that are not there.
+func present(paths []string) error {
+	for _, p := range paths {
+		if p == shareStdin {
+			continue
+		}
+		if err := notEmpty(p); err != nil {
+			return err
+		}
+		if _, err := os.Stat(p); errors.Is(err, os.ErrNotExist) || vfs.NotDir(err) {
+			return usageError{fmt.Errorf("%s: there is no such file or folder", printable(p))}
+		}
+	}
+	return nil
+}
+
+// misnamed is an error about a folder to put a share into, a mistake in the call if it cannot be there.
+func misnamed(err error) error {
+	if errors.Is(err, os.ErrNotExist) || vfs.NotDir(err) {
+		return usageError{err}
+	}
+	return err
+}
+
+// notEmpty refuses an empty PATH, which a variable that is not set leaves in a script: it would be the current folder.
+func notEmpty(path string) error {
+	if path == "" {
+		return usageError{errors.New("the PATH is empty; the current folder is .")}
+	}
+	return nil
+}
+
+// eachOnce refuses the same file or folder twice among the paths to share.
+func eachOnce(paths []string) error {
+	var before []os.FileInfo
+	for i, p := range paths {
+		info, err := os.Stat(p)
+		if err != nil {
+			info = nil // who reads it says why
+		}
+		for j, other := range before {
+			if info != nil && other != nil && os.SameFile(info, other) {
+				return usageError{fmt.Errorf("%q %s: give each PATH once", p, either(p == paths[j], "was given twice", fmt.Sprintf("is the same as %q", paths[j])))}
+			}
+		}
+		before = append(before[:i], info)
+	}
+	return nil
 }
 
 // notPaths refuses tickets and codes among the paths to share.

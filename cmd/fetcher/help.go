@@ -49,7 +49,10 @@ func group(c *cobra.Command) *cobra.Command {
 func noCommand(c *cobra.Command, name string) error {
 	var like []string
 	for _, in := range append([]*cobra.Command{c}, c.Commands()...) {
-		in.SuggestionsMinimumDistance = 2 // letters that differ
+		if name == "" {
+			break // all begin so
+		}
+		in.SuggestionsMinimumDistance = min(2, len(name)/2) // letters that differ
 		for _, s := range in.SuggestionsFor(name) {
 			like = append(like, in.CommandPath()+" "+s)
 		}

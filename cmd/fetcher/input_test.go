@@ -214,11 +214,19 @@ func TestMistakesInFlagsAreExplained(t *testing.T) {
 		"fetch needs a TICKET, ID or CODE;":                                                        "fetch",
 		"fetch takes one TICKET, ID or CODE, not 2;":                                               "fetch a b",
 		`peer "x" is no multiaddr such as /ip4/192.0.2.1/tcp/4001/p2p/12D3... (must begin with /)`: "fetch bafyr4ia7sfg2elagmztpbrylvubxq73ujgvbk4s4fhbifood3yr6mrrxsy --peer x",
-		"nowhere: no such file or directory":                                                       "share nowhere --listen none",
+		`"." is the same as "../fetcher": give each PATH once`:                                     "share ../fetcher . --listen none",
+		`"." was given twice: give each PATH once`:                                                 "share . . --name x --listen none",
+		"--into: no share can be put into /proc/x, as nothing can be made in /proc: ":              "node run --into /proc/x",
+		"--into: /dev/null is a file, and no folder":                                               "node run --into /dev/null/x",
+		`there is no command "fish2"; did you mean fetcher completion fish?`:                       "completion fish2",
+		"man needs a DIR; see fetcher man --help":                                                  "man",
+		"the name of this machine has at most 64 bytes":                                            "node run --name " + strings.Repeat("x", 65),
+		"the folder to fetch into: /dev/null cannot be made: not a directory":                      "fetch bafyr4ia7sfg2elagmztpbrylvubxq73ujgvbk4s4fhbifood3yr6mrrxsy -o /dev/null/x --listen none --peer /ip4/127.0.0.1/tcp/1/p2p/12D3KooWJcge8xRZ5k8JqvEmhYiX4BRtBjinpdRf5jNBvhX5ycZN",
+		"nowhere: there is no such file or folder":                                                 "share nowhere --listen none",
 	} {
 		var stdout, stderr bytes.Buffer
 		code := run(append([]string{"--dir", t.TempDir()}, strings.Fields(args)...), strings.NewReader(""), &stdout, &stderr, context.Background())
-		if code == 0 || !strings.HasPrefix(stderr.String(), "fetcher: "+says) {
+		if code != exitUsage || !strings.HasPrefix(stderr.String(), "fetcher: "+says) {
 			t.Errorf("fetcher %s: exit %d: %s", args, code, &stderr)
 		}
 	}

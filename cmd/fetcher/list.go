@@ -39,7 +39,7 @@ hear of new pieces and are served first, then the passive, then those tracked.`,
 
 // listSome shows entries in full.
 func (a asker) listSome(ctx context.Context, c *api.Client, args []string) error {
-	ids, err := entriesOf(ctx, c, args)
+	ids, err := a.entriesOf(ctx, c, args)
 	if err != nil {
 		return err
 	}
@@ -84,12 +84,15 @@ func (a asker) printEntry(e api.Entry, why []string, children []api.Child) error
 	row("entry", fmt.Sprintf("%d, %s", e.ID, nameOf(e)))
 	row("state", describeEntry(e))
 	if e.State == api.Fetching {
-		for _, s := range why {
+		for _, s := range shortened(why) {
 			row("why", s)
 		}
 	}
 	row("share", e.Share)
 	row("ticket", e.Ticket)
+	if e.State == api.Paused && e.Ticket == "" && e.Name != "" {
+		row("ticket", fmt.Sprintf("none while it is paused; %s set %d --resume serves it again", a.flags.self(), e.ID))
+	}
 	for _, p := range append(append([]string{}, e.Paths...), e.Path) {
 		row("path", p)
 	}
@@ -124,6 +127,31 @@ func (a asker) printEntry(e api.Entry, why []string, children []api.Child) error
 	return err
 }
 
+// maxWhy is the largest number of sources, and of runs of pieces, that are said of a fetch to a person.
+const maxWhy = 5
+
+// shortened leaves of what is said of a fetch its first line, and the first of its sources and of its missing pieces.
+func shortened(why []string) (out []string) {
+	var some [2][]string // pieces, sources
+	for i, s := range why {
+		switch {
+		case i == 0:
+			out = append(out, s)
+		case strings.HasPrefix(s, "source "):
+			some[1] = append(some[1], s)
+		default:
+			some[0] = append(some[0], s)
+		}
+	}
+	for i, what := range []string{"piece or run of pieces", "source"} {
+		out = append(out, some[i][:min(len(some[i]), maxWhy)]...)
+		if more := len(some[i]) - maxWhy; more > 0 {
+			out = append(out, "and "+words.Count(more, "more "+what))
+		}
+	}
+	return out
+}
+
 // maxChildren is the largest number of an entry's children that is shown to a person.
 const maxChildren = 20
 
@@ -135,7 +163,7 @@ func (a asker) printList(all []api.Entry) error {
 		return nil
 	}
 	if len(all) == 0 {
-		fmt.Fprintln(a.stderr, "the node has no entries; fetcher add TICKET or PATH makes one")
+		fmt.Fprintln(a.stderr, "the node has no entries;", a.flags.self(), "add TICKET or PATH makes one")
 		return nil
 	}
 	var rows [][]string
@@ -160,6 +188,6 @@ func (a asker) printList(all []api.Entry) error {
 			fmt.Fprintf(a.prose(), "%d: %s\n", e.ID, reasonOf(e))
 		}
 	}
-	fmt.Fprintln(a.stderr, "fetcher list ENTRY shows one of them in full: its ticket, where it lies, and why it waits")
+	fmt.Fprintln(a.stderr, a.flags.self(), "list ENTRY shows one of them in full: its ticket, where it lies, and why it waits")
 	return nil
 }

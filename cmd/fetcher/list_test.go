@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -16,5 +18,23 @@ func TestAChildIsDescribed(t *testing.T) {
 	c.Set, c.Why = "outside", ""
 	if got, want := describeChild(c, at), "abcdefgh, 3.15 MB in 1m30s, outside"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+// A fetch from many sources does not fill the screen: what it waits for comes first, then the first of its missing
+// pieces and of its sources.
+func TestWhyIsShort(t *testing.T) {
+	why := []string{"fetching"}
+	for i := range 22 {
+		why = append(why, fmt.Sprint("source ", i, ": active"))
+	}
+	why = append(why, "a, piece 1: leased", "paced by the download limit")
+	got := shortened(why)
+	want := []string{"fetching", "a, piece 1: leased", "paced by the download limit", "source 0: active", "source 1: active", "source 2: active", "source 3: active", "source 4: active", "and 17 more sources"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+	if got := shortened(nil); len(got) != 0 {
+		t.Errorf("%q of nothing", got)
 	}
 }

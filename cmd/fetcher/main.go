@@ -109,6 +109,7 @@ type app struct {
 	stdout io.Writer
 	stderr *terminal
 	out    *reporter // NDJSON, when asked for
+	plain  bool      // warnings are messages, and not lines of a log
 	kept   bool      // what the command has fetched is here for the next run
 	flags  globals
 }
@@ -118,6 +119,14 @@ type globals struct {
 	dir      string
 	json     bool
 	logLevel string
+}
+
+// self is how to call this command again for the same state directory.
+func (g globals) self() string {
+	if g.dir == "" {
+		return "fetcher"
+	}
+	return "fetcher --dir " + quote(g.dir)
 }
 
 // run is the command, without the process around it.
@@ -135,7 +144,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer, ctx context.C
 	if err != nil && code != exitInterrupted && code != exitPipe {
 		a.stderr.clear()
 		fmt.Fprintln(a.stderr, "fetcher:", sentence(err))
-		if s := advice(err); s != "" || a.kept {
+		if s := advice(err, a.flags.self()); s != "" || a.kept {
 			fmt.Fprintln(a.stderr, strings.TrimSuffix(either(a.kept, keptText, "")+s, " "))
 		}
 	}
@@ -184,6 +193,7 @@ func (a *app) root() *cobra.Command {
 			if err := fromEnvironment(cmd); err != nil {
 				return err
 			}
+			a.plain = !cmd.Flags().Changed("log-level")
 			_, err := a.logLevel()
 			return err
 		},
@@ -197,6 +207,7 @@ func (a *app) root() *cobra.Command {
 	root.SetUsageFunc(usage)
 	root.SetHelpCommand(helpCommand())
 	root.AddCommand(a.shareCommand(), a.fetchCommand(), a.catCommand(), a.lsCommand(), a.coordinateCommand(), a.fleetCommand(), a.roundCommand(), a.simCommand(), a.versionCommand(), manCommand())
+	completions(root)
 	root.AddCommand(asker{a}.commands()...)
 	root.AddCommand(depots{asker{a}}.commands()...)
 	complete(root)
@@ -218,7 +229,8 @@ Every flag can also be set in the environment: --log-level as FETCHER_LOG_LEVEL,
 flag that may be repeated takes its values there separated by spaces.
 
 Exit codes, the first that holds in this order:
-    2  usage; an unreadable ticket; an ID nobody announces; nothing selected
+    2  usage: a flag, a path that is not there, a ticket that cannot be read, an
+       ID that nobody announces, or nothing selected
    14  a path that is unsafe, or that this system cannot hold
    13  the target exists and differs (identical content is success)
    11  held by another process, or there already
@@ -226,10 +238,10 @@ Exit codes, the first that holds in this order:
     6  network: no peer, depot or store could be reached, or a --listen address
        cannot be used
     3  every peer said that it does not have the share; release: not held there;
-       passes redeem: no such voucher
+       passes redeem: no such voucher; a code that leads nowhere
     7  the share is for named peers only, and this node is not one of them;
        hold: the depot does not know this node, or passes are missing;
-       passes redeem: the voucher was redeemed before
+       passes redeem: the voucher was redeemed before; a code with wrong words
     5  no source is left, and one lied
     4  stalled: no verified byte for --stall; hold: ask the depot again later
    15  no node is running

@@ -16,7 +16,7 @@ import (
 // the commands, so the two always agree.
 func manCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "man DIR", Short: "Write the manual pages of all commands into a folder", Hidden: true, Args: exactly("DIR"),
+		Use: "man DIR", Short: "Write the manual pages of all commands into a folder", Args: exactly("DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := os.MkdirAll(args[0], 0o777); err != nil {
 				return err

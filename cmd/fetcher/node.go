@@ -45,6 +45,7 @@ depot, hold, holds, holdings, release and passes.`,
 type nodeFlags struct {
 	listen, announce, hosts  []string
 	into, limitUp, limitDown string
+	name                     string
 	http, cert, key, socket  string
 	depot, reserve           string
 	open, grace, price       string
@@ -86,6 +87,7 @@ flags override it:
     depot-grace = "24h"          # and what expired there for so long more
     depot-price = "free"         # or "passes": what new accounts pay
     fleet = "nats://10.0.0.5/ours"  # and fleet-secret, a file
+    name = "office"              # of this machine, in fleet status
     socket = "/run/fetcher/node.sock"  # for the members of the group
     http = "127.0.0.1:4820"      # the API and the page, with a token
     http-hosts = ["nas.example:4820"]
@@ -101,7 +103,7 @@ flags override it:
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !cmd.Flags().Changed("log-level") {
-				a.flags.logLevel = "info"
+				a.flags.logLevel, a.plain = "info", false
 			}
 			return a.nodeRun(cmd.Context(), fl)
 		},
@@ -116,6 +118,7 @@ func (fl *nodeFlags) add(f *pflag.FlagSet) {
 	fl.reach.add(f)
 	fl.relayFlags(f)
 	f.StringVar(&fl.into, "into", "", "put shares into this folder, `DIR`, unless add names another (default ~/Downloads)")
+	f.StringVar(&fl.name, "name", "", "what this machine is called in fleet status: `NAME` (default the host's name)")
 	f.StringVar(&fl.limitUp, "limit-up", "", "send at most this `RATE` of bytes per second, such as 500K or 10M")
 	f.StringVar(&fl.limitDown, "limit-down", "", "ask for at most this `RATE` of bytes per second, such as 500K or 10M")
 	fl.depotFlags(f)
@@ -149,7 +152,7 @@ func (a asker) settings(fl nodeFlags) (s daemon.Settings, err error) {
 	for _, x := range []struct {
 		from string
 		to   *string
-	}{{fl.http, &s.HTTP}, {fl.cert, &s.Cert}, {fl.key, &s.Key}, {fl.socket, &s.Socket}, {fl.reach.proxy, &s.Proxy}} {
+	}{{fl.http, &s.HTTP}, {fl.cert, &s.Cert}, {fl.key, &s.Key}, {fl.socket, &s.Socket}, {fl.name, &s.Name}, {fl.reach.proxy, &s.Proxy}} {
 		if x.from != "" {
 			*x.to = x.from
 		}
@@ -208,6 +211,11 @@ func (a asker) nodeRun(ctx context.Context, fl nodeFlags) error {
 	if err != nil {
 		return err
 	}
+	if fl.into != "" {
+		if err := canHold(s.Into); err != nil {
+			return usageError{fmt.Errorf("--into: %w", err)}
+		}
+	}
 	log, err := a.logger()
 	if err != nil {
 		return err
@@ -247,7 +255,7 @@ func (a asker) nodeRun(ctx context.Context, fl nodeFlags) error {
 	fmt.Fprintf(a.stderr, "the node runs: %s\n", st.Peer)
 	a.tellUses(s, st.Addrs)
 	if u := l.URL(); u != "" {
-		fmt.Fprintf(a.stderr, "its page is at %s; fetcher node open opens it\n", strings.SplitN(u, "#", 2)[0])
+		fmt.Fprintf(a.stderr, "its page is at %s; %s node open opens it\n", strings.SplitN(u, "#", 2)[0], a.flags.self())
 	}
 	sd.SdNotify(false, sd.SdNotifyReady) // it is not an error if nobody listens
 	err = l.Serve(ctx, web.Page())
@@ -369,7 +377,7 @@ func (a *app) tellOfNode(ctx context.Context, command string) {
 		return
 	}
 	c.Close()
-	fmt.Fprintf(a.stderr, "a node runs with this state directory; to have it do that, over restarts too:\n\n%s%s\n\n", verbatim, command)
+	fmt.Fprintf(a.stderr, "a node runs with this state directory; to have it do that, over restarts too:\n\n%s%s\n\n", verbatim, a.flags.self()+" "+command)
 }
 
 // asking runs f with a client of the node.

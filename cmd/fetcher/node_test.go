@@ -350,7 +350,7 @@ func TestTheCommandsOfANode(t *testing.T) {
 		{"set 1 --priority urgent", exitUsage, `--priority is low, normal or high, not "urgent"`},
 		{"set 1 --priority high", 0, "visible private, priority high, no limit up, no limit down"},
 		{"list 1", 0, "priority  high"},
-		{"set 1 --rescan", 0, "fetcher list 1 has the ticket"},
+		{"set 1 --rescan", 0, " list 1 has the ticket"},
 		{"set 1 --pause --rescan", 0, "looked at when it is resumed"},
 		{"set 1 --resume", 0, "entry 1"},
 		{"rm 1 nosuch", exitUsage, "shows what it has; nothing was removed"},
@@ -382,11 +382,11 @@ func TestTheCommandsOfANode(t *testing.T) {
 	}
 	beside := startSharing(t, exec.Command(built(t), "share", src, "--json", "--dir", dir, "--listen", "none"))
 	beside.stop(t)
-	if says := beside.stderr.String(); !strings.Contains(says, "fetcher add "+src) || !strings.Contains(says, "tickets of this one end with it") {
+	if says := beside.stderr.String(); !strings.Contains(says, "fetcher --dir "+dir+" add "+src) || !strings.Contains(says, "tickets of this one end with it") {
 		t.Errorf("share beside the node says:\n%s", says)
 	}
 	n.end(syscall.SIGTERM)
-	if out, says, code := on("list"); code != exitNoNode || !strings.Contains(says, "fetcher node run") {
+	if out, says, code := on("list"); code != exitNoNode || !strings.Contains(says, "fetcher --dir "+dir+" node run") {
 		t.Errorf("without a node: %d\n%s%s", code, out, says)
 	}
 	if out, _, code := on("id"); code != 0 || strings.Count(out, "\n") != 1 {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/share"
 )
 
 // setFlags are the flags of set.
@@ -82,11 +83,9 @@ func (fl setFlags) limits() (l api.SetLimits, err error) {
 		if x.text == "" {
 			continue
 		}
-		rate := int64(0)
-		if x.text != "0" {
-			if rate, err = parseRate(x.flag, x.text); err != nil {
-				return l, err
-			}
+		rate, err := parseRate(x.flag, x.text)
+		if err != nil {
+			return l, err
 		}
 		*x.to = &rate
 	}
@@ -157,7 +156,7 @@ func (a asker) set(ctx context.Context, c *api.Client, args []string, fl setFlag
 		fmt.Fprintln(a.stderr, limitsText(l))
 		return nil
 	}
-	ids, err := entriesOf(ctx, c, args)
+	ids, err := a.entriesOf(ctx, c, args)
 	if err != nil {
 		return fmt.Errorf("%w; nothing was changed", err)
 	}
@@ -176,6 +175,9 @@ func (a asker) set(ctx context.Context, c *api.Client, args []string, fl setFlag
 		if s.Priority != nil || s.Visible != nil || s.LimitUp != nil || s.LimitDown != nil {
 			fmt.Fprintf(a.stderr, "visible %s, priority %s, %s\n", e.Visible, e.Priority, limitsText(api.Limits{Up: e.LimitUp, Down: e.LimitDown}))
 		}
+		if t, err := share.Parse(e.Ticket); err == nil && s.Visible != nil && t.Secret != nil && e.Visible != fetcher.Private.String() {
+			fmt.Fprintln(a.stderr, seenByOthers)
+		}
 		if fl.visible == fetcher.Private.String() {
 			fmt.Fprintln(a.stderr, "if it was public, it stays in the hash table for up to an hour, in that of IPFS for two days; nobody who finds it there is refused")
 		}
@@ -183,7 +185,7 @@ func (a asker) set(ctx context.Context, c *api.Client, args []string, fl setFlag
 		case fl.rescan && e.State == api.Paused:
 			fmt.Fprintln(a.stderr, "it is looked at when it is resumed")
 		case fl.rescan && e.Kind == "serve":
-			fmt.Fprintf(a.stderr, "its files are looked at; fetcher list %d has the ticket of what they are then\n", e.ID)
+			fmt.Fprintf(a.stderr, "its files are looked at; %s list %d has the ticket of what they are then\n", a.flags.self(), e.ID)
 		}
 	}
 	return nil

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/piecelease/fetcher"
+	"github.com/piecelease/fetcher/daemon"
 	"github.com/piecelease/fetcher/discovery/dht"
 	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/share"
@@ -43,8 +44,9 @@ in their order, and nothing else. With --name they are one share, a folder of
 that name that holds them all. A PATH of "-" is what is read from stdin, until
 it ends; it needs a --name, and is kept in the state directory meanwhile.
 
-Messages go to stderr. What has not changed since it was last shared
-is not read again. When a file changes, its share ends; others are served on.
+Messages go to stderr. What has not changed since it was last shared is not read
+again. When a file changes, its share ends, and others are served on: a thousand
+files are looked at in a second, and each before it is sent.
 
 With --exclude, files and folders are left out by their path in the share:
 * ? [a-z] match within a part of it, ** any number of parts. A pattern without
@@ -115,7 +117,7 @@ func (fl shareFlags) check(paths []string) (opt fetcher.ShareOptions, limitUp in
 		return opt, 0, usageError{errors.New("--visible lan needs the local network to be found on: leave out --lan=false")}
 	}
 	if limitUp, err = parseRate("--limit-up", fl.limitUp); err == nil {
-		err = fl.reach.check()
+		err = cmp.Or(fl.reach.check(), present(paths), eachOnce(paths))
 	}
 	return opt, limitUp, err
 }
@@ -161,7 +163,7 @@ func (a *app) share(ctx context.Context, paths []string, fl shareFlags) error {
 	defer node.Close()
 	children.node = node
 	if paths[0] != shareStdin {
-		a.tellOfNode(ctx, "fetcher add "+quote(paths[0]))
+		a.tellOfNode(ctx, "add "+quote(paths[0]))
 	}
 	if paths[0] == shareStdin {
 		kept, err := a.keepStdin(ctx)
@@ -204,7 +206,14 @@ type sharer struct {
 	said     bool   // there is one, or was
 	beaconAt string // the first beacon of the ticket; "": there is none
 	places   []fetcher.Place
+	called   <-chan time.Time // when somebody should have come because of --to; nil: not waited for
 }
+
+// callPatience is how long it takes at most to reach whoever made the ticket of --to, if that can be.
+const callPatience = 20 * time.Second
+
+// uncalledText is said once nobody has come by then.
+const uncalledText = "Nobody fetches from here yet. Either this machine cannot reach whoever made the ticket of --to, or it is not the ticket that fetch --listen-for-source prints there: an ordinary ticket leads to somebody who has the share. It goes on trying."
 
 // served is a share, and the time it took to import it.
 type served struct {
@@ -247,11 +256,12 @@ func (s *sharer) call(to string) (err error) {
 	}
 	for _, one := range s.shares {
 		if err = one.Call(to); err == nil {
+			s.called = time.After(callPatience)
 			fmt.Fprintf(s.stderr, "connecting to whoever made the ticket of --to, to offer %s, and again whenever the connection is lost\n", printable(one.Manifest().Name))
 			return nil
 		}
 	}
-	return fmt.Errorf("--to: %w", err)
+	return usageError{fmt.Errorf("--to takes the ticket that fetch --listen-for-source prints on the other machine: %w", err)}
 }
 
 // importError is an error about several files, some of which could be left out.
@@ -310,12 +320,15 @@ func (s *sharer) describe() error {
 	return nil
 }
 
-// seenText says what others see of a share that is announced and has a secret; "" of any other.
+// seenByOthers says what others see of a share that is announced and has a secret.
+const seenByOthers = "whoever knows the ID finds that this node has it, but only those who have the ticket, or are named by --allow, can fetch it"
+
+// seenText is seenByOthers for such a share; "" for any other.
 func seenText(v fetcher.Visibility, secret bool) string {
 	if v == fetcher.Private || !secret {
 		return ""
 	}
-	return "whoever knows the ID finds that this node has it, but only those who have the ticket, or are named by --allow, can fetch it"
+	return seenByOthers
 }
 
 // foundBy says who finds the shares by their IDs alone; "": nobody, or they need a ticket for its secret.
@@ -385,6 +398,9 @@ func (s *sharer) describeOne(one served, addrs []string) {
 	}
 }
 
+// lookAtOnce is how many files are looked at in a second, for whether they have changed: some milliseconds of work.
+const lookAtOnce = 1_000
+
 // serve waits until it is told to end, or nothing is left to serve.
 func (s *sharer) serve(ctx context.Context) error {
 	ended := make(chan served)
@@ -419,10 +435,16 @@ func (s *sharer) serve(ctx context.Context) error {
 			s.tellCode(c)
 		case err := <-code.end:
 			s.codeEnded(err)
+		case <-s.called:
+			fmt.Fprintln(s.stderr, uncalledText)
 		case c := <-s.children.events:
+			s.called = nil
 			s.children.tell(c)
 		case <-look.C:
 			s.children.show(ctx)
+			for _, one := range s.shares {
+				one.Look(max(1, lookAtOnce/len(s.shares)))
+			}
 		case one := <-ended:
 			s.shares = slices.DeleteFunc(s.shares, func(x served) bool { return x == one })
 			err := one.Err()
@@ -446,14 +468,14 @@ func either(is bool, yes, no string) string {
 	return no
 }
 
-// parseRate reads bytes per second, as words.ParseRate does. Empty means no limit.
+// parseRate reads bytes per second, as daemon.ParseRate does. Empty means no limit.
 func parseRate(flag, s string) (int64, error) {
 	if s == "" {
 		return 0, nil
 	}
-	rate, ok := words.ParseRate(s)
-	if !ok {
-		return 0, usageError{fmt.Errorf("%s is bytes per second, such as 500K or 10M, not %q", flag, s)}
+	rate, err := daemon.ParseRate(s)
+	if err != nil {
+		return 0, usageError{fmt.Errorf("%s: %w", flag, err)}
 	}
 	return rate, nil
 }

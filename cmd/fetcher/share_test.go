@@ -98,11 +98,11 @@ func TestShareServesOnWhenAnotherFileChanges(t *testing.T) {
 	if code := fetch(b.Ticket); code != 0 {
 		t.Errorf("the other ended with it: exit %d", code)
 	}
-	must(t, os.Remove(at("c.bin")))
-	fetch(c.Ticket)
-	r.next(t, "gone")
+	must(t, os.Remove(at("c.bin"))) // nobody asks for it
+	if gone := r.next(t, "gone"); gone.Share != c.Share {
+		t.Errorf("it said %+v", gone)
+	}
 	rig.WriteRandom(t, at("b.bin"), 100_001, 8)
-	fetch(b.Ticket)
 	r.next(t, "error")
 	if code := r.end(); code != 1 {
 		t.Errorf("exit %d", code)
@@ -138,14 +138,19 @@ func TestShareMakesOneFolderOfSeveralPaths(t *testing.T) {
 		t.Errorf("%+v", r.lines)
 	}
 	for says, args := range map[string][]string{
-		"both be":         {dir, filepath.Join(dir, "..", filepath.Base(dir)), "--name", "x"},
+		"both be":         {dir, filepath.Join(t.TempDir(), filepath.Base(dir)), "--name", "x"},
+		"was given twice": {dir, filepath.Join(dir, "..", filepath.Base(dir)), "--name", "x"},
+		"PATH is empty":   {dir, ""},
 		"needs a PATH":    nil,
 		"/":               {dir, "--name", "a/b"},
 		"no pattern":      {dir, "--exclude", "["},
 		"nothing is left": {dir, "--exclude", "*"},
 	} {
+		if says == "both be" {
+			must(t, os.Mkdir(args[1], 0o700))
+		}
 		r := command(t, append([]string{"share"}, args...)...)
-		if r.code == 0 || !strings.Contains(r.stderr, says) {
+		if r.code != exitUsage && says != "both be" || r.code == 0 || !strings.Contains(r.stderr, says) {
 			t.Errorf("%q: exit %d: %s", says, r.code, r.stderr)
 		}
 	}

@@ -429,7 +429,7 @@ async function summary() {
     document.getElementById('fleet').hidden = !s.fleet;
     document.getElementById('depot').hidden = !s.depot;
     document.getElementById('holds').hidden = !s.holds;
-    status.textContent = `${some(s.entries, 'entry', 'entries')}, ${s.fetching} being fetched at ${size(s.rate)}/s, ${some(s.children, 'peer fetches', 'peers fetch')} from here`;
+    status.textContent = `${some(s.entries, 'entry', 'entries')}, ${s.fetching ? `${s.fetching} being fetched at ${size(s.rate)}/s` : 'none being fetched'}, ${some(s.children, 'peer fetches', 'peers fetch')} from here`;
   } catch (e) { if (e.status !== 401) status.textContent = e.message; }
 }
 
