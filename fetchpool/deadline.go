@@ -18,7 +18,7 @@ const latest = time.Minute
 // that gave nothing, up to eight times: the next block may really take that long,
 // and the measurements may be from better times.
 func (p *Pool) grace() time.Duration {
-	return p.cfg.Patience.Of(p.win.rate > 0, p.win.rtt) << min(p.redial.failed, 3)
+	return p.cfg.Patience.Of(p.win.rate > 0, p.win.rtt) << min(max(p.barren, 0), 3)
 }
 
 // allowed is the time for bytes to come in: the grace, and twice what they take
@@ -86,9 +86,6 @@ func (p *Pool) late(l *lease) {
 	p.win.late(l.reqs[0].sent, p.now)
 	p.drop(l, true)
 	p.giveBack(w, MissedDeadline)
-	if len(p.requests) == 0 {
-		p.mute = p.now.Sub(p.heard)
-	}
 }
 
 // guessAgain resets a deadline that was set when nothing was known: since then bytes

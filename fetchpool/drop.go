@@ -29,8 +29,12 @@ func (p *Pool) settle(l *lease) {
 	}
 }
 
-// drop ends a lease and its requests.
+// drop ends a lease and its requests. If nothing is left to wait for then, the silence goes on with
+// the next request, but for a round trip: no answer could have come before.
 func (p *Pool) drop(l *lease, cancel bool) {
+	if cancel && len(l.reqs) > 0 && len(l.reqs) == len(p.requests) {
+		p.mute = max(0, p.now.Sub(p.heard)-p.win.rtt)
+	}
 	for len(l.reqs) > 0 {
 		if r := l.reqs[0]; cancel {
 			p.cancel(r)

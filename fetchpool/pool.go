@@ -87,6 +87,7 @@ type Pool struct {
 	broke int           // links in a row that broke the protocol
 
 	redial, subscribe, busy backoff
+	barren                  int // links in a row that gave nothing; -1: this one gave something
 
 	leases   map[share.Piece]*lease
 	list     lease    // of all leases: next is the oldest
@@ -189,7 +190,7 @@ func (p *Pool) Opened(rtt time.Duration, now time.Time) {
 	}
 	p.state, p.asked, p.again, p.until = Subscribing, false, time.Time{}, time.Time{}
 	size := p.cfg.FirstWindow
-	if p.redial.failed > 0 { // the last link gave nothing: risk less
+	if p.barren > 0 { // the last link gave nothing: risk less
 		size = p.cfg.MinWindow
 	}
 	p.win.opened(rtt, size, now)
@@ -274,6 +275,7 @@ func (p *Pool) lose(cause string, busyLeases Reason) {
 		p.redial.reset() // the link held long enough to count as a success
 	}
 	p.dropAll(busyLeases, LinkLost)
+	p.barren++
 	p.state, p.lost = Waiting, cause
 	p.wait = p.redial.next(p.rng)
 	p.until = p.now.Add(p.wait)

@@ -521,6 +521,56 @@ func TestSilenceGoesOnFromLeaseToLease(t *testing.T) {
 	}
 }
 
+// Nor does a lease that was taken away, but no answer is expected within a round trip.
+func TestSilenceGoesOnWhenLeasesAreRevoked(t *testing.T) {
+	h := ready(t, Config{}, 8<<20)
+	h.serve(h.grant(0).Requests, 1e6)
+	h.p.Revoke(0, 100, h.now)
+	for range 1000 {
+		h.grant(1)
+		h.after(10 * time.Millisecond)
+		h.p.Revoke(1, 101, h.now)
+	}
+	h.grant(2)
+	h.after(1500 * time.Millisecond)
+	h.p.Revoke(2, 102, h.now)
+	h.now = h.now.Add(time.Minute) // there was nothing to answer
+	h.grant(3)
+	if h.after(100 * time.Millisecond); h.p.State() != Ready {
+		t.Fatalf("%v: %s", h.p.State(), h.p.LastLoss())
+	}
+	if h.after(1500 * time.Millisecond); h.p.State() != Waiting {
+		t.Errorf("%v, and it has been silent for 3 s", h.p.State())
+	}
+}
+
+// Only after a link that gave nothing less is asked for at first, and silence is borne for longer.
+func TestALinkThatGaveSomethingIsFollowedByOneLikeIt(t *testing.T) {
+	h := ready(t, Config{}, 8<<20)
+	h.serve(h.grant(0).Requests[:1], 1e6)
+	for _, c := range []struct {
+		bytes int
+		bears time.Duration
+	}{{256 << 10, 3 * time.Second}, {128 << 10, 5 * time.Second}, {128 << 10, 9 * time.Second}} {
+		h.p.Lost(errors.New("reset"), h.now)
+		h.after(10 * time.Second)
+		h.connect()
+		bytes := 0
+		for _, r := range h.grant(1).Requests {
+			bytes += r.Bytes
+		}
+		if bytes != c.bytes {
+			t.Errorf("%d bytes are asked for at first, want %d", bytes, c.bytes)
+		}
+		if h.after(c.bears - time.Second); h.p.State() != Ready {
+			t.Errorf("given up before %v", c.bears-time.Second)
+		}
+		if h.after(time.Second); h.p.State() != Waiting {
+			t.Errorf("%v after %v of silence", h.p.State(), c.bears)
+		}
+	}
+}
+
 func TestFarSourceMayBeSilentForFourRoundTripsMore(t *testing.T) {
 	w := newWorld(t, Config{}, bigLayout(t), 10e6, time.Second)
 	w.to(start.Add(30 * time.Second))

@@ -283,6 +283,7 @@ func (p *Pool) arrived(r *request, bytes int) {
 		r.lease.proof = known // it comes before the blocks
 	}
 	p.redial.reset()
+	p.barren = -1
 	p.broke = 0
 	p.alive(r.lease)
 }
