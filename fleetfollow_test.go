@@ -80,13 +80,19 @@ func (f *following) until(what string, is func(Rollout) bool) (last Rollout) {
 	return last
 }
 
+// fileShared is a share of a new file, and what is in it.
+func fileShared(t *testing.T, name string, n int, change ...func(*Config)) (*Share, []byte) {
+	t.Helper()
+	src := filepath.Join(t.TempDir(), name)
+	content := writeRandom(t, src, n, 1)
+	return shareOf(t, src, change...), content
+}
+
 func TestEveryMemberGetsWhatIsOnTheListOnce(t *testing.T) {
 	rig.OnlyLong(t)
 	t.Parallel()
 	f := followFleet(t, 3)
-	src := filepath.Join(t.TempDir(), "big.bin")
-	content := writeRandom(t, src, 6<<20, 1)
-	s := shareOf(t, src, func(c *Config) { c.UploadRate = 4 << 20 })
+	s, content := fileShared(t, "big.bin", 6<<20, func(c *Config) { c.UploadRate = 4 << 20 })
 	id, err := f.store.Add(t.Context(), s.Ticket())
 	must(t, err)
 	r := f.until("copy on all machines", func(r Rollout) bool { return len(r.Shares) == 1 && r.Shares[0].Done == 3 })
@@ -136,9 +142,8 @@ func TestTheListOfAFleetHoldsWhatMembersWrote(t *testing.T) {
 	if _, err := s.Add(t.Context(), id.String()); !errors.Is(err, ErrNoSource) {
 		t.Errorf("without a source: %v", err)
 	}
-	src := filepath.Join(t.TempDir(), "f")
-	writeRandom(t, src, 1000, 1)
-	ticket := shareOf(t, src).Ticket()
+	listed, _ := fileShared(t, "f", 1000)
+	ticket := listed.Ticket()
 	stranger := FleetStore{s.KV, "the secret of another fleet"}
 	if _, err := stranger.Add(t.Context(), ticket); err != nil {
 		t.Fatal(err)
@@ -162,9 +167,8 @@ func TestTheListOfAFleetHoldsWhatMembersWrote(t *testing.T) {
 // With the wrong secret a fleet does not look empty, and what another fleet wrote is not replaced.
 func TestAStoreOfAnotherFleetIsRefused(t *testing.T) {
 	t.Parallel()
-	src := filepath.Join(t.TempDir(), "f")
-	writeRandom(t, src, 1000, 1)
-	ticket := shareOf(t, src).Ticket()
+	listed, _ := fileShared(t, "f", 1000)
+	ticket := listed.Ticket()
 	s := FleetStore{memkv.New(), fleetSecret}
 	if r, err := s.Rollout(t.Context()); err != nil || len(r.Shares) != 0 {
 		t.Errorf("a store without entries: %+v, %v", r, err)
@@ -228,9 +232,7 @@ func TestReportsAreClipped(t *testing.T) {
 // both at once; and one that was put on it and taken off is not.
 func TestOfAShareTheLastChangeCounts(t *testing.T) {
 	s := FleetStore{memkv.New(), fleetSecret}
-	src := filepath.Join(t.TempDir(), "f")
-	writeRandom(t, src, 1000, 1)
-	x := shareOf(t, src)
+	x, _ := fileShared(t, "f", 1000)
 	id, err := s.Add(t.Context(), x.Ticket())
 	must(t, err)
 	added, err := s.KV.Get(t.Context(), listKey+id.String())
@@ -254,9 +256,7 @@ func TestAFleetOutlivesTheWipingOfItsStore(t *testing.T) {
 	kv := memkv.New()
 	f := followStore(t, 2, FleetStore{kv, fleetSecret})
 	must(t, f.store.Claim(t.Context()))
-	src := filepath.Join(t.TempDir(), "big.bin")
-	content := writeRandom(t, src, 6<<20, 1)
-	s := shareOf(t, src, func(c *Config) { c.UploadRate = 2 << 20 })
+	s, content := fileShared(t, "big.bin", 6<<20, func(c *Config) { c.UploadRate = 2 << 20 })
 	_, err := f.store.Add(t.Context(), s.Ticket())
 	must(t, err)
 	was := f.until("third of it", func(r Rollout) bool {
@@ -300,9 +300,7 @@ func TestAFleetWithAnotherSecretElectsItsOwn(t *testing.T) {
 	kv := memkv.New()
 	old := followStore(t, 2, FleetStore{kv, fleetSecret})
 	must(t, old.store.Claim(t.Context()))
-	src := filepath.Join(t.TempDir(), "film.bin")
-	content := writeRandom(t, src, 1<<20, 1)
-	s := shareOf(t, src)
+	s, content := fileShared(t, "film.bin", 1<<20)
 	_, err := old.store.Add(t.Context(), s.Ticket())
 	must(t, err)
 	old.until("copy on both", func(r Rollout) bool {

@@ -60,10 +60,7 @@ func TestAnExportGivesBackTheDataThatADiskLost(t *testing.T) {
 		for when, known := range map[string]bool{"before the crawler saw it": false, "after the crawler saw it": true} {
 			t.Run(what+" "+when, func(t *testing.T) {
 				t.Parallel()
-				a := newMover(t)
-				a.account("anna", peerA)
-				film := a.put("film", map[string]time.Time{"anna": later, "bert": later})
-				stream := a.export("")
+				a, film, stream := exported(t, "anna", "bert")
 				must(t, lose(a, a.at(film)))
 				now, bad := time.Now(), share.FullSet(1)
 				for i := range 2 {
@@ -102,10 +99,7 @@ func (m *mover) at(id share.ID) (at string) {
 // An import of a share of which a crash left an empty folder brings its data.
 func TestAnImportBringsWhatACrashLeftEmpty(t *testing.T) {
 	t.Parallel()
-	a := newMover(t)
-	a.account("anna", peerA)
-	film := a.put("film", map[string]time.Time{"anna": later, "bert": later})
-	stream := a.export("")
+	a, film, stream := exported(t, "anna", "bert")
 	at, err := filepath.Rel(a.folder, a.at(film))
 	must(t, err)
 	b := newMover(t)
@@ -116,10 +110,7 @@ func TestAnImportBringsWhatACrashLeftEmpty(t *testing.T) {
 // What an account waits for is here once an import has brought it, whatever size that account declared.
 func TestAnImportBringsWhatIsComing(t *testing.T) {
 	t.Parallel()
-	a := newMover(t)
-	a.account("anna", peerA)
-	film := a.put("film", map[string]time.Time{"anna": later, "carl": later})
-	stream := a.export("")
+	_, film, stream := exported(t, "anna", "carl")
 	b := newMover(t)
 	b.account("bert", peerB)
 	b.hold("bert", film)
@@ -159,10 +150,7 @@ func (w *when) Read(b []byte) (int, error) {
 // Somebody asks the depot to hold a share while an import brings it: the data of the import is here afterwards.
 func TestAShareThatIsHeldWhileItIsImportedIsNotLost(t *testing.T) {
 	t.Parallel()
-	a := newMover(t)
-	a.account("anna", peerA)
-	film := a.put("film", map[string]time.Time{"anna": later, "carl": later})
-	stream := a.export("")
+	_, film, stream := exported(t, "anna", "carl")
 	b := newMover(t)
 	b.account("bert", peerB)
 	at := bytes.Index(stream, []byte("shares/"+film.String()+"/data")) + 512
@@ -178,10 +166,7 @@ func TestAShareThatIsHeldWhileItIsImportedIsNotLost(t *testing.T) {
 // A share that something else than its fetch writes is left to that, and the import says that it did not enter it.
 func TestAnImportLeavesWhatIsBeingWritten(t *testing.T) {
 	t.Parallel()
-	a := newMover(t)
-	a.account("anna", peerA)
-	film := a.put("film", map[string]time.Time{"anna": later})
-	stream := a.export("")
+	a, film, stream := exported(t, "anna")
 	m, err := a.lender.root.Manifest(film)
 	must(t, err)
 	b := newMover(t)

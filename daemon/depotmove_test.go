@@ -110,6 +110,19 @@ func (m *mover) held() map[string]time.Time {
 	return out
 }
 
+// exported is a depot that knows anna's key and has a share for some accounts, and what it exports.
+func exported(t *testing.T, accounts ...string) (a *mover, film share.ID, stream []byte) {
+	t.Helper()
+	a = newMover(t)
+	a.account("anna", peerA)
+	leases := map[string]time.Time{}
+	for _, name := range accounts {
+		leases[name] = later
+	}
+	film = a.put("film", leases)
+	return a, film, a.export("")
+}
+
 var later = time.Now().Add(20 * 24 * time.Hour).Truncate(time.Second)
 
 // What one depot exports another keeps, for the same accounts and as long; a second import changes nothing.
@@ -197,10 +210,7 @@ func TestAnExportGivesBackWhatADatabaseLost(t *testing.T) {
 // An import gives nobody what belongs to another, and changes no account.
 func TestAnImportChangesNoAccount(t *testing.T) {
 	t.Parallel()
-	a := newMover(t)
-	a.account("anna", peerA)
-	film := a.put("film", map[string]time.Time{"anna": later})
-	stream := a.export("")
+	_, film, stream := exported(t, "anna")
 	b := newMover(t) // where that key belongs to another name
 	b.account("other", peerA)
 	must(t, b.lender.db.SetAccount(t.Context(), 2, depot.Terms{Quota: 5, MaxLease: time.Hour}))

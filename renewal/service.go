@@ -377,20 +377,19 @@ func (s *Service) Released(k Key, now time.Time) {
 // Refused records that a request for a lease was not granted, and why: passes are missing,
 // or the depot refuses. The visit does not count as successful.
 func (s *Service) Refused(k Key, why string, now time.Time) {
-	if d := s.depots[k.Depot]; d != nil && d.busy {
-		d.fault = why
-		if h := d.holds[k.Share]; h != nil {
-			h.Why = why
-		}
-		s.settle(d, k.Share, now)
-	}
+	s.undone(k, why, now, func(d *depot) { d.fault = why })
 }
 
 // Deferred records that another member of the fleet is doing what a task is for. That is no fault; the depot is visited
 // again soon, but this visit does not count as successful.
 func (s *Service) Deferred(k Key, why string, now time.Time) {
+	s.undone(k, why, now, func(d *depot) { d.waits = true })
+}
+
+// undone records why a task was not done, on its hold and, with note, on its depot.
+func (s *Service) undone(k Key, why string, now time.Time, note func(*depot)) {
 	if d := s.depots[k.Depot]; d != nil && d.busy {
-		d.waits = true
+		note(d)
 		if h := d.holds[k.Share]; h != nil {
 			h.Why = why
 		}
