@@ -240,6 +240,8 @@ type Moment struct {
 	BadBlocks int       `json:"bad_blocks" doc:"since the moment before"`
 	Failures  Failures  `json:"failures" doc:"piece leases that it did not keep, since the moment before"`
 	Score     float64   `json:"score" doc:"what it is worth as a source: 0, banned, to 3; 1: not known"`
+	Set       string    `json:"set,omitempty" doc:"in which set it was last, as a child: active, passive or tracked; empty: it took nothing"`
+	Child     float64   `json:"child_score" doc:"what it was worth then, as a child: 0 to 1"`
 }
 
 // Limits are the limits in force, in bytes per second; 0 is none.

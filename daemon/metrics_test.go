@@ -178,6 +178,14 @@ func TestTheHistoryOfPeersIsBounded(t *testing.T) {
 	if m := y.moments("another", now); m[5].Score != 1 {
 		t.Errorf("a peer that nobody rated has the score %v", m[5].Score)
 	}
+	if m[5].Set != "" || m[5].Child != 0 {
+		t.Errorf("a child that is in no set: %+v", m[5])
+	}
+	y.child(fetcher.Child{Share: share.IDOf(nil), Peer: last, At: now, Standing: peers.Standing{ID: last, Set: peers.Passive, Score: 0.25}})
+	y.moment(now, nil)
+	if m := y.moments(last, now); m[maxMoments-1].Set != "passive" || m[maxMoments-1].Child != 0.25 || m[maxMoments].Set != "" {
+		t.Errorf("a passive child: %+v", m[maxMoments-1:])
+	}
 	if len(y.history) != 2 { // with the other source
 		t.Errorf("%d peers that nobody has seen for 24 hours are remembered", len(y.history)-2)
 	}

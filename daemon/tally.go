@@ -89,6 +89,10 @@ func (t *tally) child(c fetcher.Child) {
 		t.total.sent += more
 		t.of(c.Peer, c.At).now.OutBytes += more
 	}
+	if st := c.Standing; st.ID != "" {
+		m := &t.of(c.Peer, c.At).now
+		m.Set, m.Child = st.Set.String(), st.Score
+	}
 }
 
 // gone returns the children that have gone. They are forgotten one count later, when no list of

@@ -30,6 +30,7 @@ type parts struct {
 	ranking []peers.Record
 
 	children map[peers.ID]peers.Set // of this life
+	sets     [peers.Outside]int     // the sizes of their sets
 
 	in, out map[peers.ID]int64
 	waste   int64
@@ -92,13 +93,13 @@ func (x *Node) RoundTrip(id peers.ID) time.Duration {
 
 func (m modelled) Start() {
 	x, n := m.Node, m.net
-	x.children = map[peers.ID]peers.Set{}
+	x.children, x.sets = map[peers.ID]peers.Set{}, [peers.Outside]int{}
 	x.dials, x.lines = map[peers.ID][]func(*conn, error){}, map[peers.ID][]*link{}
 	x.offers = store.NewOffers()
 	rt := n.Runtime(fmt.Sprint(x.id, " ", x.life))
 	rt.SetWall(func() time.Time { return n.Now().Add(x.wall) })
 	d := actors.Deps{Runtime: rt, Network: x, Catalog: x.offers, Remembered: x.ranking, Remember: func(r []peers.Record) { x.ranking = r },
-		InFlight: x.cfg.InFlight, Buffers: x.cfg.Buffers, DownloadRate: x.downloadRate, ChildMoved: x.moved(x.children)}
+		InFlight: x.cfg.InFlight, Buffers: x.cfg.Buffers, DownloadRate: x.downloadRate, ChildMoved: x.childMoved}
 	if x.cfg.Store != nil {
 		d.Elections = x.cfg.Store.elections(x)
 	}
@@ -112,12 +113,14 @@ func (m modelled) Start() {
 	x.flood()
 }
 
-// moved keeps in which set each child is.
-func (x *Node) moved(of map[peers.ID]peers.Set) func(peers.Move) {
-	return func(m peers.Move) {
-		if of[m.ID] = m.To; m.To == peers.Outside {
-			delete(of, m.ID)
-		}
+// childMoved keeps in which set each child is.
+func (x *Node) childMoved(m peers.Move) {
+	if m.From != peers.Outside {
+		x.sets[m.From]--
+	}
+	if delete(x.children, m.ID); m.To != peers.Outside {
+		x.sets[m.To]++
+		x.children[m.ID] = m.To
 	}
 }
 

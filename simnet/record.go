@@ -3,6 +3,7 @@ package simnet
 import (
 	"time"
 
+	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 )
 
@@ -44,7 +45,8 @@ type Sample struct {
 	Twice    int64 // bytes that came twice
 	Wasted   int64 // bytes that came when they were no longer wanted
 	Doing    Doing
-	Reason   int // why it waits, in Recording.Reasons; 0 is no reason
+	Children [peers.Outside]int // now: active, passive and tracked ones
+	Reason   int                // why it waits, in Recording.Reasons; 0 is no reason
 }
 
 // ContentRecord is where the pieces of a share were.

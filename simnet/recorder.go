@@ -279,6 +279,9 @@ func (r *recorder) sample() {
 // look returns the present state of a node.
 func (r *recorder) look(x *Node) Sample {
 	s := Sample{Sent: x.Sent(), Received: x.Received(), Wasted: x.waste}
+	if x.program != nil {
+		s.Children = x.sets
+	}
 	for _, f := range x.fetches {
 		s.Verified += f.last.Verified
 		s.Twice += f.twice + f.last.Duplicate

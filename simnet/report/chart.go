@@ -133,6 +133,25 @@ func (p plot) scale(top float64, text func(float64) string) func(float64) num {
 	return y
 }
 
+// area fills what lies between two curves, which have a value from each of these samples
+// for per samples; a lower of nil is 0.
+func (p plot) area(class, text string, y func(float64) num, at []int, per int, lower, upper []float64) {
+	var t trail
+	for i, k := range at {
+		t.to(p.at(k), y(upper[i]))
+		t.to(p.at(k+per), y(upper[i]))
+	}
+	for i := len(at) - 1; i >= 0; i-- {
+		low := 0.0
+		if lower != nil {
+			low = lower[i]
+		}
+		t.to(p.at(at[i]+per), y(low))
+		t.to(p.at(at[i]), y(low))
+	}
+	p.add(shape{Kind: "path", Class: class, D: t.String() + "Z", Text: text})
+}
+
 // nice is a round number of at least x: 1, 2 or 5 times a power of ten.
 func nice(x float64) float64 {
 	if x <= 0 {

@@ -25,6 +25,9 @@ func (v *view) charts() (out []*chart) {
 			out = append(out, c)
 		}
 	}
+	if c := v.children(); c != nil {
+		out = append(out, c)
+	}
 	return append(out, v.waste())
 }
 
@@ -249,25 +252,9 @@ func (v *view) sent() *chart {
 	}
 	y := p.scale(most, func(f float64) string { return bytesText(f) + "/s" })
 	p.frame()
-	area := func(class, who string, lower, upper []float64) {
-		var t trail
-		for i, k := range at {
-			t.to(p.at(k), y(upper[i]))
-			t.to(p.at(k+per), y(upper[i]))
-		}
-		for i := len(at) - 1; i >= 0; i-- {
-			low := 0.0
-			if lower != nil {
-				low = lower[i]
-			}
-			t.to(p.at(at[i]+per), y(low))
-			t.to(p.at(at[i]), y(low))
-		}
-		p.add(shape{Kind: "path", Class: class, D: t.String() + "Z", Text: who})
-	}
 	if len(at) > 0 {
-		area("s-others", "sent by all others", seeds, all)
-		area("s-seeds", "sent by the sources", nil, seeds)
+		p.area("s-others", "sent by all others", y, at, per, seeds, all)
+		p.area("s-seeds", "sent by the sources", y, at, per, nil, seeds)
 	}
 	p.moments()
 	p.Legend = []key{{"s-seeds", "the sources"}, {"s-others", "all others"}}

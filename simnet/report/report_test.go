@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/piecelease/fetcher/actors"
+	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/simnet"
 	"github.com/piecelease/fetcher/simnet/report"
@@ -76,12 +78,42 @@ func TestAPageTellsTheStory(t *testing.T) {
 		"What happened", "Verified on each node", "What each node did", "Sent per second", "Who has the pieces of photos", "Leases of node", "Came for nothing", "Each node",
 		"source is killed</title>", "bytes flow</title>", "not running</title>", "nobody has it, ", "held by source from ", "prefers-color-scheme: dark",
 		"All took about the same time; the last was node", "Its longest flat stretch is from ", "of the 96 pieces of photos were with nobody", fmt.Sprintf("%.2f</b><span>copies by sources", r.Copies))
-	if n := strings.Count(page, "<svg"); n != 10 {
+	if n := strings.Count(page, "<svg"); n != 11 {
 		t.Errorf("%d pictures", n)
 	}
 	var again bytes.Buffer
 	if err := report.Write(&again, r, "fetcher sim run restarts"); err != nil || again.String() != page {
 		t.Errorf("the page of the same run is another: %v", err)
+	}
+}
+
+// The page shows in which sets the children of the source were, over time.
+func TestAPageShowsTheSetsOfChildren(t *testing.T) {
+	s := &simnet.Scenario{Name: "sets", Set: func(r *simnet.Run) {
+		c := r.File("film", 4<<20)
+		source := r.Add(simnet.NodeConfig{Name: "source", Line: simnet.Line{Up: 1e6, Down: 1e6}, Deps: func(d *actors.Deps) {
+			d.Tiers = peers.TierConfig{MaxActive: 1, MaxPassive: 1, MaxTracked: 3}
+		}}).Seed(c)
+		for i := range 4 {
+			r.After(time.Duration(i)*time.Second, func() { r.Add(simnet.NodeConfig{Name: fmt.Sprint("node", i)}).Fetch(c, source) })
+		}
+		r.AtLeast(10 * time.Second)
+		r.After(8*time.Second, source.Kill)
+		r.After(9*time.Second, source.Start)
+	}}
+	r, page := recorded(t, s, 0)
+	check(t, page, "Children of source", `class="set-active"`, `class="set-passive"`, `class="set-tracked"`, "<title>tracked</title>")
+	samples := r.Recording.Nodes[0].Samples
+	if got := samples[int(4*time.Second/r.Recording.Step)].Children; got != [...]int{1, 1, 2} {
+		t.Errorf("after 4 s %v", got)
+	}
+	if got := samples[int(8500*time.Millisecond/r.Recording.Step)].Children; got != [...]int{0, 0, 0} {
+		t.Errorf("while the source is down %v", got)
+	}
+	for _, x := range samples {
+		if x.Children[0] > 1 || x.Children[1] > 1 || x.Children[2] > 2 {
+			t.Fatalf("%v", x.Children)
+		}
 	}
 }
 

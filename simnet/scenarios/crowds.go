@@ -132,8 +132,8 @@ var oneOwner = &simnet.Scenario{
 		}
 		done := func() bool { return !slices.ContainsFunc(fetches, func(f *simnet.Fetch) bool { return !over(f) }) }
 		r.After(5*time.Second, func() {
-			come(places / 2)                              // they need some of the places
-			r.When(done, func() { come(places * 3 / 2) }) // and they more than there are
+			come(places / 2)                                   // they need some of the places
+			r.When(done, func() { come(2*places - places/2) }) // and they more than there are
 		})
 		r.AtLeast(6 * time.Second)
 		r.Patience(-1) // there are many, and the line is short

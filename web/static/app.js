@@ -283,7 +283,7 @@ async function peer(id) {
     const { items } = await api.get(`/v1/peers/${encodeURIComponent(id)}/history`);
     if (shown !== '#/peer/' + id) return;
     const one = (title, f, text) => [h('h3', {}, title), plot((items.length > 1 ? items : [...items, ...items]).map(f), title + ', over the last 24 hours', text)];
-    replace(body, ...one('Rate', (m) => m.rate, (n) => size(n) + '/s'), ...one('Bytes from it', (m) => m.in_bytes, size), ...one('Bytes to it', (m) => m.out_bytes, size), ...one('Score as a source (0 to 3)', (m) => m.score, (n) => n.toFixed(2)), ...one('Bad blocks', (m) => m.bad_blocks, String),
+    replace(body, ...one('Rate', (m) => m.rate, (n) => size(n) + '/s'), ...one('Bytes from it', (m) => m.in_bytes, size), ...one('Bytes to it', (m) => m.out_bytes, size), ...one('Score as a source (0 to 3)', (m) => m.score, (n) => n.toFixed(2)), ...one('Set as a child (3 active, 2 passive, 1 tracked, 0 none)', (m) => ({ active: 3, passive: 2, tracked: 1 })[m.set] || 0, String), ...one('Score as a child (0 to 1)', (m) => m.child_score, (n) => n.toFixed(2)), ...one('Bad blocks', (m) => m.bad_blocks, String),
       ...one('Pieces that it failed to give', (m) => Object.keys(reasons).reduce((n, r) => n + m.failures[r], 0), String),
       table('Why it failed to give them', ['Reason', 'Times'], Object.entries(reasons).map(([r, words]) => [words, items.reduce((n, m) => n + m.failures[r], 0)])));
   });
