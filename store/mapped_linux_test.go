@@ -124,3 +124,29 @@ func TestInMemoryATargetCanBeRepaired(t *testing.T) {
 		}
 	}
 }
+
+// There, too, what an abandoned fetch has left is removed, and what somebody else has changed of it stays.
+func TestInMemoryAnAbandonedFetchIsRemoved(t *testing.T) {
+	for name, edited := range map[string]bool{"ours": false, "edited": true} {
+		dir, err := os.MkdirTemp("/dev/shm", "store-test-")
+		if err != nil {
+			t.Skip("no file system in memory here")
+		}
+		t.Cleanup(func() { os.RemoveAll(dir) })
+		src := filepath.Join(t.TempDir(), "f")
+		check(t, os.WriteFile(src, []byte(random(100_000)), 0o666))
+		im := importDir(t, src, store.ImportOptions{})
+		p := openPart(t, dir, im.Manifest, store.PartialOptions{})
+		copyAll(t, p, im.Tree)
+		_, err = p.Sync()
+		check(t, errors.Join(err, p.Close()))
+		at := filepath.Join(dir, "f.partial", "data")
+		if edited {
+			check(t, os.WriteFile(at, []byte("another's"), 0o666))
+		}
+		gone, kept, err := store.Discard(dir, im.Manifest)
+		if _, e := os.Stat(at); err != nil || (e == nil) != edited || (kept != "") != edited || (gone != "") == edited {
+			t.Errorf("%s: removed %q, kept %q, %v, %v", name, gone, kept, err, e)
+		}
+	}
+}

@@ -111,7 +111,8 @@ func (s *sweep) ours(d vfs.FS, name string, entry int, info vfs.Info) (bool, err
 	case info.Size == 0:
 		return true, nil
 	}
-	if m, now := s.p.marks.get(entry), info.Stamp(); m.Is(now) || m.maybe(now) {
+	// Even where no time can be relied on: that may hide an edit, but not that we made the file.
+	if m, now := s.p.marks.get(entry), info.Stamp(); m.Stamp == now || m.maybe(now) {
 		return true, nil
 	}
 	return !s.p.marks.whole && s.whileRunning(info.MTime), nil
