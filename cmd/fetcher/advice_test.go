@@ -119,7 +119,7 @@ func TestAdviceFollowsTheError(t *testing.T) {
 	if code != exitOther || len(lines) != 2 || !strings.HasPrefix(lines[0], "fetcher: the state directory") || stdout.Len() > 0 {
 		t.Errorf("exit %d: %s%s", code, &stdout, &stderr)
 	}
-	if s := advice(errors.New("anything"), "fetcher") + advice(io.EOF, "fetcher"); s != "" {
+	if s := advice(errors.New("anything")) + advice(io.EOF); s != "" {
 		t.Error(s)
 	}
 }

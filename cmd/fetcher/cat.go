@@ -151,7 +151,11 @@ func (c *catting) copy(ctx context.Context, t *fetcher.Transfer, path string) er
 }
 
 // prose is stdout for text: on a terminal, lines are wrapped.
-func (a *app) prose() io.Writer { return sink{newTerminal(a.stdout)} }
+func (a *app) prose() io.Writer {
+	t := newTerminal(a.stdout)
+	t.edit = a.flags.named
+	return sink{t}
+}
 
 // sink is stdout, with errors that say what they mean.
 type sink struct{ io.Writer }

@@ -326,7 +326,7 @@ func TestCommandsOfADepot(t *testing.T) {
 			t.Errorf("%v at this node itself: exit %d, %s", itself, r.code, r.stderr)
 		}
 	}
-	if r := k.on("release", "x"); r.code != exitUsage || !strings.Contains(r.stderr, "fetcher holds") {
+	if r := k.on("release", "x"); r.code != exitUsage || !strings.Contains(r.stderr, " holds") {
 		t.Errorf("release of nothing: exit %d, %s", r.code, r.stderr)
 	}
 	if accounts, err = k.client.Accounts(t.Context()); err != nil || accounts[1].Quota != 7_000_000 || accounts[1].MaxLease != 3600 || len(accounts[1].Keys) != 1 {

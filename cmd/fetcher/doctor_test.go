@@ -40,7 +40,7 @@ func TestDoctorNamesWhatIsWrongAndWhatToDo(t *testing.T) {
 	said, _ := examined(t, dir)
 	finds(t, said, "well", "state", "can be written")
 	finds(t, said, "well", "clock", "")
-	finds(t, said, "well", "node", "fetcher node run starts one")
+	finds(t, said, "well", "node", " node run starts one")
 	finds(t, said, "well", "port", "has not listened")
 
 	st, err := store.OpenState(dir) // the last port, which another program has now

@@ -106,7 +106,7 @@ func (a asker) add(ctx context.Context, c *api.Client, all []api.Add, fl addFlag
 	for _, one := range all {
 		e, err := c.Add(ctx, one)
 		if fl.repair && errors.Is(err, api.ErrHave) {
-			return fmt.Errorf("%w; %s set ENTRY --repair has what it has repaired", err, a.flags.self())
+			return fmt.Errorf("%w; fetcher set ENTRY --repair has what it has repaired", err)
 		}
 		if err != nil {
 			return err
@@ -116,7 +116,7 @@ func (a asker) add(ctx context.Context, c *api.Client, all []api.Add, fl addFlag
 		}
 		if e.Kind == "serve" || fl.wait {
 			if e, err = a.await(ctx, c, e); err != nil && ctx.Err() != nil {
-				fmt.Fprintf(a.stderr, "interrupted; the node goes on with entry %d, and %s list shows how far it is\n", e.ID, a.flags.self())
+				fmt.Fprintf(a.stderr, "interrupted; the node goes on with entry %d, and fetcher list shows how far it is\n", e.ID)
 			}
 			if err != nil {
 				return err
@@ -325,7 +325,7 @@ func (a asker) printAdded(e api.Entry, called bool) error {
 }
 
 // entriesOf finds the entries that arguments name: by number, share ID, or name.
-func (a asker) entriesOf(ctx context.Context, c *api.Client, args []string) (ids []int64, err error) {
+func entriesOf(ctx context.Context, c *api.Client, args []string) (ids []int64, err error) {
 	all, err := c.Entries(ctx)
 	if err != nil {
 		return nil, err
@@ -344,7 +344,7 @@ func (a asker) entriesOf(ctx context.Context, c *api.Client, args []string) (ids
 		}
 		switch len(found) {
 		case 0:
-			return nil, usageError{fmt.Errorf("the node has no entry %q; %s list shows what it has%s", arg, a.flags.self(), nameless(all))}
+			return nil, usageError{fmt.Errorf("the node has no entry %q; fetcher list shows what it has%s", arg, nameless(all))}
 		case 1:
 			ids = append(ids, found[0])
 		default:
@@ -407,7 +407,7 @@ func fetched(ctx context.Context, c *api.Client, ids []int64, says string) error
 }
 
 func (a asker) rm(ctx context.Context, c *api.Client, args []string, data bool) error {
-	ids, err := a.entriesOf(ctx, c, args)
+	ids, err := entriesOf(ctx, c, args)
 	if err != nil {
 		return fmt.Errorf("%w; nothing was removed", err)
 	}
@@ -447,7 +447,7 @@ func (a asker) tellHeld(ctx context.Context, c *api.Client, e api.Entry) error {
 	for _, h := range all {
 		if (h.Entry == e.ID || h.Name != "" && h.Name == nameOf(e) || h.Share == e.Share) && !h.Ending && !h.Earlier && !told[h.Share] {
 			told[h.Share] = true
-			fmt.Fprintf(a.stderr, "depots still keep %s, and the node renews their leases; %s release %s ends that\n", printable(nameOf(e)), a.flags.self(), shortly(h.Share))
+			fmt.Fprintf(a.stderr, "depots still keep %s, and the node renews their leases; fetcher release %s ends that\n", printable(nameOf(e)), shortly(h.Share))
 		}
 	}
 	return nil

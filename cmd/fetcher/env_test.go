@@ -19,3 +19,24 @@ func TestWarningsAreMessages(t *testing.T) {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
 }
+
+// Commands of the node that sentences name are for the state directory that was given; those on lines of their own may be
+// for another machine.
+func TestNamedCommandsHaveTheStateDirectory(t *testing.T) {
+	for message, want := range map[string]string{
+		"x; fetcher list 1 shows why":                "x; fetcher --dir '/a b' list 1 shows why",
+		"fetcher holds, and fetcher depot gc on\n":   "fetcher --dir '/a b' holds, and fetcher --dir '/a b' depot gc on\n",
+		"set needs an ENTRY; see fetcher set --help": "set needs an ENTRY; see fetcher set --help",
+		"there\n\n    fetcher fleet join TOKEN\n":    "there\n\n    fetcher fleet join TOKEN\n",
+		"its owner runs fetcher depot account add":   "its owner runs fetcher depot account add",
+		`did you mean fetcher list?`:                 `did you mean fetcher list?`,
+		"fetcher fetch TICKET, fetcher listing":      "fetcher fetch TICKET, fetcher listing",
+	} {
+		if got := (globals{dir: "/a b"}).named(message); got != want {
+			t.Errorf("got  %q\nwant %q", got, want)
+		}
+		if got := (globals{}).named(message); got != message {
+			t.Errorf("without one: %q", got)
+		}
+	}
+}

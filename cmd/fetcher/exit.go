@@ -149,8 +149,8 @@ var errUnfound = words.Error(fetcher.ErrNoSource, "found nobody who has the shar
 // errUncalled marks that a fetch waited for a source to connect to it, and got nothing.
 var errUncalled = errors.New("no source came")
 
-// advice says, in a line, what a person can do about an error, with commands that begin with self; "" if the error says it itself.
-func advice(err error, self string) string {
+// advice says, in a line, what a person can do about an error; "" if the error says it itself.
+func advice(err error) string {
 	if errors.As(err, new(usageError)) || errors.As(err, new(*api.Problem)) {
 		return "" // the node has said what to do
 	}
@@ -161,7 +161,7 @@ func advice(err error, self string) string {
 	}
 	for _, x := range advices {
 		if errors.Is(err, x.err) {
-			return strings.ReplaceAll(x.what, "fetcher ", self+" ")
+			return x.what
 		}
 	}
 	return ""

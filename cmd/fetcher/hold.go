@@ -149,7 +149,7 @@ func addrOf(ask api.Hold, depot string) string {
 
 // held is the entry that a depot is to keep: an existing one, or a new one for a path.
 func (a depots) held(ctx context.Context, c *api.Client, what, on string) (id int64, added bool, err error) {
-	ids, err := a.entriesOf(ctx, c, []string{what})
+	ids, err := entriesOf(ctx, c, []string{what})
 	if err == nil {
 		return ids[0], false, nil
 	}

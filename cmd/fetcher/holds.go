@@ -185,7 +185,7 @@ func (a depots) heldShare(ctx context.Context, c *api.Client, what, on string) (
 	for _, h := range called {
 		ids = append(ids, h.Share)
 	}
-	if found, err := a.entriesOf(ctx, c, []string{what}); err == nil {
+	if found, err := entriesOf(ctx, c, []string{what}); err == nil {
 		i := slices.IndexFunc(entries, func(e api.Entry) bool { return e.ID == found[0] })
 		if x := entries[i].Share; len(ids) == 0 || slices.Contains(ids, x) {
 			return x, nil

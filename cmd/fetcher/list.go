@@ -39,7 +39,7 @@ hear of new pieces and are served first, then the passive, then those tracked.`,
 
 // listSome shows entries in full.
 func (a asker) listSome(ctx context.Context, c *api.Client, args []string) error {
-	ids, err := a.entriesOf(ctx, c, args)
+	ids, err := entriesOf(ctx, c, args)
 	if err != nil {
 		return err
 	}
@@ -91,7 +91,7 @@ func (a asker) printEntry(e api.Entry, why []string, children []api.Child) error
 	row("share", e.Share)
 	row("ticket", e.Ticket)
 	if e.State == api.Paused && e.Ticket == "" && e.Name != "" {
-		row("ticket", fmt.Sprintf("none while it is paused; %s set %d --resume serves it again", a.flags.self(), e.ID))
+		row("ticket", fmt.Sprintf("none while it is paused; fetcher set %d --resume serves it again", e.ID))
 	}
 	for _, p := range append(append([]string{}, e.Paths...), e.Path) {
 		row("path", p)
@@ -163,7 +163,7 @@ func (a asker) printList(all []api.Entry) error {
 		return nil
 	}
 	if len(all) == 0 {
-		fmt.Fprintln(a.stderr, "the node has no entries;", a.flags.self(), "add TICKET or PATH makes one")
+		fmt.Fprintln(a.stderr, "the node has no entries; fetcher add TICKET or PATH makes one")
 		return nil
 	}
 	var rows [][]string
@@ -188,6 +188,6 @@ func (a asker) printList(all []api.Entry) error {
 			fmt.Fprintf(a.prose(), "%d: %s\n", e.ID, reasonOf(e))
 		}
 	}
-	fmt.Fprintln(a.stderr, a.flags.self(), "list ENTRY shows one of them in full: its ticket, where it lies, and why it waits")
+	fmt.Fprintln(a.stderr, "fetcher list ENTRY shows one of them in full: its ticket, where it lies, and why it waits")
 	return nil
 }

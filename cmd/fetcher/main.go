@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"regexp"
 	"runtime/debug"
 	"strings"
 	"sync"
@@ -129,9 +130,33 @@ func (g globals) self() string {
 	return "fetcher --dir " + quote(g.dir)
 }
 
+// ofNode is a command of the node, as a sentence names it.
+var ofNode = regexp.MustCompile(`\bfetcher (add|list|set|rm|id|doctor|hold|holds|holdings|release|passes|depot|fleet|node)\b( [a-z]+)*( --help)?`)
+
+// named is a message in which the commands of the node have the state directory that was given. Commands on lines of
+// their own, and those of the owner of a depot, are as they are: they may be for another machine.
+func (g globals) named(message string) string {
+	if g.dir == "" || !strings.Contains(message, "fetcher ") {
+		return message
+	}
+	lines := strings.SplitAfter(message, "\n")
+	for i, line := range lines {
+		if !strings.HasPrefix(line, verbatim) && !strings.Contains(line, "did you mean ") {
+			lines[i] = ofNode.ReplaceAllStringFunc(line, func(s string) string {
+				if strings.HasSuffix(s, " --help") || strings.HasPrefix(s, "fetcher depot account") {
+					return s
+				}
+				return g.self() + strings.TrimPrefix(s, "fetcher")
+			})
+		}
+	}
+	return strings.Join(lines, "")
+}
+
 // run is the command, without the process around it.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer, ctx context.Context) int {
 	a := &app{stdin: stdin, stdout: stdout, stderr: newTerminal(stderr)}
+	a.stderr.edit = func(s string) string { return a.flags.named(s) }
 	defer a.stderr.clear()
 	a.out = newReporter(stdout, wantsJSON(args))
 	root := a.root()
@@ -144,7 +169,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer, ctx context.C
 	if err != nil && code != exitInterrupted && code != exitPipe {
 		a.stderr.clear()
 		fmt.Fprintln(a.stderr, "fetcher:", sentence(err))
-		if s := advice(err, a.flags.self()); s != "" || a.kept {
+		if s := advice(err); s != "" || a.kept {
 			fmt.Fprintln(a.stderr, strings.TrimSuffix(either(a.kept, keptText, "")+s, " "))
 		}
 	}

@@ -255,7 +255,7 @@ func (a asker) nodeRun(ctx context.Context, fl nodeFlags) error {
 	fmt.Fprintf(a.stderr, "the node runs: %s\n", st.Peer)
 	a.tellUses(s, st.Addrs)
 	if u := l.URL(); u != "" {
-		fmt.Fprintf(a.stderr, "its page is at %s; %s node open opens it\n", strings.SplitN(u, "#", 2)[0], a.flags.self())
+		fmt.Fprintf(a.stderr, "its page is at %s; fetcher node open opens it\n", strings.SplitN(u, "#", 2)[0])
 	}
 	sd.SdNotify(false, sd.SdNotifyReady) // it is not an error if nobody listens
 	err = l.Serve(ctx, web.Page())

@@ -35,7 +35,7 @@ func TestAHoldIsPaidWithPasses(t *testing.T) {
 	at := keeper.status().Addrs[0]
 	keeper.sure("depot", "account", "add", owner.status().Peer, "--quota", "100M", "--name", "owner")
 
-	if r := owner.on("hold", src, "--on", at); r.code != exitNotAllowed || !strings.Contains(r.stderr, "3 passes are missing") || !strings.Contains(r.stderr, "fetcher passes redeem") {
+	if r := owner.on("hold", src, "--on", at); r.code != exitNotAllowed || !strings.Contains(r.stderr, "3 passes are missing") || !strings.Contains(r.stderr, " passes redeem") {
 		t.Errorf("a hold without passes: exit %d, %s", r.code, r.stderr)
 	}
 	if r := keeper.on("depot", "voucher"); r.code != exitUsage {

@@ -156,7 +156,7 @@ func (a asker) set(ctx context.Context, c *api.Client, args []string, fl setFlag
 		fmt.Fprintln(a.stderr, limitsText(l))
 		return nil
 	}
-	ids, err := a.entriesOf(ctx, c, args)
+	ids, err := entriesOf(ctx, c, args)
 	if err != nil {
 		return fmt.Errorf("%w; nothing was changed", err)
 	}
@@ -185,7 +185,7 @@ func (a asker) set(ctx context.Context, c *api.Client, args []string, fl setFlag
 		case fl.rescan && e.State == api.Paused:
 			fmt.Fprintln(a.stderr, "it is looked at when it is resumed")
 		case fl.rescan && e.Kind == "serve":
-			fmt.Fprintf(a.stderr, "its files are looked at; %s list %d has the ticket of what they are then\n", a.flags.self(), e.ID)
+			fmt.Fprintf(a.stderr, "its files are looked at; fetcher list %d has the ticket of what they are then\n", e.ID)
 		}
 	}
 	return nil

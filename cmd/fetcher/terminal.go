@@ -19,7 +19,8 @@ import (
 // are, and the status is a line now and then. It is safe for concurrent use.
 type terminal struct {
 	w       io.Writer
-	columns func() int // 0: it is not a terminal
+	columns func() int          // 0: it is not a terminal
+	edit    func(string) string // what is written is edited by it; nil: it is not
 
 	mu    sync.Mutex // guards the fields below
 	part  []byte     // of an unfinished line
@@ -52,11 +53,15 @@ func newTerminal(w io.Writer) *terminal {
 func (t *terminal) Write(b []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	n := t.columns()
-	if n == 0 {
-		return t.w.Write(b)
+	n, text := t.columns(), string(b)
+	if t.edit != nil {
+		text = t.edit(text)
 	}
-	t.part = append(t.part, b...)
+	if n == 0 {
+		_, err := io.WriteString(t.w, text)
+		return len(b), err
+	}
+	t.part = append(t.part, text...)
 	end := bytes.LastIndexByte(t.part, '\n') + 1
 	if end == 0 {
 		return len(b), nil
