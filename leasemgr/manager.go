@@ -80,7 +80,7 @@ type Manager struct {
 	ownLots uint64   // see lotsOf
 	lots    []uint64 // of rivals, kept for reuse
 
-	offerTurn int // where in asleep that goes on
+	offerTurn uint32 // the source with which that goes on
 }
 
 // Stats counts what a Manager did. All numbers only grow.

@@ -132,11 +132,12 @@ func (m *Manager) settle() Todo {
 	return out
 }
 
-// firstOffers is how many sources are told of a piece that came back. When thousands
-// wait it would be a waste to tell all of them of one piece; but if it stays wanted,
-// twice as many more are told every offerEvery, until all have been.
+// firstOffers is how many sources are told of a piece that came back, besides two for
+// each such piece. Most of those that are told take it, so it would be a waste to tell more
+// than a few; but if it stays wanted, twice as many more are told every offerEvery, until
+// all have been.
 const (
-	firstOffers = 32
+	firstOffers = 8
 	offerEvery  = instant(50 * time.Millisecond)
 )
 
@@ -167,15 +168,15 @@ func (m *Manager) offerMore() {
 // rouseSome wakes up to n of the waiting sources for which which is true, going on
 // where it stopped, and reports whether it has seen all that wait.
 func (m *Manager) rouseSome(n int, which func(*source) bool) bool {
-	words := len(m.asleep)
-	for k := range words {
-		if n <= 0 {
-			m.offerTurn = (m.offerTurn + k) % words
-			return false
-		}
-		w := (m.offerTurn + k) % words
-		for x := m.asleep[w]; x != 0; x &= x - 1 {
-			if i := uint32(w*64 + low(x)); which(m.sources[i]) {
+	from := m.offerTurn
+	for _, second := range [...]bool{false, true} {
+		for i := range m.asleep.all() {
+			switch {
+			case second != (i < from) || !which(m.sources[i]):
+			case n <= 0:
+				m.offerTurn = i
+				return false
+			default:
 				m.rouse(i)
 				n--
 			}
