@@ -56,6 +56,9 @@ type FleetWork interface {
 	Update(ctx context.Context, listed []ListedShare, gone []share.ID)
 	// Report returns how far this member is with each share.
 	Report() []ShareReport
+	// Member is called whenever it is known whether this node is a member: with nil, or with
+	// [ErrOtherFleet] when the secret of the fleet was changed.
+	Member(err error)
 }
 
 // Follow keeps work up to date with the list of the fleet, and tells the fleet how far it is,
@@ -165,6 +168,9 @@ func (f *follower) tell(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, tellEvery)
 	defer cancel()
 	err := f.owned(ctx)
+	if err == nil || errors.Is(err, ErrOtherFleet) {
+		f.work.Member(err)
+	}
 	if err == nil {
 		err = f.store.put(ctx, statusKey+string(r.Peer), r)
 	}
@@ -239,6 +245,8 @@ func (f *followed) Update(ctx context.Context, listed []ListedShare, gone []shar
 	}
 	f.look(ctx)
 }
+
+func (f *followed) Member(error) {}
 
 func (f *followed) Report() (out []ShareReport) {
 	for _, id := range f.order {

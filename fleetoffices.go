@@ -16,8 +16,8 @@ import (
 const lookAgain = 3 * time.Second
 
 // offices fills in who coordinates each share, and whether it is alive. A coordinator whose last heartbeat seems
-// long ago may have another clock than this machine: it is late only if no heartbeat comes meanwhile, and never if that
-// takes longer than anybody waits for a report.
+// long ago may have another clock than this machine: it is late only if no heartbeat comes meanwhile. If that takes
+// longer than anybody waits for a report, its clock is believed.
 func (s FleetStore) offices(ctx context.Context, all []ShareRollout) error {
 	var late []*ShareRollout
 	wait := time.Duration(0)
@@ -27,8 +27,13 @@ func (s FleetStore) offices(ctx context.Context, all []ShareRollout) error {
 		if err != nil {
 			return err
 		}
-		if watch := rounds.Heartbeat(ttl) * 5 / 4; !x.Heard.IsZero() && time.Since(x.Heard) > ttl && watch <= lookAgain {
+		if x.Heard.IsZero() || time.Since(x.Heard) <= ttl {
+			continue
+		}
+		if watch := rounds.Heartbeat(ttl) * 5 / 4; watch <= lookAgain {
 			late, wait = append(late, x), max(wait, watch)
+		} else {
+			x.Late = true
 		}
 	}
 	if len(late) == 0 {

@@ -30,7 +30,9 @@ func TestACoordinatorIsLateWhenItMissesAHeartbeat(t *testing.T) {
 	}{
 		{"alive", short, true, 0, time.Minute, false, false, true},
 		{"alive, an hour behind", short, true, -time.Hour, time.Minute, false, false, true},
-		{"alive, with the longest heartbeat", time.Minute, true, -time.Hour, 3*time.Minute + time.Second, false, false, true},
+		{"alive, with the longest heartbeat", time.Minute, true, 0, 3*time.Minute + time.Second, false, false, true},
+		{"killed, with the longest heartbeat", time.Minute, false, 0, 91 * time.Second, false, true, true},
+		{"killed just now, with the longest heartbeat", time.Minute, false, 0, 89 * time.Second, false, false, true},
 		{"killed just now", short, false, 0, time.Second, false, false, true},
 		{"killed", short, false, 0, 4 * time.Second, false, true, true},
 		{"left", short, true, 0, time.Minute, true, false, false},

@@ -14,6 +14,8 @@ import (
 // noWork is the work of a member that has nothing to do.
 type noWork struct{}
 
+func (noWork) Member(error) {}
+
 func (noWork) Update(context.Context, []ListedShare, []share.ID) {}
 func (noWork) Report() []ShareReport                             { return nil }
 

@@ -33,8 +33,8 @@ type Round struct {
 // Fleet is the progress of the machines of a fleet with the shares of its list.
 type Fleet struct {
 	At        time.Time     `json:"at" doc:"when it was so"`
-	Away      string        `json:"away,omitempty" doc:"a sentence: why the store of the fleet cannot be reached; the rest is what was known before"`
-	AwaySince time.Time     `json:"away_since,omitzero" doc:"since when it does not answer"`
+	Away      string        `json:"away,omitempty" doc:"a sentence: why the state of the fleet cannot be read, because its store does not answer or this node is no member any more; the rest is what was known before"`
+	AwaySince time.Time     `json:"away_since,omitzero" doc:"since when that is so"`
 	Shares    []FleetShare  `json:"shares" doc:"in the order in which they were added"`
 	Members   []FleetMember `json:"members" doc:"by their names"`
 }
@@ -44,7 +44,7 @@ type FleetMember struct {
 	Peer   string    `json:"peer"`
 	Name   string    `json:"name"`
 	At     time.Time `json:"at" doc:"when it was heard of last, by its own clock"`
-	Silent bool      `json:"silent" doc:"it was not heard of for a while"`
+	Silent bool      `json:"silent" doc:"it was not heard from for a while"`
 }
 
 // FleetShare is the progress of a fleet with one share.

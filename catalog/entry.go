@@ -72,9 +72,9 @@ type Wish struct {
 	Source  string   `json:"source,omitempty"`  // Fetch: a ticket or a share ID
 	Dir     string   `json:"dir,omitempty"`     // Fetch: the folder it is put into, absolute
 	Secret  bool     `json:"secret,omitempty"`  // Serve: give it only to peers that know the secret of its ticket
-	Fleet   bool     `json:"fleet,omitempty"`   // Fetch: it is here because the node's fleet has it
 	Called  bool     `json:"called,omitempty"`  // Fetch: a source connects to the node, and none need be known
 
+	Fleet     bool          `json:"fleet,omitempty"`      // Fetch: it is here because the node's fleet has it
 	Visible   string        `json:"visible,omitempty"`    // where the share is announced: "lan" or "public"; empty: nowhere
 	Repair    bool          `json:"repair,omitempty"`     // Fetch: replace what differs in Dir, until the share is here
 	Peers     []string      `json:"peers,omitempty"`      // Fetch: further sources, multiaddrs

@@ -106,6 +106,9 @@ func (d *Daemon) start(ctx context.Context) error {
 		return fmt.Errorf("%w: %w", fetcher.ErrStateDir, err)
 	}
 	d.db = db
+	if err := d.member.takeOver(ctx, db); err != nil {
+		return fmt.Errorf("%w: %w", fetcher.ErrStateDir, err)
+	}
 	close(d.holds.ready)
 	if aside != "" {
 		d.warn(fmt.Sprintf("the catalog was damaged, and a new one was begun; add what is missing again. The damaged one is in %s", aside))

@@ -139,7 +139,7 @@ func (m Membership) Save(dir string) error {
 	switch {
 	case !ok:
 	case old.Fleet() != m.Fleet():
-		return fmt.Errorf("this machine belongs to another fleet; to leave that, remove %s", path)
+		return errors.New("this machine belongs to another fleet; to leave that, run fetcher fleet leave")
 	case m.Changes < old.Changes:
 		return fmt.Errorf("the secret of the fleet was changed since: %s has a later one, and fetcher fleet invite prints its token here", path)
 	case m.Changes == old.Changes && m.Secret != old.Secret:
@@ -152,6 +152,21 @@ func (m Membership) Save(dir string) error {
 		return err
 	}
 	return replace(path, append(b, '\n'))
+}
+
+// Leave removes the membership from a state directory. It does not while the secret of the fleet is perhaps changed in part,
+// because nobody else may know the new one.
+func Leave(dir string) error {
+	m, ok, err := Joined(dir)
+	switch {
+	case err != nil:
+		return err
+	case !ok:
+		return words.Error(ErrMembership, "this machine has joined no fleet; one that is set by fleet in %s, or by a flag, is left by removing it there", SettingsName)
+	case m.Next != "":
+		return errors.New("a change of the fleet's secret was cut short on this machine: first finish it with fetcher fleet invite --new-secret")
+	}
+	return os.Remove(filepath.Join(dir, MembershipName))
 }
 
 // replace writes a small file of a state directory durably, readable only by this user.

@@ -58,6 +58,7 @@ func (a asker) doctor(ctx context.Context) error {
 	}
 	found := []finding{checkState(dir)}
 	var status *api.Status
+	var ofFleet []finding
 	none := "none runs on " + dir + "; fetcher node run starts one"
 	c, err := a.dial(ctx)
 	if errors.Is(err, api.ErrDenied) {
@@ -66,12 +67,14 @@ func (a asker) doctor(ctx context.Context) error {
 	if err == nil {
 		if s, err := c.Status(ctx); err == nil {
 			status = &s
+			ofFleet = checkFleet(ctx, c, s)
 		}
 		c.Close()
 	}
 	found = append(found, checkDisk(dir), checkClock(dir, time.Now()), checkNetwork())
 	if status != nil {
 		found = append(found, finding{"node", true, fmt.Sprintf("it has run for %s", words.Duration(time.Since(status.Since))), ""}, checkReach(status.Addrs, placesOf(status), status.Tried), checkEntries(status))
+		found = append(found, ofFleet...)
 	} else {
 		found = append(found, finding{"node", true, none, ""})
 		if found[0].well {
@@ -125,6 +128,21 @@ func checkState(dir string) finding {
 		f.advice = "The disk is full: make room on it, or name a folder on another disk with --dir."
 	}
 	return f
+}
+
+// checkFleet says whether a node that belongs to a fleet can take part in it.
+func checkFleet(ctx context.Context, c *api.Client, s api.Status) []finding {
+	if !s.Fleet {
+		return nil
+	}
+	f, err := c.Fleet(ctx)
+	switch {
+	case err != nil:
+		return []finding{{"fleet", false, "its state is not known: " + words.Plain(err), "See fetcher fleet status."}}
+	case f.Away != "":
+		return []finding{{"fleet", false, f.Away, "Until then nothing that is new to the fleet comes here; what runs goes on."}}
+	}
+	return []finding{{"fleet", true, "this node is one of its " + words.Count(len(f.Members), "machine"), ""}}
 }
 
 func checkDisk(dir string) finding {

@@ -60,6 +60,7 @@ var outcomes = []struct {
 	{exitNetwork, "network", share.ErrNetwork},
 	{exitNetwork, "network", rounds.ErrAway},
 	{exitNotFound, "not_found", share.ErrNotFound},
+	{exitNotFound, "not_found", rounds.ErrNever},
 	{exitNotAllowed, "not_allowed", share.ErrNotAllowed},
 	{exitLied, "lied", share.ErrLied},
 	{exitStalled, "stalled", share.ErrStalled},

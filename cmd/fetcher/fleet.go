@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -38,7 +39,7 @@ once. The machines elect who coordinates, by a store that all of them reach:
   fetcher fleet add TICKET                       anywhere: all machines fetch it
   fetcher fleet status                           how far each of them is`,
 	})
-	c.AddCommand(f.inviteCommand(), f.joinCommand(), f.runCommand(), f.addCommand(), f.removeCommand(), f.forgetCommand(), f.statusCommand())
+	c.AddCommand(f.inviteCommand(), f.joinCommand(), f.leaveCommand(), f.runCommand(), f.addCommand(), f.removeCommand(), f.forgetCommand(), f.statusCommand())
 	return c
 }
 
@@ -179,13 +180,15 @@ func (a fleetApp) through(ctx context.Context, fl storeFlags, f func(fleetDoor) 
 func (a fleetApp) addCommand() *cobra.Command {
 	var fl storeFlags
 	c := &cobra.Command{
-		Use:   "add TICKET",
+		Use:   "add TICKET|PATH",
 		Short: "Have every machine of the fleet fetch a share",
 		Long: `Have every machine of the fleet fetch a share, and serve it on. The ticket must
-name somebody who has it. A ticket of "-" is read from stdin.`,
-		Args: oneTicket("TICKET"),
+name somebody who has it. A ticket of "-" is read from stdin. A PATH is served
+by the node of this machine from then on, as with fetcher add, and fetched by
+the others.`,
+		Args: oneTicket("TICKET or a PATH"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ticket, err := a.ticket(cmd, args[0])
+			ticket, err := a.ticketOrPath(cmd, args[0])
 			if err != nil {
 				return err
 			}
@@ -204,6 +207,45 @@ name somebody who has it. A ticket of "-" is read from stdin.`,
 	}
 	fl.add(c.Flags())
 	return c
+}
+
+// ticketOrPath returns the ticket that is given, or that of a path that the node serves from now on.
+func (a fleetApp) ticketOrPath(cmd *cobra.Command, arg string) (ticket string, err error) {
+	if _, missing := os.Lstat(arg); arg == "-" || missing != nil {
+		if err := neither(arg); err != nil {
+			return "", err
+		}
+		return a.ticket(cmd, arg)
+	}
+	at, err := filepath.Abs(arg)
+	if err != nil {
+		return "", err
+	}
+	err = asker(a).asking(cmd.Context(), func(c *api.Client) error {
+		e, err := c.Add(cmd.Context(), api.Add{Paths: []string{at}})
+		if errors.Is(err, api.ErrHave) {
+			e, err = servedAt(cmd.Context(), c, at)
+		}
+		if err == nil {
+			e, err = asker(a).await(cmd.Context(), c, e)
+		}
+		ticket = e.Ticket
+		return err
+	})
+	return ticket, err
+}
+
+// servedAt returns the entry of a path that the node serves.
+func servedAt(ctx context.Context, c *api.Client, path string) (api.Entry, error) {
+	all, err := c.Entries(ctx)
+	if err != nil {
+		return api.Entry{}, err
+	}
+	i := slices.IndexFunc(all, func(e api.Entry) bool { return slices.Equal(e.Paths, []string{path}) })
+	if i < 0 {
+		return api.Entry{}, fmt.Errorf("the node serves %s in another way: give the ticket that fetcher list shows", path)
+	}
+	return all[i], nil
 }
 
 func (a fleetApp) removeCommand() *cobra.Command {
@@ -269,8 +311,9 @@ func (a fleetApp) forgetCommand() *cobra.Command {
 		Use:   "forget NAME|ID",
 		Short: "Forget a machine of the fleet that is gone",
 		Long: `Forget a machine of the fleet that is gone: fleet status no longer counts it. A
-machine that still has the secret of the fleet comes back when it runs. To keep
-a lost or stolen one out, change the secret: fetcher fleet invite --new-secret.`,
+machine that is still a member comes back when its node runs: run fetcher fleet
+leave there first. To keep a lost or stolen one out, change the secret: fetcher
+fleet invite --new-secret.`,
 		Args: exactly("NAME or ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.through(cmd.Context(), fl, func(d fleetDoor) error {
@@ -281,7 +324,7 @@ a lost or stolen one out, change the secret: fetcher fleet invite --new-secret.`
 				a.out.sum(map[string]any{"peer": m.Peer, "name": m.Name})
 				fmt.Fprintf(a.stderr, "%s (%s) is forgotten\n", printable(m.Name), peers.ID(m.Peer).Short())
 				if !m.Silent {
-					fmt.Fprintln(a.stderr, "it was heard of a moment ago, and comes back as long as it runs: remove "+daemon.MembershipName+" from its state directory")
+					fmt.Fprintln(a.stderr, "it was heard from a moment ago, and comes back as long as its node runs: on that machine, run fetcher fleet leave, and restart the node")
 				}
 				return nil
 			})

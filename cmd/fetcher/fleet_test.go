@@ -259,7 +259,7 @@ func TestACoordinatorIsNamedWithItsID(t *testing.T) {
 		t.Error(got)
 	}
 	x.Late = true
-	if got := coordinatorOf(x, nil, now); got != "coordinated by vhX5ycZN,\nwhich was not heard of for 4 s" {
+	if got := coordinatorOf(x, nil, now); got != "coordinated by vhX5ycZN,\nwhich was not heard from for 4 s" {
 		t.Error(got)
 	}
 }
@@ -270,9 +270,11 @@ func TestFleetStatusFitsOnATerminal(t *testing.T) {
 	id := strings.Repeat("b", 59)
 	f := api.Fleet{
 		Members: []api.FleetMember{{Name: "a-machine-of-20-runes", Peer: "12D3KooWJcge8xRZ5k8JqvEmhYiX4BRtBjinpdRf5jNBvhX5ycZN"},
-			{Name: "nas", Peer: "12D3KooWJcge8xRZ5k8JqvEmhYiX4BRtBjinpdRf5jNBvhX5ycZM", Silent: true, At: now.Add(-49*time.Hour - time.Second)}},
+			{Name: "nas", Peer: "12D3KooWJcge8xRZ5k8JqvEmhYiX4BRtBjinpdRf5jNBvhX5ycZM", Silent: true, At: now.Add(-49*time.Hour - time.Second)},
+			{Name: "vm", Peer: "12D3KooWJcge8xRZ5k8JqvEmhYiX4BRtBjinpdRf5jNBvhX5ycZP", At: now}},
 		Shares: []api.FleetShare{{Share: id, Name: strings.Repeat("n", 75), Coordinator: "12D3KooWJcge8xRZ5k8JqvEmhYiX4BRtBjinpdRf5jNBvhX5ycZN", Late: true, Heard: now.Add(-119 * time.Second), Done: 299,
-			Members: []api.FleetProgress{{Begun: true, Bytes: 100, Verified: 99, Waits: "waits for leases of the fleet"}, {Begun: true, Bytes: 100, Verified: 40, Waits: strings.Repeat("long ago ", 20)}}}},
+			Members: []api.FleetProgress{{Begun: true, Bytes: 100, Verified: 99, Waits: "waits for leases of the fleet"}, {Begun: true, Bytes: 100, Verified: 40, Waits: strings.Repeat("long ago ", 20)},
+				{Begun: true, Bytes: 100, Verified: 99, Waits: "waits for leases of the fleet"}}}},
 	}
 	var b bytes.Buffer
 	fleetApp{&app{stdout: &b, out: &reporter{}}}.showFleet(f, now)
@@ -281,7 +283,7 @@ func TestFleetStatusFitsOnATerminal(t *testing.T) {
 			t.Errorf("%d columns: %s", n, line)
 		}
 	}
-	for _, want := range []string{id + "\n", "99 %, waits for leases of the fleet\n", "not heard from for 49 h, last known: 40 %\n"} {
+	for _, want := range []string{id + "\n", "99 %, waits for leases of the fleet\n", "vhX5ycZN  not heard from for 119 s, last known: 99 %\n", "not heard from for 49 h, last known: 40 %\n"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %q in\n%s", want, b.String())
 		}

@@ -176,14 +176,43 @@ func (a fleetApp) join(m daemon.Membership) error {
 	return err
 }
 
+func (a fleetApp) leaveCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "leave",
+		Short: "Make this machine a member of no fleet",
+		Long: `Make this machine a member of no fleet: the state directory forgets the store
+and the secret. What the fleet has fetched here stays, and is served on by the
+node, as what its owner added. To come back, join again with a token; fetcher
+fleet forget, on another machine, takes this one off fleet status.`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			dir, err := a.stateDir()
+			if err != nil {
+				return err
+			}
+			if err := daemon.Leave(dir); err != nil {
+				return err
+			}
+			fmt.Fprintln(a.stderr, "this machine belongs to no fleet any more")
+			a.ifNodeRuns(cmd.Context(), "restart the node that runs here: until then it is a member")
+			return nil
+		},
+	}
+}
+
 // tellOfStart says that a running node has to be restarted.
 func (a fleetApp) tellOfStart(ctx context.Context) {
+	a.ifNodeRuns(ctx, "restart the node that runs here: it becomes a member then")
+}
+
+// ifNodeRuns says something if a node runs on the state directory.
+func (a fleetApp) ifNodeRuns(ctx context.Context, what string) {
 	dir, err := asker(a).stateDir()
 	if err != nil {
 		return
 	}
 	if c, err := api.Dial(ctx, daemon.Socket(dir)); err == nil {
 		c.Close()
-		fmt.Fprintln(a.stderr, "restart the node that runs here: it becomes a member then")
+		fmt.Fprintln(a.stderr, what)
 	}
 }

@@ -9,10 +9,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/piecelease/fetcher/api"
 	"github.com/piecelease/fetcher/daemon"
 	"github.com/piecelease/fetcher/internal/rig"
 )
@@ -318,7 +320,7 @@ func TestANodeBelongsToTheFleetThatItsMachineHasJoined(t *testing.T) {
 	must(t, err)
 	must(t, os.WriteFile(secret, []byte(joined.Secret), 0o600))
 	must(t, os.Remove(filepath.Join(m.dirs[1], daemon.MembershipName)))
-	startNode(t, m.dirs[0], "--into", m.outs[0])
+	a := startNode(t, m.dirs[0], "--into", m.outs[0], "--name", "nas-7")
 	b := startNode(t, m.dirs[1], "--into", m.outs[1], "--fleet", joined.URL, "--fleet-secret", secret) // what a flag says, none has to have joined
 	if r := inDir(t, m.dirs[1], "fleet", "add", origin.ticket); r.code != 0 {
 		t.Fatalf("add: %s", r.stderr)
@@ -344,7 +346,7 @@ func TestANodeBelongsToTheFleetThatItsMachineHasJoined(t *testing.T) {
 	}
 	is, err := b.client.Status(t.Context())
 	must(t, err)
-	if r := inDir(t, m.dirs[1], "fleet", "forget", is.Peer); r.code != 0 || !strings.Contains(r.stderr, "comes back as long as it runs") {
+	if r := inDir(t, m.dirs[1], "fleet", "forget", is.Peer); r.code != 0 || !strings.Contains(r.stderr, "comes back as long as its node runs") {
 		t.Errorf("forget: exit %d, %s", r.code, r.stderr)
 	}
 	if r := inDir(t, m.dirs[1], "fleet", "forget", "nobody"); r.code != exitUsage || !strings.Contains(r.stderr, "not on the list") {
@@ -359,5 +361,25 @@ func TestANodeBelongsToTheFleetThatItsMachineHasJoined(t *testing.T) {
 	}
 	if r := inDir(t, m.dirs[1], "fleet", "remove", origin.ticket); r.code != exitUsage || !strings.Contains(r.stderr, "not on the list") {
 		t.Errorf("removed twice: exit %d, %s", r.code, r.stderr)
+	}
+
+	for range 2 { // a path that the node serves from then on, or already
+		if r := inDir(t, m.dirs[0], "fleet", "add", src); r.code != 0 {
+			t.Fatalf("add a path: exit %d, %s", r.code, r.stderr)
+		}
+	}
+	m.until("the path on both", func(share rolledOut, _ map[string]rolledOut) bool { return share.Done == 2.0 })
+	doctor := exec.Command(built(t), "doctor", "--dir", m.dirs[0])
+	if out, err := doctor.Output(); !strings.Contains(string(out), "fleet    this node is one of its") {
+		t.Errorf("doctor: %s, %v", out, err)
+	}
+	if f, err := a.client.Fleet(t.Context()); err != nil || !slices.ContainsFunc(f.Members, func(m api.FleetMember) bool { return m.Name == "nas-7" }) {
+		t.Errorf("%+v, %v", f, err)
+	}
+	if r := inDir(t, m.dirs[0], "fleet", "leave"); r.code != 0 || !strings.Contains(r.stderr, "until then it is a member") {
+		t.Errorf("leave: exit %d, %s", r.code, r.stderr)
+	}
+	if r := inDir(t, m.dirs[0], "fleet", "leave"); r.code != exitUsage {
+		t.Errorf("left twice: exit %d, %s", r.code, r.stderr)
 	}
 }

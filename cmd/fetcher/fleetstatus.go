@@ -38,7 +38,7 @@ func (a fleetApp) showFleet(f api.Fleet, now time.Time) {
 		}
 	}
 	if f.Away != "" {
-		fmt.Fprintf(a.stderr, "warning: %s; %s\n", f.Away, either(f.At.IsZero(), "nothing is known of the fleet yet", "what follows is from "+words.Duration(now.Sub(f.At))+" ago"))
+		fmt.Fprintf(a.stderr, "warning: %s\n%s\n", f.Away, either(f.At.IsZero(), "nothing is known of the fleet yet", "what follows is from "+words.Duration(now.Sub(f.At))+" ago"))
 	}
 	if len(f.Shares) == 0 && f.Away == "" {
 		text("nothing was added to the fleet; it has %s\n", words.Count(len(f.Members), "member"))
@@ -50,10 +50,14 @@ func (a fleetApp) showFleet(f api.Fleet, now time.Time) {
 		for j, s := range x.Members {
 			m := f.Members[j]
 			state := standing(s)
-			if m.Silent { // what it was waiting for then means nothing now
+			late, heard := x.Late && m.Peer == x.Coordinator, m.At
+			if late && x.Heard.After(heard) { // it says more often that it coordinates than how far it is
+				heard = x.Heard
+			}
+			if m.Silent || late { // what it was waiting for then means nothing now
 				then := s
 				then.Waits = ""
-				state = fmt.Sprintf("not heard from for %s, last known: %s", words.Duration(now.Sub(m.At)), standing(then))
+				state = fmt.Sprintf("not heard from for %s, last known: %s", words.Duration(now.Sub(heard)), standing(then))
 			}
 			text("  %-20s %s  %s\n", printable(m.Name), peers.ID(m.Peer).Short(), printable(state))
 			a.out.write("machine", map[string]any{"share": x.Share, "name": m.Name, "peer": m.Peer, "bytes": s.Bytes, "verified": s.Verified, "done": s.Done,
@@ -73,7 +77,7 @@ func coordinatorOf(x api.FleetShare, members []api.FleetMember, now time.Time) s
 		}
 	}
 	if x.Late {
-		return fmt.Sprintf("coordinated by %s,\nwhich was not heard of for %s", name, words.Duration(now.Sub(x.Heard)))
+		return fmt.Sprintf("coordinated by %s,\nwhich was not heard from for %s", name, words.Duration(now.Sub(x.Heard)))
 	}
 	return "coordinated by " + name
 }

@@ -77,7 +77,7 @@ that still runs when its round is over is stopped.`,
 	f := c.Flags()
 	f.StringVar(&fl.kv, "kv", "", "the store that all machines reach: a `URL`; see fetcher round --help")
 	f.StringVar(&fl.name, "name", "", "`NAME` of the round: letters, digits, _, - and dots")
-	f.StringVar(&fl.holder, "holder", "", "what this machine is called in the store: `WHO` (default the host's name and the process)")
+	f.StringVar(&fl.holder, "holder", "", "what this machine is called in the store: `WHO` (default the host's name)")
 	f.DurationVar(&fl.every, "every", 0, "run it once in each such `TIME`, from 1s to 768h (32 days)")
 	f.BoolVar(&fl.once, "once", false, "ask once, run the command if the round is won, and end")
 	return c
@@ -101,7 +101,7 @@ func (fl *roundFlags) check() error {
 		if err != nil {
 			host = "unknown"
 		}
-		fl.holder = fmt.Sprintf("%s/%d", host, os.Getpid())
+		fl.holder = host
 	}
 	return nil
 }

@@ -80,7 +80,7 @@ func newStore(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(
 func show(t *testing.T, kv, name, state string) roundLine {
 	t.Helper()
 	lines, stderr, code := roundCmd(t, kv, "show", name)
-	if code != 0 || states(lines) != state {
+	if code != map[bool]int{true: exitNotFound}[state == "never"] || states(lines) != state {
 		t.Fatalf("show: exit %d, %+v, want %s: %s", code, lines, state, stderr)
 	}
 	return lines[1]
@@ -135,7 +135,6 @@ func TestRoundShowOnPaper(t *testing.T) {
 		"running": {"state     running\n", "a\uFFFD[31m", "term      7", "latest    report-6 (term 6, sequence 1)"},
 		"late":    {"running, but its time is over", "latest    pointer late: what is there is damaged"},
 		"corrupt": {"corrupt: ", "whoever asks next gets the round"},
-		"never":   {"never: nobody has held it yet"},
 	} {
 		out, err := exec.Command(built(t), "round", "show", name, "--kv", kv).CombinedOutput()
 		if err != nil {
@@ -147,7 +146,11 @@ func TestRoundShowOnPaper(t *testing.T) {
 			}
 		}
 	}
-	if out := output(t, built(t), "round", "list", "--kv", kv); !strings.Contains(out, "\ncorrupt  corrupt") || !strings.Contains(out, "\nlate     over") || !strings.Contains(out, "\nrunning  running  7 ") {
+	never := exec.Command(built(t), "round", "show", "never", "--kv", kv)
+	if out, err := never.CombinedOutput(); never.ProcessState.ExitCode() != exitNotFound || !strings.Contains(string(out), "nobody has held") {
+		t.Errorf("a round that nobody has held: %v, %s", err, out)
+	}
+	if out := output(t, built(t), "round", "list", "--kv", kv); !strings.Contains(out, "  corrupt\n") || !strings.Contains(out, "\nover     7 ") || !strings.Contains(out, "  late\n") || !strings.Contains(out, "\nrunning  7 ") {
 		t.Errorf("the list of rounds:\n%s", out)
 	}
 	if rec := show(t, kv, "corrupt", "corrupt"); !strings.Contains(rec.Text, "damaged") {
@@ -194,7 +197,7 @@ func TestRoundMistakes(t *testing.T) {
 	}
 	cmd := exec.Command(built(t), "round", "show", "x")
 	cmd.Env = append(os.Environ(), "FETCHER_ROUND_KV="+kv)
-	if out, err := cmd.CombinedOutput(); err != nil {
+	if out, err := cmd.CombinedOutput(); cmd.ProcessState.ExitCode() != exitNotFound { // no mistake: the store is found
 		t.Errorf("%v: %s", err, out)
 	}
 }

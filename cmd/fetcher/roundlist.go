@@ -3,12 +3,14 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/piecelease/fetcher/api"
 	"github.com/piecelease/fetcher/daemon"
+	"github.com/piecelease/fetcher/peers"
 )
 
 func roundListCommand(a *app) *cobra.Command {
@@ -47,6 +49,9 @@ func roundList(ctx context.Context, a *app, url string) error {
 	return printRounds(a, all)
 }
 
+// maxHolder is the width of a holder in the list of rounds.
+const maxHolder = 24
+
 func printRounds(a *app, all []api.Round) error {
 	var rows [][]string
 	for _, r := range all {
@@ -55,11 +60,14 @@ func printRounds(a *app, all []api.Round) error {
 		if state == "running" && !time.Now().Before(r.Ends) {
 			state = "over"
 		}
-		ends := ""
+		term, ends, holder := "", "", r.Holder
 		if !r.Ends.IsZero() {
-			ends = stamp(r.Ends)
+			term, ends = fmt.Sprint(r.Term), stamp(r.Ends)
 		}
-		rows = append(rows, []string{printable(r.Round), state, fmt.Sprint(r.Term), ends, printable(r.Holder)})
+		if strings.HasPrefix(holder, "12D3Koo") { // a peer ID: that of a fleet's coordinator
+			holder = peers.ID(holder).Short()
+		}
+		rows = append(rows, []string{state, term, ends, clip(printable(holder), maxHolder), printable(r.Round)})
 	}
 	switch {
 	case a.flags.json:
@@ -68,6 +76,6 @@ func printRounds(a *app, all []api.Round) error {
 		fmt.Fprintln(a.stderr, "nobody has held a round there yet")
 		return nil
 	}
-	_, err := fmt.Fprint(a.prose(), a.headed(rows, "ROUND", "STATE", "TERM", "ENDS", "HOLDER"))
+	_, err := fmt.Fprint(a.prose(), a.headed(rows, "STATE", "TERM", "ENDS", "HOLDER", "ROUND"))
 	return err
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/rounds"
 )
 
@@ -55,6 +56,9 @@ func (a *app) roundShow(ctx context.Context, url, name string) error {
 	}
 	a.showRound(name, state, rec, why)
 	a.showTarget(name, target, unset)
+	if state == "never" {
+		return words.Error(rounds.ErrNever, "nobody has held a round called %s: fetcher round list shows which there are", name)
+	}
 	return nil
 }
 
@@ -65,10 +69,11 @@ func (a *app) showRound(name, state string, rec rounds.Record, why error) {
 	if a.flags.json {
 		line = func(key string, value any) {}
 	}
-	line("round", name)
+	if state != "never" { // an error says that
+		line("round", name)
+	}
 	switch state {
 	case "never":
-		line("state", "never: nobody has held it yet")
 	case "corrupt":
 		fields["text"] = why.Error()
 		line("state", printable(fmt.Sprintf("corrupt: %v; whoever asks next gets the round", why)))

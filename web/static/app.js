@@ -293,7 +293,7 @@ async function peer(id) {
 
 function standing(s, m) {
   const done = s.done ? `done${s.waits ? ', ' + s.waits : ''}` : !s.begun ? 'has not begun' : !s.bytes ? s.waits || 'begins' : `${Math.floor(s.verified_bytes * 100 / s.bytes)} %${s.waits ? ', ' + s.waits : ''}`;
-  return m.silent ? `not heard of for ${ago(m.at)}; then: ${done}` : done;
+  return m.silent ? `not heard from for ${ago(m.at)}; then: ${done}` : done;
 }
 
 function rollout(s, f) {
@@ -304,7 +304,7 @@ function rollout(s, f) {
     view();
   }) }, 'Remove');
   return h('section', { class: 'card' }, h('h3', {}, s.name || 'not known yet'), h('p', {}, h('strong', {}, `${s.done} of ${s.members.length} done`), ', ',
-    s.coordinator ? `coordinated by ${name(s.coordinator)}${s.late ? `, which was not heard of for ${ago(s.heard)}` : ''}` : 'nobody coordinates'), h('progress', { max: s.members.length || 1, value: s.done, 'aria-label': 'Machines that have ' + (s.name || s.share) }),
+    s.coordinator ? `coordinated by ${name(s.coordinator)}${s.late ? `, which was not heard from for ${ago(s.heard)}` : ''}` : 'nobody coordinates'), h('progress', { max: s.members.length || 1, value: s.done, 'aria-label': 'Machines that have ' + (s.name || s.share) }),
   h('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'Machines' }, h('table', {}, h('caption', {}, h('code', {}, s.share)), h('thead', {}, h('tr', {}, h('th', { scope: 'col' }, 'Machine'), h('th', { scope: 'col' }, 'How far'))),
     h('tbody', {}, ...s.members.map((x, i) => h('tr', {}, h('td', {}, f.members[i].name, h('div', { class: 'soft' }, short(x.peer))), h('td', {}, standing(x, f.members[i]))))))), h('div', { class: 'tools' }, remove));
 }

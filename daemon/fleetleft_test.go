@@ -1,0 +1,139 @@
+package daemon
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/piecelease/fetcher"
+	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/rounds/kvurl"
+	"github.com/piecelease/fetcher/share"
+)
+
+// A node whose fleet got another secret says so, and what to do: to join, or if the machine has joined already, to restart.
+func TestANodeThatWasPutOutOfItsFleetSaysSo(t *testing.T) {
+	t.Parallel()
+	m := Membership{URL: "sqlite:" + filepath.Join(t.TempDir(), "kv"), Secret: "the secret of a fleet"}
+	dir := t.TempDir()
+	a := begun(t, dir, inFleet(m), func(c *Config) { c.Name = "nas-7" })
+	rolled(t, a, "its own", func(f api.Fleet) bool { return len(f.Members) == 1 && f.Members[0].Name == "nas-7" })
+	kv, err := kvurl.Open(t.Context(), m.URL)
+	must(t, err)
+	defer kv.Close()
+	next := Membership{URL: m.URL, Secret: "another secret of the fleet", ID: m.Fleet(), Changes: 1}
+	must(t, fetcher.FleetStore{KV: kv, Secret: m.Secret}.ChangeSecret(t.Context(), next.Secret))
+	out := func(advice string) {
+		t.Helper()
+		f := rolled(t, a, "no more its own: "+advice, func(f api.Fleet) bool {
+			return strings.Contains(f.Away, "no member of its fleet any more") && strings.Contains(f.Away, advice)
+		})
+		s, err := a.Status(t.Context())
+		must(t, err)
+		if f.AwaySince.IsZero() || !slices.ContainsFunc(s.Warnings, func(w string) bool { return strings.Contains(w, advice) }) {
+			t.Errorf("%+v; the status warns of %q", f, s.Warnings)
+		}
+	}
+	out("join it with its new token")
+	must(t, next.Save(dir))
+	out("restart the node")
+	must(t, fetcher.FleetStore{KV: kv, Secret: next.Secret}.ChangeSecret(t.Context(), m.Secret)) // and back
+	rolled(t, a, "its own again", func(f api.Fleet) bool { return f.Away == "" })
+}
+
+// What a fleet has put into the catalog is the owner's after the node has gone to another fleet, except what the fleet
+// kept for itself.
+func TestWhatAFleetHadIsTheOwnersInAnother(t *testing.T) {
+	t.Parallel()
+	kvs, dir := t.TempDir(), t.TempDir()
+	m := Membership{URL: "sqlite:" + filepath.Join(kvs, "kv"), Secret: "the secret of a fleet"}
+	origin := begun(t, t.TempDir())
+	film := added(t, origin, api.Add{Paths: []string{file(t, large(9), t.TempDir(), "film")}})
+	own := added(t, origin, api.Add{Paths: []string{file(t, large(5), t.TempDir(), "backup")}})
+	a := begun(t, dir, inFleet(m))
+	_, err := a.AddToFleet(t.Context(), film.Ticket)
+	must(t, err)
+	_, err = a.member.store.AddInternal(t.Context(), own.Ticket)
+	must(t, err)
+	rolled(t, a, "done", func(f api.Fleet) bool { return len(f.Shares) == 2 && f.Shares[0].Done+f.Shares[1].Done == 2 })
+	must(t, a.Close())
+	must(t, Leave(dir))
+	a = begun(t, dir)
+	if all := entriesOf(t, a, 2); all[0].Fleet || all[1].Fleet {
+		t.Errorf("of no fleet: %+v", all)
+	}
+	must(t, a.Close())
+	a = begun(t, dir, inFleet(m))
+	if all := entriesOf(t, a, 2); !all[0].Fleet || !all[1].Fleet {
+		t.Errorf("of the same fleet again: %+v", all)
+	}
+	must(t, a.Close())
+	must(t, Leave(dir))
+	a = begun(t, dir, inFleet(Membership{URL: "sqlite:" + filepath.Join(kvs, "other"), Secret: "the secret of another"}))
+	all := entriesOf(t, a, 1)
+	if all[0].Fleet || all[0].Share != film.Share {
+		t.Errorf("of another fleet: %+v", all)
+	}
+	id, err := share.ParseID(own.Share)
+	must(t, err)
+	if _, err := os.Stat(a.member.internal(id)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("what the fleet kept for itself: %v", err)
+	}
+	if _, err := a.Remove(t.Context(), all[0].ID, false); err != nil {
+		t.Error(err)
+	}
+}
+
+// A node that is given its fleet by settings stays in it when the secret of the fleet, or the password of the store,
+// is another from one start to the next.
+func TestAnotherSecretIsNoOtherFleet(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	of := func(id, url string) *member {
+		return &member{d: &Daemon{dir: dir}, id: id, place: placeOf(Config{Settings: Settings{Fleet: url}})}
+	}
+	must(t, of("one", "nats://a:b@10.0.0.5,10.0.0.6/ours?replicas=3").settle())
+	for _, x := range []struct {
+		m   *member
+		new bool
+	}{
+		{of("one", "nats://a:b@10.0.0.5,10.0.0.6/ours"), false},
+		{of("two", "nats://a:c@10.0.0.5,10.0.0.6/ours"), false},
+		{of("two", "nats://10.0.0.5,10.0.0.6/theirs"), true},
+		{of("one", "nats://10.0.0.7/ours"), false}, // the store has moved
+		{of("one", ""), false},                     // joined
+		{of("two", ""), true},
+	} {
+		if x.m.isNew() != x.new {
+			t.Errorf("%s at %q: new %v", x.m.id, x.m.place, !x.new)
+		}
+	}
+	must(t, of("two", "").settle())
+	if !of("three", "").isNew() {
+		t.Error("two fleets without a place are one")
+	}
+}
+
+func TestAFleetIsLeft(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := Leave(dir); !errors.Is(err, ErrMembership) {
+		t.Errorf("none: %v", err)
+	}
+	m := Membership{URL: "sqlite:x", Secret: "the secret of a fleet"}
+	m.Next = "the only copy of the next"
+	must(t, m.Save(dir))
+	if err := Leave(dir); err == nil || !strings.Contains(err.Error(), "new-secret") {
+		t.Errorf("in the midst of a change: %v", err)
+	}
+	must(t, os.Remove(filepath.Join(dir, MembershipName)))
+	m.Next = ""
+	must(t, m.Save(dir))
+	must(t, Leave(dir))
+	if _, ok, err := Joined(dir); ok || err != nil {
+		t.Errorf("after it was left: %v", err)
+	}
+}
