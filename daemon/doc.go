@@ -14,6 +14,7 @@
 //	room.go      how much is free on the disk that shares are put on
 //	ask.go       Daemon as an api.Node
 //	fleet.go     the list of a fleet as entries, and how far its members are
+//	fleetof.go   which fleet a node belongs to
 //	snapshot.go  what a depot has promised, kept by its fleet, and back again
 //	membership.go which fleet: a file of the state directory, and the token that leads to it
 //	depot.go     what is kept for others here, and elsewhere for this node

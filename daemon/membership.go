@@ -164,7 +164,7 @@ func Leave(dir string) error {
 	case !ok:
 		return words.Error(ErrMembership, "this machine has joined no fleet; one that is set by fleet in %s, or by a flag, is left by removing it there", SettingsName)
 	case m.Next != "":
-		return errors.New("a change of the fleet's secret was cut short on this machine: first finish it with fetcher fleet invite --new-secret")
+		return errors.New("a change of the fleet's secret was cut short on this machine: repeat the command that began it first")
 	}
 	return os.Remove(filepath.Join(dir, MembershipName))
 }
