@@ -15,7 +15,7 @@ import (
 	"github.com/piecelease/fetcher/simnet/scenarios"
 )
 
-// Besides `go test`, which runs five small scenarios on one seed:
+// Besides `go test`, which runs three small scenarios on one seed:
 //
 //	SIM_S2=all      every scenario that whole nodes can play
 //	SIM_S2=a,b      these
@@ -25,7 +25,7 @@ import (
 //	SIM_NODES=50    at most so many nodes, where a scenario has no fixed roles; default 12
 
 // small are the scenarios of a plain go test; the race detector gets the first two.
-var small = []string{"one-source", "kills-at-rename", "far-and-lossy", "liars-mute-honest", "flapping-source"}
+var small = []string{"one-source", "kills-at-rename", "far-and-lossy"}
 
 func envInt(name string, def int) int {
 	if n, err := strconv.Atoi(os.Getenv(name)); err == nil {
