@@ -33,7 +33,7 @@ func (p *Pool) settle(l *lease) {
 // the next request, but for a round trip: no answer could have come before.
 func (p *Pool) drop(l *lease, cancel bool) {
 	if cancel && len(l.reqs) > 0 && len(l.reqs) == len(p.requests) {
-		p.mute = max(0, p.now.Sub(p.heard)-p.win.rtt)
+		p.mute, p.idle = max(0, p.now.Sub(p.heard)-p.win.rtt), p.now
 	}
 	for len(l.reqs) > 0 {
 		if r := l.reqs[0]; cancel {

@@ -74,6 +74,7 @@ type Pool struct {
 	rng    *rand.Rand
 	piece  float64       // mean bytes of a piece: of the share, then of those leased lately
 	mute   time.Duration // how long it had been silent when nothing was left to wait for
+	idle   time.Time     // when that was
 	now    time.Time
 
 	state State

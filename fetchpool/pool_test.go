@@ -534,8 +534,14 @@ func TestSilenceGoesOnWhenLeasesAreRevoked(t *testing.T) {
 	h.grant(2)
 	h.after(1500 * time.Millisecond)
 	h.p.Revoke(2, 102, h.now)
-	h.now = h.now.Add(time.Minute) // there was nothing to answer
+	h.now = h.now.Add(time.Minute) // there was nothing to answer, and it may have come back
 	h.grant(3)
+	if h.after(1500 * time.Millisecond); h.p.State() != Ready {
+		t.Fatalf("%v: %s", h.p.State(), h.p.LastLoss())
+	}
+	h.p.Revoke(3, 103, h.now)
+	h.after(time.Second)
+	h.grant(4)
 	if h.after(100 * time.Millisecond); h.p.State() != Ready {
 		t.Fatalf("%v: %s", h.p.State(), h.p.LastLoss())
 	}

@@ -246,6 +246,9 @@ func (p *Pool) send(l *lease, first share.Block, count int) {
 		l.proof, r.Proof = asked, true
 	}
 	if len(p.requests) == 0 {
+		if p.now.Sub(p.idle) > p.grace() {
+			p.mute = 0 // how it was so long ago says nothing about now
+		}
 		p.heard, p.check = p.now.Add(-p.mute), time.Time{}
 		if p.mute == 0 {
 			p.pace = p.win.rate
