@@ -25,6 +25,8 @@
 //   - BenchmarkPeers: a file of 1 GiB beside the ceiling and what a user would
 //     use instead: plain HTTP with SHA-256 in Go, curl, aria2 and
 //     anacrolix/torrent. "make bench-peers" builds what is needed for the last.
+//   - BenchmarkFarAway: one byte, and 48 MiB at 100 Mbit/s beside curl over TLS, from
+//     a source 100 ms away in a network namespace of its own. It needs root and /dev/net/tun.
 //   - BenchmarkResume: kill -9 in the middle, then the same command again.
 //
 // The ceiling is the least that could be called a verified fetch over libp2p: a

@@ -93,6 +93,8 @@ func play(role string, args []string) error {
 		return httpServe(args[0])
 	case "http-fetch": // URL FILE
 		return httpFetch(args[0], args[1])
+	case "https-serve": // ADDR FILE
+		return httpsServe(args[0], args[1])
 	case "hash": // FILE
 		return hashFile(args[0])
 	case "write": // DIR FILES BYTES

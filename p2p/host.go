@@ -380,9 +380,14 @@ func (h *Host) Close() error {
 	return h.err
 }
 
-// connect reaches a peer: over an open connection, or by one attempt
-// on all its addresses. The error is of type said.
+// connect reaches a peer: over an open connection, or by one attempt on all its addresses, after
+// which it waits until the peer has said what it serves. The error is of type said.
 func (h *Host) connect(ctx context.Context, to peers.Addr) (peer.ID, error) {
+	return connectBy(ctx, h, to, func(ctx context.Context, id peer.ID) error { return h.host.Connect(ctx, peer.AddrInfo{ID: id}) })
+}
+
+// connectBy is connect with a way of its own to dial.
+func connectBy(ctx context.Context, h *Host, to peers.Addr, dial func(context.Context, peer.ID) error) (peer.ID, error) {
 	id, err := peer.Decode(string(to.ID))
 	switch {
 	case err != nil:
@@ -408,7 +413,7 @@ func (h *Host) connect(ctx context.Context, to peers.Addr) (peer.ID, error) {
 	t := h.cfg.Timeouts
 	dialing, cancel := context.WithTimeout(network.WithDialPeerTimeout(ctx, t.Dial), t.Dial+t.Handshake)
 	defer cancel()
-	if err := h.host.Connect(dialing, peer.AddrInfo{ID: id}); err != nil {
+	if err := dial(dialing, id); err != nil {
 		h.log.Debug("no connection", "peer", to.ID, "err", err)
 		if h.swarm.Connectedness(id) == network.Connected {
 			return "", said{noReply, peers.ErrLost, err}
@@ -420,11 +425,8 @@ func (h *Host) connect(ctx context.Context, to peers.Addr) (peer.ID, error) {
 
 // open opens a stream on the open connection.
 func (h *Host) open(ctx context.Context, to peer.ID, id peers.ID, protocol string) (*counted, error) {
-	ctx, cancel := context.WithTimeout(network.WithNoDial(ctx, "connect dials"), h.cfg.Timeouts.Handshake)
+	ctx, cancel := context.WithTimeout(onOpen(ctx, h, to), h.cfg.Timeouts.Handshake)
 	defer cancel()
-	if h.carried(to) > 0 {
-		ctx = network.WithAllowLimitedConn(ctx, "its relay carries content")
-	}
 	s, err := h.host.NewStream(ctx, to, protoID(protocol))
 	if err != nil {
 		return nil, streamFailed(protocol, err)

@@ -31,7 +31,7 @@ func (h *Host) FetchManifest(from peers.Addr, id share.ID, limit int, done func(
 
 func (h *Host) fetchManifest(ctx context.Context, from peers.Addr, id share.ID, limit int) ([]byte, wire.Reply, error) {
 	fail := func(err error) ([]byte, wire.Reply, error) { return nil, wire.Reply{}, err }
-	to, err := h.connect(ctx, from)
+	to, err := connectEarly(ctx, h, from)
 	if err != nil {
 		return fail(err)
 	}
@@ -40,7 +40,7 @@ func (h *Host) fetchManifest(ctx context.Context, from peers.Addr, id share.ID, 
 	}
 	defer h.asks.give(from.ID)
 	h.prove(ctx, to, from.ID, id)
-	s, err := h.open(ctx, to, from.ID, wire.ManifestProtocol)
+	s, err := openEarly(ctx, h, to, from.ID, wire.ManifestProtocol)
 	if err != nil {
 		return fail(err)
 	}
@@ -58,7 +58,7 @@ func (h *Host) fetchManifest(ctx context.Context, from peers.Addr, id share.ID, 
 		return fail(err)
 	}
 	h.log.Debug("no list of files", "peer", from.ID, "err", err)
-	return fail(lost(err))
+	return fail(streamFailed(wire.ManifestProtocol, err))
 }
 
 var errCancelled = fmt.Errorf("cancelled: %w", peers.ErrLost)

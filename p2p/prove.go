@@ -126,7 +126,7 @@ func (h *Host) prove(ctx context.Context, to peer.ID, at peers.ID, id share.ID) 
 
 func (h *Host) proveOne(ctx context.Context, to peer.ID, at peers.ID, id share.ID, k *known) error {
 	t := h.cfg.Timeouts
-	s, err := h.open(ctx, to, at, wire.ProveProtocol)
+	s, err := openEarly(ctx, h, to, at, wire.ProveProtocol)
 	if err != nil {
 		return err
 	}

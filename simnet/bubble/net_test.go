@@ -78,6 +78,24 @@ func TestANodeFetchesFromAnother(t *testing.T) {
 	})
 }
 
+// One for the connection, one for the list of files, which is asked for at once, one to learn what the
+// source has, and one for the byte.
+func TestAByteIsFourRoundTripsAway(t *testing.T) {
+	Test(t, 1, func(t *testing.T, net *Net) {
+		const trip = 100 * time.Millisecond
+		far := simnet.Line{Up: 100 * simnet.Mbit, Down: 100 * simnet.Mbit, Latency: trip / 4} // of each end
+		a, b := net.Add(NodeConfig{Name: "a", Line: far}), net.Add(NodeConfig{Name: "b", Line: far})
+		ticket, want := seed(t, a, 1)
+		_, err := b.Open()
+		ok(t, err)
+		start := time.Now()
+		whole(t, fetch(t, b, ticket), want)
+		if d := time.Since(start); d < 4*trip || d > 9*trip/2 {
+			t.Errorf("it took %.2f round trips", d.Seconds()/trip.Seconds())
+		}
+	})
+}
+
 func TestAKilledNodeSaysNothingAndGoesOnInItsNextLife(t *testing.T) {
 	Test(t, 2, func(t *testing.T, net *Net) {
 		disk := storetest.New(1 << 30)
