@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/piecelease/fetcher/rounds"
@@ -43,6 +44,7 @@ const (
 	retryWatch  = 2 * time.Second  // after the store was lost
 	tellEvery   = 2 * time.Second  // reports how far this node is, if that has changed
 	tellAnyway  = 10 * time.Second
+	tellWithin  = 20 * time.Second    // gives up, and tries again
 	noStall     = 30 * 24 * time.Hour // a member waits for its fleet
 )
 
@@ -68,13 +70,10 @@ func (s FleetStore) Follow(ctx context.Context, me MemberReport, log *slog.Logge
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	f := &follower{store: s, me: me, log: log, work: work, news: make(chan []rounds.Entry)}
-	watched := make(chan struct{})
-	go func() {
-		defer close(watched)
-		f.watch(ctx)
-	}()
-	defer func() { <-watched }()
+	f := &follower{store: s, me: me, log: log, work: work, news: make(chan []rounds.Entry), heard: make(chan error, 1)}
+	var running sync.WaitGroup
+	defer running.Wait()
+	running.Go(func() { f.watch(ctx) })
 	tick := time.NewTicker(followEvery)
 	defer tick.Stop()
 	for {
@@ -83,11 +82,15 @@ func (s FleetStore) Follow(ctx context.Context, me MemberReport, log *slog.Logge
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case entries = <-f.news:
+		case err := <-f.heard:
+			f.answered(err)
 		case <-tick.C:
 		}
 		listed, gone := f.read(entries)
 		work.Update(ctx, listed, gone)
-		f.tell(ctx)
+		if r, due := f.due(time.Now()); due {
+			running.Go(func() { f.heard <- f.tell(ctx, r) })
+		}
 	}
 }
 
@@ -99,9 +102,12 @@ type follower struct {
 	work  FleetWork
 	news  chan []rounds.Entry
 
-	ours   bool         // the store is not another fleet's
-	told   MemberReport // last
-	toldAt time.Time
+	ours bool // the store is not another fleet's; only of what tells
+
+	heard   chan error   // how it ended to tell
+	telling bool         // it is being told
+	told    MemberReport // last
+	toldAt  time.Time
 }
 
 // watch passes on what changes in the list, until ctx ends.
@@ -148,31 +154,41 @@ func (f *follower) read(entries []rounds.Entry) (listed []ListedShare, gone []sh
 	return listed, gone
 }
 
-// tell says how far this node is, if that has changed. It writes nothing into another fleet's store.
-func (f *follower) tell(ctx context.Context) {
-	now := time.Now()
-	if now.Sub(f.toldAt) < tellEvery {
-		return
+// due returns how far this node is, if that is to be told now.
+func (f *follower) due(now time.Time) (r MemberReport, due bool) {
+	if f.telling || now.Sub(f.toldAt) < tellEvery {
+		return r, false
 	}
-	r := f.me
+	r = f.me
 	r.Shares = f.work.Report()
 	r.Shares = r.Shares[:min(len(r.Shares), maxReported)]
 	for i := range r.Shares {
 		r.Shares[i].Waits = clip(r.Shares[i].Waits, maxWaits)
 	}
 	if reflect.DeepEqual(r, f.told) && now.Sub(f.toldAt) < tellAnyway {
-		return
+		return r, false
 	}
-	f.told, f.toldAt = r, now
+	f.telling, f.told, f.toldAt = true, r, now
 	r.At = now.UTC()
-	ctx, cancel := context.WithTimeout(ctx, tellEvery)
+	return r, true
+}
+
+// tell says how far this node is. It writes nothing into another fleet's store. A store may be slow: what the list says
+// is done meanwhile.
+func (f *follower) tell(ctx context.Context, r MemberReport) error {
+	ctx, cancel := context.WithTimeout(ctx, tellWithin)
 	defer cancel()
-	err := f.owned(ctx)
+	if err := f.owned(ctx); err != nil {
+		return err
+	}
+	return f.store.put(ctx, statusKey+string(r.Peer), r)
+}
+
+// answered notes how it ended to tell.
+func (f *follower) answered(err error) {
+	f.telling = false
 	if err == nil || errors.Is(err, ErrOtherFleet) {
 		f.work.Member(err)
-	}
-	if err == nil {
-		err = f.store.put(ctx, statusKey+string(r.Peer), r)
 	}
 	if err != nil {
 		f.told = MemberReport{} // again the next time

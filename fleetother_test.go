@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/piecelease/fetcher/rounds"
 	"github.com/piecelease/fetcher/rounds/memkv"
 	"github.com/piecelease/fetcher/share"
 )
@@ -52,4 +53,54 @@ func TestANodeOfAnotherFleetSaysSoAlsoLater(t *testing.T) {
 			follow(s, "ours")
 		})
 	}
+}
+
+// slowKV answers after a while.
+type slowKV struct{ rounds.KV }
+
+func (s slowKV) wait(ctx context.Context) error {
+	select {
+	case <-time.After(3 * time.Second):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (s slowKV) Get(ctx context.Context, key string) (rounds.Entry, error) {
+	if err := s.wait(ctx); err != nil {
+		return rounds.Entry{}, err
+	}
+	return s.KV.Get(ctx, key)
+}
+
+func (s slowKV) Create(ctx context.Context, key string, value []byte) (uint64, error) {
+	if err := s.wait(ctx); err != nil {
+		return 0, err
+	}
+	return s.KV.Create(ctx, key, value)
+}
+
+// updates counts what it is told.
+type updates struct {
+	noWork
+	n *int
+}
+
+func (u updates) Update(context.Context, []ListedShare, []share.ID) { *u.n++ }
+
+// A member whose store is slow reports all the same, and what it does goes on meanwhile.
+func TestAMemberReportsToASlowStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, n := FleetStore{memkv.New(), fleetSecret}, 0
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		_ = FleetStore{slowKV{s.KV}, fleetSecret}.Follow(ctx, MemberReport{Peer: "follower", Name: "nas"}, nil, updates{n: &n})
+		if r, err := s.Rollout(t.Context()); err != nil || len(r.Members) != 1 {
+			t.Errorf("it has not reported: %+v, %v", r.Members, err)
+		}
+		if n < 25 {
+			t.Errorf("what it does went on %d times in 30 s", n)
+		}
+	})
 }
