@@ -323,6 +323,10 @@ func TestAFetchThatCannotBeSaysSoAndWaitsForItsOwner(t *testing.T) {
 	a := begun(t, t.TempDir())
 	served := added(t, a, api.Add{Paths: []string{file(t, "content", t.TempDir(), "f")}})
 	b := begun(t, t.TempDir())
+	left := added(t, a, api.Add{Paths: []string{file(t, "x", t.TempDir(), "g")}, Exclude: []string{"*"}})
+	if got := until(t, a, left.ID, "failed", in(api.Failed)); !strings.Contains(got.Reason, "nothing is left of it") {
+		t.Errorf("a pattern that leaves nothing: %q", got.Reason)
+	}
 	at := file(t, "another", b.setting().Into, "f")
 	f := added(t, b, api.Add{Ticket: served.Ticket})
 	failed := until(t, b, f.ID, "failed", in(api.Failed))

@@ -29,6 +29,7 @@ func TestNamedCommandsHaveTheStateDirectory(t *testing.T) {
 		"set needs an ENTRY; see fetcher set --help": "set needs an ENTRY; see fetcher set --help",
 		"there\n\n    fetcher fleet join TOKEN\n":    "there\n\n    fetcher fleet join TOKEN\n",
 		"its owner runs fetcher depot account add":   "its owner runs fetcher depot account add",
+		"paste what fetcher fleet invite prints":     "paste what fetcher fleet invite prints",
 		`did you mean fetcher list?`:                 `did you mean fetcher list?`,
 		"fetcher fetch TICKET, fetcher listing":      "fetcher fetch TICKET, fetcher listing",
 	} {

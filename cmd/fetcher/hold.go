@@ -69,6 +69,9 @@ to let in all members as keys of one account: fetcher depot account set
 			if cmd.Flags().Changed("budget") {
 				h.Budget = &budget
 			}
+			if err := notEmpty(args[0]); err != nil {
+				return err
+			}
 			return a.asking(cmd.Context(), func(c *api.Client) error { return a.hold(cmd.Context(), c, args[0], h, wait) })
 		},
 	}

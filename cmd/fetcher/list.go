@@ -16,11 +16,12 @@ import (
 func (a asker) listCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "list [ENTRY...]", Short: "List what the node serves and fetches",
-		Long: `List what the node serves and fetches; or, with an ENTRY (its number, its name
-or its share ID), show all of it: its ticket, where it lies, why it waits, and
-who fetches it from here: for each its set and why it is in it, its tier (0 is
-the nearest, 4 the farthest) and its score, from 0 to 1. Those who are active
-hear of new pieces and are served first, then the passive, then those tracked.`,
+		Long: `List what the node serves and fetches. With an ENTRY (its number, its name or
+its share ID), show all of it: its ticket, where it lies, why it waits, and the
+peers that fetch it from here. Of each peer it shows the set that it is in, and
+why, its tier (0 is the nearest, 4 the farthest) and its score, from 0 to 1.
+Active peers hear of new pieces and are served first, then passive ones, then
+those that are only tracked.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.asking(cmd.Context(), func(c *api.Client) error {

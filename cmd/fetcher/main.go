@@ -133,8 +133,11 @@ func (g globals) self() string {
 // ofNode is a command of the node, as a sentence names it.
 var ofNode = regexp.MustCompile(`\bfetcher (add|list|set|rm|id|doctor|hold|holds|holdings|release|passes|depot|fleet|node)\b( [a-z]+)*( --help)?`)
 
+// elsewhere is the commands that sentences name for another machine.
+var elsewhere = regexp.MustCompile(`^fetcher (depot (account|voucher)|fleet invite)\b`)
+
 // named is a message in which the commands of the node have the state directory that was given. Commands on lines of
-// their own, and those of the owner of a depot, are as they are: they may be for another machine.
+// their own are as they are: they may be for another machine, too.
 func (g globals) named(message string) string {
 	if g.dir == "" || !strings.Contains(message, "fetcher ") {
 		return message
@@ -143,7 +146,7 @@ func (g globals) named(message string) string {
 	for i, line := range lines {
 		if !strings.HasPrefix(line, verbatim) && !strings.Contains(line, "did you mean ") {
 			lines[i] = ofNode.ReplaceAllStringFunc(line, func(s string) string {
-				if strings.HasSuffix(s, " --help") || strings.HasPrefix(s, "fetcher depot account") {
+				if strings.HasSuffix(s, " --help") || elsewhere.MatchString(s) {
 					return s
 				}
 				return g.self() + strings.TrimPrefix(s, "fetcher")

@@ -61,8 +61,8 @@ in which it was signed. BUDGET is that of fetcher hold --budget.`,
 			})
 		}}
 	redeem := &cobra.Command{Use: "redeem CODE", Short: "Get the passes of a voucher", Args: exactly("CODE"),
-		Long: `Get the passes of a voucher from its depot, over a connection of which the depot
-cannot tell whose it is. If it is cut short, enter the same code again.`,
+		Long: `Get the passes of a voucher from its depot, over a connection that does not
+tell the depot whose it is. If it is cut short, enter the same code again.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.asking(cmd.Context(), func(c *api.Client) error {
 				all, err := c.RedeemPasses(cmd.Context(), api.RedeemPasses{Code: args[0]})

@@ -45,8 +45,8 @@ that name that holds them all. A PATH of "-" is what is read from stdin, until
 it ends; it needs a --name, and is kept in the state directory meanwhile.
 
 Messages go to stderr. What has not changed since it was last shared is not read
-again. When a file changes, its share ends, and others are served on: a thousand
-files are looked at in a second, and each before it is sent.
+again. When a file changes, its share ends, and others are served on: each file
+is checked before it is sent, and a thousand of them in a second at all times.
 
 With --exclude, files and folders are left out by their path in the share:
 * ? [a-z] match within a part of it, ** any number of parts. A pattern without
