@@ -112,6 +112,6 @@ func (w warnings) Handle(_ context.Context, r slog.Record) error {
 	if len(about) > 0 {
 		text += " (" + strings.Join(about, ", ") + ")"
 	}
-	_, err := fmt.Fprintf(w.to, "%s: %s\n", either(r.Level >= slog.LevelError, "error", "warning"), printable(text+why))
+	_, err := fmt.Fprintf(w.to, "%s: %s\n", either(r.Level >= slog.LevelError, "error", "warning"), printable(strings.Join(strings.Fields(text+why), " ")))
 	return err
 }

@@ -180,20 +180,21 @@ func notEmpty(path string) error {
 	return nil
 }
 
-// eachOnce refuses the same file or folder twice among the paths to share.
+// eachOnce refuses the same path twice among those to share, also through symlinks.
 func eachOnce(paths []string) error {
-	var before []os.FileInfo
-	for i, p := range paths {
-		info, err := os.Stat(p)
+	given := map[string]string{}
+	for _, p := range paths {
+		at, err := filepath.Abs(p)
+		if err == nil {
+			at, err = filepath.EvalSymlinks(at)
+		}
 		if err != nil {
-			info = nil // who reads it says why
+			continue // whoever reads it says why
 		}
-		for j, other := range before {
-			if info != nil && other != nil && os.SameFile(info, other) {
-				return usageError{fmt.Errorf("%q %s: give each PATH once", p, either(p == paths[j], "was given twice", fmt.Sprintf("is the same as %q", paths[j])))}
-			}
+		if before, is := given[at]; is {
+			return usageError{fmt.Errorf("%q %s: give each PATH once", p, either(p == before, "was given twice", fmt.Sprintf("is the same as %q", before)))}
 		}
-		before = append(before[:i], info)
+		given[at] = p
 	}
 	return nil
 }

@@ -266,7 +266,8 @@ Exit codes, the first that holds in this order:
     6  network: no peer, depot or store could be reached, or a --listen address
        cannot be used
     3  every peer said that it does not have the share; release: not held there;
-       passes redeem: no such voucher; a code that leads nowhere
+       passes redeem: no such voucher; a code that leads nowhere;
+       round show: nobody has held it
     7  the share is for named peers only, and this node is not one of them;
        hold: the depot does not know this node, or passes are missing;
        passes redeem: the voucher was redeemed before; a code with wrong words

@@ -118,6 +118,19 @@ func TestShareServesOnWhenAnotherFileChanges(t *testing.T) {
 	}
 }
 
+// Two names of one file are two files, unless one is a symlink to the other.
+func TestAPathIsGivenOnce(t *testing.T) {
+	dir := t.TempDir()
+	a, hard, soft := filepath.Join(dir, "a"), filepath.Join(dir, "hard"), filepath.Join(dir, "soft")
+	must(t, errors.Join(os.WriteFile(a, []byte("x"), 0o600), os.Link(a, hard), os.Symlink(a, soft)))
+	if err := eachOnce([]string{a, hard, filepath.Join(dir, "gone"), "-", filepath.Join(dir, "gone")}); err != nil {
+		t.Error(err)
+	}
+	if err := eachOnce([]string{hard, a, soft}); exitCode(err) != exitUsage {
+		t.Error(err)
+	}
+}
+
 func TestShareMakesOneFolderOfSeveralPaths(t *testing.T) {
 	t.Parallel()
 	dir, want := t.TempDir(), filepath.Join(t.TempDir(), "trip")
