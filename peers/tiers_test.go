@@ -184,7 +184,7 @@ func TestABetterNetworkTakesThePlaceOfAWorse(t *testing.T) {
 	}
 }
 
-func TestNeitherOfTwoMayBeNew(t *testing.T) {
+func TestInvariant62NeitherOfTwoMayBeNew(t *testing.T) {
 	c := newClub(t, TierConfig{MaxActive: 1})
 	better := func(id ID) {
 		for range 10 {
@@ -287,7 +287,7 @@ func TestBriefVisitsToATierDoNotAdd(t *testing.T) {
 	}
 }
 
-func TestCloseFreesOnePlaceAndItIsRefilled(t *testing.T) { // invariant 61
+func TestInvariant61CloseFreesOnePlaceAndItIsRefilled(t *testing.T) { // invariant 61
 	c := newClub(t, TierConfig{MaxActive: 2, MaxPassive: 3, MaxTracked: 2})
 	c.many("a", 7, from(1, 1), near)
 	c.Did("a3", 1, c.now)
@@ -319,7 +319,7 @@ func TestInvalidGoesAndTheBestTakesItsPlace(t *testing.T) {
 	}
 }
 
-func TestTheBetterTakesThePlaceOfTheWorse(t *testing.T) { // invariant 62
+func TestInvariant62TheBetterTakesThePlaceOfTheWorse(t *testing.T) { // invariant 62
 	c := newClub(t, TierConfig{MaxActive: 1, MaxPassive: 1, MaxTracked: 2})
 	c.many("a", 3, from(1, 1), near)
 	keep := func() { // keep keeps the active peers' scores from fading
@@ -566,9 +566,9 @@ func (c *club) check() {
 	}
 }
 
-// TestSetsHoldWhateverHappens plays random histories: invariants 60, 61 and 63, and that
+// TestInvariants60To63HoldWhateverHappens plays random histories: invariants 60, 61 and 63, and that
 // nobody waits for a place to which it has a claim.
-func TestSetsHoldWhateverHappens(t *testing.T) {
+func TestInvariants60To63HoldWhateverHappens(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		c := newClub(rt, TierConfig{MaxActive: rapid.IntRange(1, 12).Draw(rt, "active"), MaxPassive: rapid.IntRange(1, 12).Draw(rt, "passive"),
 			MaxTracked: rapid.IntRange(1, 12).Draw(rt, "tracked")})
