@@ -80,11 +80,12 @@ func (w till) ask(ctx context.Context, n *fetcher.Node, at peers.Addr, question 
 	return depot.AskIssuer(ctx, question)
 }
 
-// askFresh asks an issuer as a node that nobody has seen before, and that ends with the answer.
+// askFresh asks an issuer as a node that nobody has seen before, and that ends with the answer. Whatever this node is set to, a
+// stranger says the same of itself: it has no addresses, keeps no place at a relay, and is of no version.
 func (w till) askFresh(ctx context.Context, at peers.Addr, question any) (answer any, err error) {
-	reach := w.d.setting().reach()
-	reach.MapPorts, reach.Relay = false, false
-	n, err := fetcher.Open(ctx, fetcher.Config{Dir: w.d.dir, FreshIdentity: true, Listen: []string{"none"}, Reach: reach})
+	cfg := fetcher.Config{Dir: w.d.dir, FreshIdentity: true, Listen: []string{"none"}, Reach: fetcher.Reach{Traverse: true, Proxy: w.d.setting().Proxy}}
+	cfg.P2P.Version = "stranger"
+	n, err := fetcher.Open(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}

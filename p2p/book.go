@@ -7,6 +7,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/peerstore"
+	"github.com/libp2p/go-libp2p/core/record"
 	"github.com/libp2p/go-libp2p/p2p/host/peerstore/pstoremem"
 	ma "github.com/multiformats/go-multiaddr"
 )
@@ -41,6 +42,10 @@ func newBook() (*book, error) {
 	}
 	return &book{Peerstore: ps, CertifiedAddrBook: ps, at: map[peer.ID][]*entry{}}, nil
 }
+
+// GetPeerRecord implements peerstore.CertifiedAddrBook. There is none, so that identify sends none: nothing here reads them, and the
+// number of one is this machine's clock, to the nanosecond, by which a machine could be told whatever its peer ID is.
+func (b *book) GetPeerRecord(peer.ID) *record.Envelope { return nil }
 
 // dial lets a peer be dialled at some addresses until done is called.
 func (b *book) dial(id peer.ID, addrs []ma.Multiaddr) (done func()) {
