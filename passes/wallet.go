@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -83,6 +84,13 @@ func (w *Wallet) Units(depot string, now time.Time) (units int64) {
 		}
 	}
 	return units
+}
+
+// Listed returns the wallet without the passes whose keys are not in a listing.
+func (w *Wallet) Listed(l Listing) *Wallet {
+	held := maps.Clone(w.held)
+	maps.DeleteFunc(held, func(_ [nonceBytes]byte, h Held) bool { return l.Key(h.Key) == nil })
+	return &Wallet{held, w.orders}
 }
 
 // Orders returns those whose passes have not arrived yet, by ID.

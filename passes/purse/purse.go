@@ -160,7 +160,14 @@ func (p *Purse) reserve(ctx context.Context, at peers.Addr, units int64, id pass
 	asked := false
 	for range 2 + len(passes.Sizes) {
 		err := p.change(ctx, func(w *passes.Wallet) (passes.Change, error) {
+			all := w
+			if asked { // what is not listed stays, and the rest may do
+				w = w.Listed(p.listed[at.ID])
+			}
 			c, err := w.Reserve(string(at.ID), units, id, p.cfg.Now(), chance)
+			if errors.As(err, new(*passes.ShortError)) && all.Units(string(at.ID), p.cfg.Now()) >= units {
+				err = passes.ErrTagged
+			}
 			c.Put = c.Put[:min(len(c.Put), wire.MaxPays)]
 			return c, errors.Join(err, p.known(at.ID, c.Put, err))
 		})

@@ -271,3 +271,20 @@ func TestATaggedPassIsNotSpent(t *testing.T) {
 	m.pay(2)
 	m.buy(3)
 }
+
+// Passes whose key is not listed any more, as an issuer has lost it, do not keep those from being spent that have one.
+func TestAPassOfALostKeyIsNoHindrance(t *testing.T) {
+	t.Parallel()
+	m := newMarket(t, rand.NewChaCha8([32]byte{6}))
+	m.buy(7)
+	m.issuer = newMarket(t, rand.NewChaCha8([32]byte{7})).issuer
+	m.buy(3)
+	m.pay(2)
+	m.pay(1)
+	if q, err := m.purse.Pay(t.Context(), seller, 2); !errors.Is(err, passes.ErrTagged) || len(q.Passes) > 0 {
+		t.Errorf("%d bytes of passes, %v", len(q.Passes), err)
+	}
+	if _, err := m.purse.Pay(t.Context(), seller, 20); !errors.Is(err, ErrMissing) {
+		t.Error(err)
+	}
+}
