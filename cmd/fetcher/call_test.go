@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -55,6 +57,35 @@ func TestASourceConnectsToWhoeverFetches(t *testing.T) {
 			t.Errorf("--to %s: exit %d: %s", to, res.code, res.stderr)
 		}
 	}
+}
+
+// A share --to with the ticket of another source, to whom nothing can be offered, is not silent.
+func TestATicketThatLeadsToASourceIsSaidToBeNone(t *testing.T) {
+	defer func(d time.Duration) { callPatience = d }(callPatience)
+	callPatience = time.Millisecond
+	src := filepath.Join(t.TempDir(), "film")
+	rig.WriteRandom(t, src, 1000, 1)
+	source := startSharing(t, exec.Command(built(t), "share", src, "--json", "--dir", t.TempDir(), "--lan=false", "--listen", "/ip4/127.0.0.1/tcp/0"))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	said := make(chan bool, 1)
+	run([]string{"share", src, "--dir", t.TempDir(), "--lan=false", "--listen", "none", "--to", source.ticket}, strings.NewReader(""), io.Discard, writer(func(b []byte) {
+		if strings.HasPrefix(string(b), uncalledText) {
+			said <- true
+			cancel()
+		}
+	}), ctx)
+	if len(said) != 1 {
+		t.Error("it said nothing")
+	}
+}
+
+// writer is a function that gets what is written.
+type writer func([]byte)
+
+func (w writer) Write(b []byte) (int, error) {
+	w(b)
+	return len(b), nil
 }
 
 // The node waits for a source that connects to it, and says how; over a restart, too.

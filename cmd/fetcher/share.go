@@ -210,7 +210,7 @@ type sharer struct {
 }
 
 // callPatience is how long it takes at most to reach whoever made the ticket of --to, if that can be.
-const callPatience = 20 * time.Second
+var callPatience = 20 * time.Second // tests wait for less
 
 // uncalledText is said once nobody has come by then.
 const uncalledText = "Nobody fetches from here yet. Either this machine cannot reach whoever made the ticket of --to, or it is not the ticket that fetch --listen-for-source prints there: an ordinary ticket leads to somebody who has the share. It goes on trying."
