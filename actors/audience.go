@@ -54,17 +54,17 @@ func (o *audience) untold(c *child) (news []share.Piece, ok bool) {
 	return o.news[c.told-o.first:], true
 }
 
-// crowd returns how many other children could pass a piece on to a child (none if it does
-// not know of them), and whether it passes on what it has.
+// crowd returns how many other children and mirrors could pass a piece on to a child (none if
+// it does not know of them), and whether it passes on what it has.
 func (o *audience) crowd(peer peers.ID) (others int, spreads bool) {
 	c := o.byPeer[peer]
-	switch {
-	case c == nil:
+	if c == nil {
 		return 0, false
-	case c.nameable:
-		return o.nameable - 1, true
 	}
-	return o.nameable, false
+	if others = o.nameable + o.mirrors.Len(); c.nameable {
+		others--
+	}
+	return others, c.nameable
 }
 
 func (o *audience) add(c *child) {

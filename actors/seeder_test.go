@@ -2,6 +2,7 @@ package actors
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strconv"
@@ -276,9 +277,10 @@ func TestAnnouncementsThatWereRefusedAreMadeLater(t *testing.T) {
 }
 
 // A piece that is being sent to one of many children is not sent to the next; if there are few,
-// or to a peer that is not a child, it is.
+// or to a peer that is not a child, it is. Whoever serves the share on counts as well.
 func TestAPieceGoesToOneOfManyChildrenAtATime(t *testing.T) {
-	for _, children := range []int{2, 8} {
+	for _, of := range []struct{ children, mirrors int }{{2, 0}, {2, 4}, {2, 6}, {8, 0}} {
+		children, many := of.children, of.children+of.mirrors == 8
 		sw := newSwarm(t, 1)
 		m, content := testShare(t, 1<<20)
 		source := sw.add("source", 1e6).seed(m, content)
@@ -287,6 +289,9 @@ func TestAPieceGoesToOneOfManyChildrenAtATime(t *testing.T) {
 			sw.puppet(name, source).say(source, wire.Envelope{Kind: wire.KindTell, To: SeederName, Reply: 100, Type: wire.TypeSubscribe,
 				Payload: wire.Append(nil, wire.Subscribe{Share: m.ID(), Nameable: true})})
 		}
+		for i := range of.mirrors {
+			sw.puppet(fmt.Sprint("mirror", i), source).subscribes(source, wire.Subscribe{Share: m.ID(), Addrs: []string{"/sim"}, Mirror: true})
+		}
 		got := map[peers.ID]Admission{}
 		for _, child := range []peers.ID{"a", "b", "stranger"} {
 			source.program.Request(AdmitRequest{Child: child, Share: m.ID(), Bytes: 1 << 16, Reply: func(a Admission) { got[child] = a }})
@@ -294,15 +299,15 @@ func TestAPieceGoesToOneOfManyChildrenAtATime(t *testing.T) {
 		}
 		away := wire.Reply{Status: wire.Busy, Retry: 2 * time.Second, Elsewhere: true}
 		want := map[peers.ID]wire.Reply{"a": {}, "b": {}, "stranger": {}}
-		if children == 8 {
+		if many {
 			want["b"] = away
 		}
 		for child, r := range want {
 			if got[child].Reply != r {
-				t.Errorf("%d children: %s got %+v, want %+v", children, child, got[child].Reply, r)
+				t.Errorf("%+v: %s got %+v, want %+v", of, child, got[child].Reply, r)
 			}
 		}
-		if children == 8 { // the piece may be sent when the child that had it is gone
+		if many { // the piece may be sent when the child that had it is gone
 			source.program.Served(got["a"].Job, 0)
 			source.program.Lost("a")
 			source.program.Request(AdmitRequest{Child: "b", Share: m.ID(), Bytes: 1 << 16, Reply: func(a Admission) { got["b"] = a }})

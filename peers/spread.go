@@ -20,6 +20,8 @@ import (
 //	          at most 4 usual services, at least 2 s     Spread * (log2(crowd) - 2),
 //	                                                     in a large crowd Spread * 20
 //
+// In a large crowd that holds for pieces that were sent while it was small, too.
+//
 // While a piece is held back, only children that were given it may ask for more of it.
 // That ends by itself, within longestSpread whatever a child does or claims; at once
 // when the children that were given it are gone; and, once it is served, for a child
@@ -41,7 +43,7 @@ const (
 	headSteps     = 2       // first doublings of a piece, which the time to send it covers
 	// From largeCrowd others on, this node's line is a small part of all lines, and what it
 	// sends twice is of little use: a piece is then held back for largeSteps of Spread.
-	largeCrowd = 12
+	largeCrowd = 16
 	largeSteps = 20
 	// rememberSpread is how long a piece is remembered once it is no longer held
 	// back, for children that ask for a piece in parts.
@@ -75,7 +77,9 @@ type spread struct {
 	onWay  int       // requests being served
 	since  time.Time // when the last of them was
 	until  time.Time
-	fading bool // in spreads.fading
+	served time.Time // when the last of them was over
+	forget time.Time // when it needs no longer be remembered
+	fading bool      // in spreads.fading
 }
 
 // elsewhere reports whether a child is to get a piece from others, and when it may ask again.
@@ -84,17 +88,25 @@ func (u *Uploads) elsewhere(a *Ask, c *child, now time.Time) (retry time.Duratio
 		return 0, false
 	}
 	s := u.spreads.each[pieceKey{a.Key, a.Piece}]
+	if s == nil || slices.Contains(s.to, c) {
+		return 0, false
+	}
+	large := a.Whole && a.Crowd >= largeCrowd
+	left := s.until.Sub(now)
+	if large && s.onWay == 0 && len(s.to) > 0 { // however small the crowd was when it was sent
+		left = max(left, s.within(s.served.Add(u.around(a))).Sub(now))
+	}
 	switch {
-	case s == nil || !now.Before(s.until) || slices.Contains(s.to, c):
+	case left <= 0:
 		return 0, false
 	case s.onWay > 0 && (!a.Whole || a.Pressed):
-		retry = min(s.until.Sub(now), u.spreads.took)
+		retry = min(left, u.spreads.took)
 	case a.Pressed:
 		return 0, false
-	case a.Crowd >= largeCrowd: // it may be pressed before the piece is free
-		retry = min(s.until.Sub(now), u.doubled(a.Crowd))
+	case large: // it may be pressed before the piece is free
+		retry = min(left, u.doubled(a.Crowd))
 	default:
-		retry = s.until.Sub(now)
+		retry = left
 	}
 	return max(retry, soonestRetry), true
 }
@@ -146,6 +158,9 @@ func (u *Uploads) served(j *job, now time.Time) {
 		return
 	}
 	s.hold(now, u.around(&j.Ask))
+	if s.served, s.forget = now, s.until; j.Whole {
+		s.forget = now.Add(u.cfg.Spread * largeSteps)
+	}
 	if !s.fading {
 		s.fading = true
 		u.spreads.fading = append(u.spreads.fading, s)
@@ -169,11 +184,14 @@ func (u *Uploads) letGo(j *job) {
 }
 
 // hold holds a piece back for a while from now, but not for ever.
-func (s *spread) hold(now time.Time, d time.Duration) {
-	s.until = now.Add(d)
-	if latest := s.since.Add(longestSpread); latest.Before(s.until) {
-		s.until = latest
+func (s *spread) hold(now time.Time, d time.Duration) { s.until = s.within(now.Add(d)) }
+
+// within is a time at which a piece is free, or the latest that may be.
+func (s *spread) within(at time.Time) time.Time {
+	if latest := s.since.Add(longestSpread); latest.Before(at) {
+		return latest
 	}
+	return at
 }
 
 // doubled is how long a piece takes to get around in a crowd: the number that have it
@@ -204,7 +222,7 @@ func (u *Uploads) fade(now time.Time) {
 	q := &u.spreads
 	for len(q.fading) > 0 {
 		s := q.fading[0]
-		if s.onWay == 0 && now.Before(s.until.Add(rememberSpread)) {
+		if s.onWay == 0 && now.Before(s.forget.Add(rememberSpread)) {
 			return
 		}
 		q.fading[0] = nil

@@ -71,14 +71,52 @@ func TestPieceOfASourceGetsAroundFirst(t *testing.T) {
 	}
 }
 
+// In a large crowd a piece is held back however small the crowd was when it was sent.
+func TestAPieceThatTheFirstOfALargeCrowdGotGetsAroundInAllOfIt(t *testing.T) {
+	for _, x := range []struct {
+		crowd int
+		whole bool
+		held  time.Duration
+	}{{smallCrowd - 1, true, 0}, {largeCrowd - 1, true, 0}, {largeCrowd, true, longestSpread}, {49, true, longestSpread}, {49, false, 0}} {
+		d := newDesk(UploadConfig{})
+		of := func(a *Ask) { a.Crowd, a.Whole = x.crowd, x.whole }
+		d.crowdAsk("a", 1, func(a *Ask) { a.Crowd, a.Whole = 0, x.whole })
+		if x.held > 0 {
+			d.pass(x.held - time.Millisecond)
+			if v := d.crowdAsk("b", 1, of); !v.Elsewhere {
+				t.Errorf("%+v: %+v just before", x, v)
+			}
+			d.pass(time.Millisecond)
+		}
+		if v := d.crowdAsk("b", 1, of); !v.Go {
+			t.Errorf("%+v: %+v", x, v)
+		}
+	}
+	d := newDesk(UploadConfig{})
+	d.crowdAsk("a", 1, func(a *Ask) { a.Crowd = 0 })
+	d.u.Forget("a", d.now)
+	if v := d.crowdAsk("b", 1, nil); !v.Go {
+		t.Errorf("whoever was given it is gone: %+v", v)
+	}
+	d = newDesk(UploadConfig{})
+	d.crowdAsk("a", 1, func(a *Ask) { a.Crowd = 0 })
+	for range 3 { // more of it, for the same child, holds nothing back any longer
+		d.pass(longestSpread / 3)
+		d.crowdAsk("a", 1, nil)
+	}
+	if v := d.crowdAsk("b", 1, nil); !v.Go {
+		t.Errorf("after %v: %+v", longestSpread, v)
+	}
+}
+
 // In a large crowd a child may ask again long before the piece is free: others may bring it too
 // little by then.
 func TestAChildOfALargeCrowdMayAskAgainSoon(t *testing.T) {
 	d := newDesk(UploadConfig{})
-	of := func(a *Ask) { a.Crowd = 15 }
+	of := func(a *Ask) { a.Crowd = 31 }
 	d.crowdAsk("a", 1, of)
 	v := d.crowdAsk("b", 1, of)
-	if !v.Elsewhere || v.Retry != 3*time.Second { // 1.5 s for each of two doublings
+	if !v.Elsewhere || v.Retry != 4500*time.Millisecond { // 1.5 s for each of three doublings
 		t.Fatalf("%+v", v)
 	}
 	d.pass(v.Retry)
