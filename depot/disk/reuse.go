@@ -37,7 +37,6 @@ func (r *Root) Reuse(ctx context.Context, p *store.Partial, from share.ID) error
 		if len(to) == 0 {
 			continue
 		}
-		delete(lacks, old.PieceValue(i))
 		if cap(buf) < s.Len {
 			buf = make([]byte, s.Len)
 		}
@@ -45,8 +44,12 @@ func (r *Root) Reuse(ctx context.Context, p *store.Partial, from share.ID) error
 		if err != nil {
 			return err
 		}
+		if values == nil { // another piece of the same value may be whole
+			continue
+		}
+		delete(lacks, old.PieceValue(i))
 		for _, x := range to {
-			if values == nil || l.PieceLen(x) != s.Len {
+			if l.PieceLen(x) != s.Len {
 				continue
 			}
 			if err := p.Write(x, 0, buf[:s.Len]); err != nil {

@@ -77,5 +77,36 @@ func TestPiecesOfAnotherShareAreTaken(t *testing.T) {
 	}
 }
 
+// What one damaged copy of a piece does not give, another copy of it does.
+func TestAnotherCopyOfADamagedPieceIsTaken(t *testing.T) {
+	t.Parallel()
+	next, content := small(t)
+	one, two := next.Entry(0), next.Entry(0)
+	one.Path, two.Path = "one", "two"
+	old, err := share.NewManifest("films", []share.Entry{one, two})
+	if err != nil {
+		t.Fatal(err)
+	}
+	disk := storetest.New(1 << 20)
+	r := New(func() (vfs.FS, error) { return disk.FS(), nil }, func() string { return "d" })
+	r.Workers = 1
+	if err := errors.Join(r.Ready(t.Context(), &book{}), r.Bring(t.Context(), old, nil, from(content))); err != nil {
+		t.Fatal(err)
+	}
+	if err := vfs.WriteFile(disk.FS(), lies(old), "x", append([]byte{'F'}, content[1:]...), false); err != nil {
+		t.Fatal(err)
+	}
+	p, err := r.Open(t.Context(), next, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Reuse(t.Context(), p, old.ID()); err != nil || p.Verified().Count() != 1 {
+		t.Errorf("%d pieces are there, %v", p.Verified().Count(), err)
+	}
+	if err := errors.Join(p.Close(), r.Close()); err != nil {
+		t.Error(err)
+	}
+}
+
 // lies is where the file of small lies.
 func lies(m *share.Manifest) string { return fileOf(content(m.ID()), m, m.Entry(0)) }
