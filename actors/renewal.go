@@ -116,8 +116,9 @@ type earlyHold struct {
 type holdAsked struct {
 	who    *actor.PID
 	want   int64
-	after  int  // in visits later than this one
-	noWait bool // it waits for the book alone
+	at     []peers.ID // depots that are visited for it, besides those of want
+	after  int        // in visits later than this one
+	noWait bool       // it waits for the book alone
 }
 
 func (r *renewals) Receive(ctx actor.Context) {

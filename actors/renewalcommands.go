@@ -138,7 +138,7 @@ func (r *renewals) command(ctx actor.Context, what any, from *actor.PID, err err
 		a.want = m.Want
 		r.core.Unwant(m.Want, now)
 	case DropVersion:
-		r.core.DropVersion(m.Share, m.Depot, now)
+		a.at = r.core.DropVersion(m.Share, m.Depot, now)
 	case SetBudget:
 		r.core.SetBudget(m.Depot, m.Units, now)
 		a.noWait = true
@@ -162,9 +162,9 @@ func (r *renewals) answer(ctx actor.Context) {
 	all := r.core.Holds(r.s.Wall())
 	wait := r.asked[:0]
 	for _, a := range r.asked {
-		at := r.core.At(a.want)
+		at := append(r.core.At(a.want), a.at...)
 		if a.noWait || !slices.ContainsFunc(all, func(h renewal.Standing) bool {
-			return (h.Want == a.want || slices.Contains(at, h.Depot)) && r.ended[h.Depot] <= a.after
+			return (a.want != 0 && h.Want == a.want || slices.Contains(at, h.Depot)) && r.ended[h.Depot] <= a.after
 		}) {
 			r.respond(ctx, a.who, r.list(a.want, a.after))
 		} else {

@@ -26,7 +26,7 @@ func (s *Service) Resume(b Book, now time.Time) {
 		s.add(h, now)
 	}
 	for _, w := range b.Wants {
-		s.enter(w, now)
+		s.resumed(s.enter(w, now))
 	}
 	s.planAll(now)
 	for _, d := range s.depots {

@@ -39,7 +39,7 @@ type Hold struct {
 	Key
 	Want    int64         // the Want for which it was made, or that needs it now
 	Also    []int64       `json:",omitempty"` // other wants for which it is an earlier version
-	Since   time.Time     // when it was entered
+	Since   time.Time     // when it last became the version to keep, for people to read
 	Bytes   int64         // size of the lease, according to the depot
 	Size    int64         // ... and according to the Want for which it was made; 0: not known
 	Covered time.Time     // until when it is paid for, by our own account

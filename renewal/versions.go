@@ -1,6 +1,7 @@
 package renewal
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -8,19 +9,57 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// DropVersion ends a version of a share that depots keep beside a later one, at all depots or at one. The latest that a depot
-// has whole stays.
-func (s *Service) DropVersion(x share.ID, at peers.ID, now time.Time) {
+// DropVersion ends a version of a share that depots keep beside a later one, at all depots or at one, and returns the depots to
+// be visited for that. The latest that a depot has whole stays.
+func (s *Service) DropVersion(x share.ID, at peers.ID, now time.Time) (visit []peers.ID) {
 	for id, d := range s.depots {
 		h := d.holds[x]
-		if h == nil || at != "" && id != at || s.needs(h) != nil || slices.ContainsFunc(s.owners(h), func(w *Want) bool { return s.newer(w, h, true) == 0 }) {
+		if h == nil || at != "" && id != at || s.needs(h) != nil || slices.ContainsFunc(s.owners(h), func(w *Want) bool { return w.Share == x || s.newer(w, h, true) == 0 }) {
 			continue
 		}
 		d.drop(x)
 		h.Want, h.Also = 0, nil
 		d.enter(h)
 		s.Hurry(id, now)
+		visit = append(visit, id)
 	}
+	return visit
+}
+
+// earlier returns the shares that a Want had before it turns to next, the latest last, as far as depots have them for it.
+func (s *Service) earlier(w *Want, next share.ID) []share.ID {
+	was := append(slices.Clone(w.Was), w.Share)
+	return slices.DeleteFunc(was, func(x share.ID) bool { return x == next || !s.has(w, x) })
+}
+
+// has reports whether a depot has a hold of a share for a Want.
+func (s *Service) has(w *Want, x share.ID) bool {
+	for _, d := range s.depots {
+		if h := d.holds[x]; h != nil && h.Of(w.ID) {
+			return true
+		}
+	}
+	return false
+}
+
+// resumed adds to what a Want was the versions of it that a book from before Was names.
+func (s *Service) resumed(w *Want) {
+	var found []*Hold
+	for _, d := range s.depots {
+		for _, h := range d.versions[w.ID] {
+			if h.Share != w.Share && !slices.Contains(w.Was, h.Share) {
+				found = append(found, h)
+			}
+		}
+	}
+	slices.SortFunc(found, func(a, b *Hold) int { return cmp.Or(a.Since.Compare(b.Since), a.Share.Compare(b.Share)) })
+	var before []share.ID
+	for _, h := range found {
+		if !slices.Contains(before, h.Share) {
+			before = append(before, h.Share)
+		}
+	}
+	w.Was = append(before, w.Was...)
 }
 
 // newer counts the versions of a Want's share that are newer than h and that its depot has whole, or, if the Want has left that
@@ -32,7 +71,7 @@ func (s *Service) newer(w *Want, h *Hold, chosen bool) int {
 			found[w.Share] = true
 		}
 		for _, o := range d.versions[w.ID] {
-			if o.State == Stable && o.Since.After(h.Since) {
+			if o.State == Stable && w.after(o.Share, h.Share) {
 				found[o.Share] = true
 			}
 		}
@@ -44,6 +83,11 @@ func (s *Service) newer(w *Want, h *Hold, chosen bool) int {
 		}
 	}
 	return len(found)
+}
+
+// after reports whether a share became that of a Want after another.
+func (w *Want) after(x, y share.ID) bool {
+	return y != w.Share && (x == w.Share || slices.Index(w.Was, x) > slices.Index(w.Was, y))
 }
 
 // onlyThere reports whether a depot that a Want has left has an earlier version that no chosen depot has, and that none can get any more.
@@ -78,14 +122,4 @@ func (d *depot) drop(x share.ID) {
 			delete(d.versions, id)
 		}
 	}
-}
-
-// since is when a version of a Want is entered: after those before it, also if the clock was set back.
-func (d *depot) since(want int64, now time.Time) time.Time {
-	for _, h := range d.versions[want] {
-		if !now.After(h.Since) {
-			now = h.Since.Add(1)
-		}
-	}
-	return now
 }

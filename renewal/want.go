@@ -27,6 +27,9 @@ type Want struct {
 	Pin   bool   // it keeps its Share, whatever happens to the entry
 	Keep  int    // how many earlier versions a depot that has them keeps beside the Share
 	Fleet bool   // others want the same with the same account: only one of them at a time makes and renews its leases
+	// Was are the shares before, the latest last, as far as depots have them for it. The Service
+	// keeps it.
+	Was []share.ID `json:",omitempty"`
 }
 
 func (w *Want) copies() int {
@@ -36,19 +39,19 @@ func (w *Want) copies() int {
 // Want enters what the owner wants, or changes it. Depots that do not have it yet are due at
 // once.
 func (s *Service) Want(w Want, now time.Time) {
+	w.Was = nil
 	if had := s.wants[w.ID]; had != nil {
-		if had.Share != w.Share { // what was an earlier version may be the latest again
-			for _, d := range s.depots {
-				if h := d.holds[w.Share]; h != nil {
-					h.Since = d.since(w.ID, now)
-				}
-			}
-		}
 		for _, id := range had.At { // what it has is of an earlier version from now on, also if another Want made that
 			d := s.depots[id]
 			if h := d.holds[had.Share]; h != nil && !h.Of(had.ID) {
 				h.Also = append(slices.Clone(h.Also), had.ID)
 				d.file(h)
+			}
+		}
+		w.Was = s.earlier(had, w.Share)
+		for _, d := range s.depots {
+			if h := d.holds[w.Share]; h != nil && had.Share != w.Share { // it was an earlier version, and is the latest again
+				h.Since = now
 			}
 		}
 		s.forget(had)
@@ -172,7 +175,7 @@ func (s *Service) plan(w *Want, known windows, now time.Time) {
 		d := s.depot(id, now)
 		switch h := d.holds[w.Share]; {
 		case h == nil:
-			d.enter(&Hold{Key: Key{id, w.Share}, Want: w.ID, Since: d.since(w.ID, now), Bytes: w.Bytes, Size: w.Bytes})
+			d.enter(&Hold{Key: Key{id, w.Share}, Want: w.ID, Since: now, Bytes: w.Bytes, Size: w.Bytes})
 		case h.Want != w.ID && !s.wants[h.Want].at(h.Key):
 			h.Also = append(slices.DeleteFunc(slices.Clone(h.Also), func(id int64) bool { return id == w.ID || s.wants[id] == nil }), h.Want)
 			h.Want = w.ID
