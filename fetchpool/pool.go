@@ -88,7 +88,7 @@ type Pool struct {
 	broke int           // links in a row that broke the protocol
 
 	redial, subscribe, busy backoff
-	barren                  int // links in a row that gave nothing; -1: this one gave something
+	barren                  int // links in a row that gave nothing of what was asked for; -1: this one gave something
 
 	leases   map[share.Piece]*lease
 	list     lease    // of all leases: next is the oldest
@@ -275,8 +275,10 @@ func (p *Pool) lose(cause string, busyLeases Reason) {
 	if p.state == Ready && p.now.Sub(p.ready) >= p.cfg.RedialMax {
 		p.redial.reset() // the link held long enough to count as a success
 	}
+	if p.barren < 0 || len(p.requests) > 0 || p.mute > 0 { // one on which nothing was asked for says nothing
+		p.barren++
+	}
 	p.dropAll(busyLeases, LinkLost)
-	p.barren++
 	p.state, p.lost = Waiting, cause
 	p.wait = p.redial.next(p.rng)
 	p.until = p.now.Add(p.wait)

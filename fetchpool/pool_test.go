@@ -1428,3 +1428,19 @@ func TestTheBlockThatWasCutOffIsAskedForAgain(t *testing.T) {
 		}
 	}
 }
+
+// Links of which nothing was asked, and that held long, say nothing of how long a source is silent.
+func TestIdleLinksDoNotMakePatient(t *testing.T) {
+	h := ready(t, Config{}, 8<<20)
+	h.serve(h.grant(0).Requests, 1e6)
+	for range 5 { // the node has nothing to ask for; a router drops the link now and then
+		h.after(10 * time.Minute)
+		h.p.Lost(errors.New("reset"), h.now)
+		h.after(10 * time.Minute)
+		h.connect()
+	}
+	h.grant(1)
+	if h.after(5 * time.Second); h.p.State() != Waiting {
+		t.Errorf("%v after 5 s of silence", h.p.State())
+	}
+}
