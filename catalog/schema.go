@@ -7,7 +7,7 @@ import "github.com/piecelease/fetcher/internal/sqlitedb"
 // AUTOINCREMENT makes sure that no ID is used twice. passes.token is the pass as RFC 9577 writes
 // it; orders.keys is a listing of the keys that an order uses, and counts the JSON of how many
 // passes of each it asks for. hold_* are the JSON of the parts of a renewal.Book.
-var schema = sqlitedb.Schema{App: 0x66744361, Steps: []string{ // "ftCa"
+var schema = sqlitedb.Schema{App: 0x66744361, Private: true, Steps: []string{ // "ftCa"
 	`CREATE TABLE entries(id INTEGER PRIMARY KEY AUTOINCREMENT, kind INTEGER NOT NULL CHECK(kind BETWEEN 1 AND 2),
 	   key TEXT NOT NULL UNIQUE, wish TEXT NOT NULL, added INTEGER NOT NULL,
 	   state INTEGER NOT NULL CHECK(state BETWEEN 1 AND 6), why TEXT NOT NULL DEFAULT '', since INTEGER NOT NULL,

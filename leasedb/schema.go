@@ -10,7 +10,7 @@ import "github.com/piecelease/fetcher/internal/sqlitedb"
 // is that of a peer that was admitted without its owner's word. accounts.credit is in
 // MiB-seconds; payments.units is 0 from before the passes are spent until they are entered, and
 // payments.mark is in the issuer's book too.
-var schema = sqlitedb.Schema{App: 0x66744c44, Steps: []string{ // "ftLD"
+var schema = sqlitedb.Schema{App: 0x66744c44, Private: true, Steps: []string{ // "ftLD"
 	`CREATE TABLE accounts(id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, quota INTEGER NOT NULL,
 	   max_lease INTEGER NOT NULL, created INTEGER NOT NULL, used INTEGER NOT NULL DEFAULT 0, asked INTEGER NOT NULL DEFAULT 0, stranger INTEGER NOT NULL DEFAULT 0);
 	 CREATE INDEX strangers ON accounts(id) WHERE stranger = 1;

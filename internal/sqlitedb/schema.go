@@ -20,6 +20,9 @@ type Schema struct {
 	// step that was released is never edited. Tests reach version v with
 	// Steps[:v].
 	Steps []string
+
+	// Private makes the file readable by its owner alone, whatever the umask.
+	Private bool
 }
 
 var errDamaged = errors.New("the database is damaged")

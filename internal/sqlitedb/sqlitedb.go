@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"time"
 
@@ -34,6 +35,11 @@ func Open(ctx context.Context, path string, s Schema) (*DB, error) {
 	if path == "" {
 		return nil, errors.New("a database needs a path")
 	}
+	if s.Private && path != ":memory:" {
+		if err := makePrivate(path); err != nil {
+			return nil, err
+		}
+	}
 	c, err := sqlite.OpenConn(path, sqlite.OpenReadWrite|sqlite.OpenCreate)
 	if err != nil {
 		return nil, reason(path, err)
@@ -45,6 +51,24 @@ func Open(ctx context.Context, path string, s Schema) (*DB, error) {
 		return nil, err
 	}
 	return db, nil
+}
+
+// makePrivate makes a database file, new or from before, its owner's alone; SQLite gives the files beside it the same mode.
+// A file that is there is not opened: to close it would end the locks of another connection of this process.
+func makePrivate(path string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err == nil {
+		return f.Close()
+	}
+	for _, part := range []string{"", "-wal", "-shm"} {
+		if info, err := os.Lstat(path + part); err != nil || !info.Mode().IsRegular() {
+			continue // opening it says what is wrong
+		}
+		if err := os.Chmod(path+part, 0o600); err != nil && !errors.Is(err, fs.ErrPermission) { // it is another user's
+			return err
+		}
+	}
+	return nil
 }
 
 // reason is why the file could not be opened, which SQLite does not say.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -23,7 +24,7 @@ var notes = Schema{App: 0x746e6f74, Steps: []string{
 	`CREATE TABLE tags(note INTEGER REFERENCES notes(id), tag TEXT NOT NULL); UPDATE notes SET author = upper(author)`,
 }}
 
-func (s Schema) version(v int) Schema { return Schema{s.App, s.Steps[:v]} }
+func (s Schema) version(v int) Schema { return Schema{App: s.App, Steps: s.Steps[:v]} }
 
 func open(t *testing.T, path string, s Schema) *DB {
 	t.Helper()
@@ -201,7 +202,7 @@ func TestAMigrationThatFailsChangesNothing(t *testing.T) {
 	db := open(t, path, notes.version(1))
 	add(t, db, "one")
 	db.Close()
-	broken := Schema{notes.App, []string{notes.Steps[0], notes.Steps[1], `INSERT INTO nowhere VALUES (1)`}}
+	broken := Schema{App: notes.App, Steps: []string{notes.Steps[0], notes.Steps[1], `INSERT INTO nowhere VALUES (1)`}}
 	if _, err := Open(t.Context(), path, broken); err == nil || !strings.Contains(err.Error(), "from version 2 to 3") {
 		t.Fatalf("got %v", err)
 	}
@@ -339,5 +340,25 @@ func TestDamageIsFoundLater(t *testing.T) {
 	})
 	if !Corrupt(err) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// What is private is its owner's alone, with the files beside it, also if it was not before.
+func TestPrivateFilesAreTheirOwnersAlone(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("files have no modes")
+	}
+	private := notes
+	private.Private = true
+	fresh, old := filepath.Join(t.TempDir(), "notes.db"), filled(t)
+	add(t, open(t, old, notes), "in the log")
+	for _, path := range []string{fresh, old} {
+		add(t, open(t, path, private), "mine")
+		for _, part := range []string{"", "-wal", "-shm"} {
+			info, err := os.Stat(path + part)
+			if err != nil || info.Mode().Perm() != 0o600 {
+				t.Errorf("%s: %v, %v", filepath.Base(path)+part, info, err)
+			}
+		}
 	}
 }
