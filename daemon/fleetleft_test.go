@@ -95,7 +95,6 @@ func TestAnotherSecretIsNoOtherFleet(t *testing.T) {
 	of := func(id, url string) *member {
 		return &member{d: &Daemon{dir: dir}, id: id, place: placeOf(Config{Settings: Settings{Fleet: url}})}
 	}
-	must(t, of("one", "nats://a:b@10.0.0.5,10.0.0.6/ours?replicas=3").settle())
 	for _, x := range []struct {
 		m   *member
 		new bool
@@ -107,6 +106,7 @@ func TestAnotherSecretIsNoOtherFleet(t *testing.T) {
 		{of("one", ""), false},                     // joined
 		{of("two", ""), true},
 	} {
+		must(t, of("one", "nats://a:b@10.0.0.5,10.0.0.6/ours?replicas=3").settle())
 		if x.m.isNew() != x.new {
 			t.Errorf("%s at %q: new %v", x.m.id, x.m.place, !x.new)
 		}
@@ -135,5 +135,43 @@ func TestAFleetIsLeft(t *testing.T) {
 	must(t, Leave(dir))
 	if _, ok, err := Joined(dir); ok || err != nil {
 		t.Errorf("after it was left: %v", err)
+	}
+}
+
+// The store of a fleet moves after its secret was changed: still the same fleet.
+func TestTheStoreMovesAfterTheSecretChanged(t *testing.T) {
+	dir := t.TempDir()
+	start := func(id, url string) bool { // as a node does
+		m := &member{d: &Daemon{dir: dir}, id: id, place: placeOf(Config{Settings: Settings{Fleet: url}})}
+		is := m.isNew()
+		if is {
+			must(t, m.settle())
+		}
+		return is
+	}
+	start("one", "nats://10.0.0.5/ours")
+	if start("two", "nats://10.0.0.5/ours") {
+		t.Error("another secret is another fleet")
+	}
+	if start("two", "nats://10.0.0.7/ours") {
+		t.Error("the same fleet, by secret, whose store has moved, is another")
+	}
+}
+
+// A node that was given its fleet by settings, whose secret was changed, joins that fleet by its token.
+func TestJoinedAfterTheSecretChanged(t *testing.T) {
+	dir := t.TempDir()
+	start := func(id, url string) bool {
+		m := &member{d: &Daemon{dir: dir}, id: id, place: placeOf(Config{Settings: Settings{Fleet: url}})}
+		is := m.isNew()
+		if is {
+			must(t, m.settle())
+		}
+		return is
+	}
+	start("one", "nats://10.0.0.5/ours")
+	start("two", "nats://10.0.0.5/ours")
+	if start("two", "") {
+		t.Error("joined, it is another fleet")
 	}
 }

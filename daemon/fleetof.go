@@ -32,21 +32,23 @@ const fleetOfName = "fleet.of"
 
 // isNew reports whether this node does not belong to the fleet of which its catalog is. One
 // that does not say whose it is, or not so that it can be read, is of the present one: nothing is forgotten on suspicion.
-// Nor is it if the settings name the same store, with another secret.
+// Nor is it if the settings name the same store, with another secret, or the same fleet at another store; that is noted.
 func (m *member) isNew() bool {
 	b, err := readUpTo(filepath.Join(m.d.dir, fleetOfName), maxMembership)
-	if errors.Is(err, fs.ErrNotExist) {
-		if err := m.settle(); err != nil {
-			m.d.log.Warn("which fleet this node belongs to was not kept", "error", err)
-		}
-		return false
-	}
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		m.d.log.Warn("which fleet this node has belonged to cannot be read", "error", err)
 		return false
 	}
 	id, place, _ := strings.Cut(string(b), "\n")
-	return id != m.id && (m.place == "" || place != m.place)
+	if err == nil && id != m.id && (m.place == "" || place != m.place) {
+		return true
+	}
+	if id != m.id || m.place != "" && place != m.place {
+		if err := m.settle(); err != nil {
+			m.d.log.Warn("which fleet this node belongs to was not kept", "error", err)
+		}
+	}
+	return false
 }
 
 // settle keeps which fleet this node belongs to.
