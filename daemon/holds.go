@@ -150,9 +150,11 @@ func (d *depots) Hold(ctx context.Context, h api.Hold) ([]api.Held, error) {
 		}
 	}
 	want.Share, want.Bytes, want.Length, want.Copies, want.Name = m.ID(), fetcher.HoldBytes(m), long, h.Copies, k.view().Name
+	keep := want.Keep
 	if h.Keep != nil {
-		want.Keep = *h.Keep
+		keep = *h.Keep
 	}
+	want.Keep = max(want.Keep, keep) // what is released cannot be had back when the request is undone
 	l, err = d.node.KeepHold(ctx, want, append(addrs, h.Depots...), false)
 	if err != nil {
 		return nil, api.Refuse(api.ErrRequest, "%v", err)
@@ -164,6 +166,13 @@ func (d *depots) Hold(ctx context.Context, h api.Hold) ([]api.Held, error) {
 	if len(out) == 0 || h.Fleet && err != nil { // no depot granted anything, or the fleet is not told: undo the request
 		d.unhold(ctx, l, before)
 		return nil, err
+	}
+	if want.Keep != keep {
+		want = l.Wants[slices.IndexFunc(l.Wants, func(w fetcher.Hold) bool { return w.ID == l.Want })]
+		want.Keep = keep
+		if _, err := d.node.KeepHold(ctx, want, append(addrs, h.Depots...), true); err != nil {
+			return out, err
+		}
 	}
 	d.log.Info("depots keep a share from now on", "entry", h.Entry, "hold", l.Want, "share", m.ID().String(), "depots", len(depots))
 	return out, nil

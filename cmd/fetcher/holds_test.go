@@ -51,6 +51,14 @@ func TestEarlierVersionsAreFetchedFromTheDepot(t *testing.T) {
 	if h := owner.held(); len(h) != 2 || h[0].Keep != 1 {
 		t.Fatalf("%+v", h)
 	}
+	away := fmt.Sprintf("/ip4/127.0.0.1/tcp/%d/p2p/12D3KooWMoMcABCBb2XGPeqif4B5js5S5jJvPGsg6zme8Ui5o6Ap", rig.FreePort(t))
+	if r := owner.on("hold", src, "--on", away, "--keep", "0"); r.code != exitNetwork { // it is undone, and has released nothing
+		t.Errorf("exit %d, %s", r.code, r.stderr)
+	}
+	owner.sure("holdings", "--on", at)
+	if h := owner.held(); len(h) != 2 || h[0].Keep != 1 || h[0].Ending || h[1].Ending {
+		t.Fatalf("%+v", h)
+	}
 	out := owner.text("holds", "photos")
 	if !strings.Contains(out, "stable, earlier") {
 		t.Errorf("fetcher holds: %s", out)
@@ -73,6 +81,10 @@ func TestEarlierVersionsAreFetchedFromTheDepot(t *testing.T) {
 	owner.sure("release", shortly(old))
 	if l := keeper.leases("owner"); len(l) != 1 || l[0].Share == old {
 		t.Errorf("%+v", l)
+	}
+	owner.sure("hold", src, "--on", at, "--keep", "0")
+	if h := owner.held(); len(h) != 1 || h[0].Keep != 0 {
+		t.Errorf("%+v", h)
 	}
 	owner.sure("release", "photos")
 	if l := keeper.leases("owner"); len(l) != 0 {
