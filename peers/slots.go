@@ -19,12 +19,13 @@ func (u *Uploads) room() bool {
 // count counts a request that begins or ends to be served.
 func (u *Uploads) count(j *job, n int) {
 	u.serving += n
-	if j.Set == Active {
+	j.child.slots += n
+	if j.child.set == Active {
 		u.active += n
 	}
 }
 
-// Moved notes that a child is now in another set, for its requests that wait.
+// Moved notes that a child is now in another set, for its requests that wait and those under way.
 func (u *Uploads) Moved(id ID, to Set, now time.Time) (next []Job) {
 	if c := u.children[id]; c != nil && c.set != to {
 		u.moved(c, to)
@@ -34,4 +35,12 @@ func (u *Uploads) Moved(id ID, to Set, now time.Time) (next []Job) {
 }
 
 // moved puts a child into another set. It saved nothing up there.
-func (u *Uploads) moved(c *child, to Set) { c.set, c.clock = to, max(c.clock, u.clock) }
+func (u *Uploads) moved(c *child, to Set) {
+	if c.set == Active {
+		u.active -= c.slots
+	}
+	if to == Active {
+		u.active += c.slots
+	}
+	c.set, c.clock = to, max(c.clock, u.clock)
+}

@@ -102,3 +102,22 @@ func TestABetterSetMayOpenASlot(t *testing.T) {
 		t.Errorf("served %v", d.order)
 	}
 }
+
+// A child that is no longer active, or has gone, keeps no slots from the others by requests that were begun before.
+func TestWhoIsNoLongerActiveKeepsNoSlots(t *testing.T) {
+	d := newDesk(UploadConfig{})
+	d.hold = true
+	for range 8 {
+		d.from("slow", Active)
+	}
+	for i := range 56 {
+		d.from(ID(fmt.Sprint("passive", i)), Passive)
+	}
+	if n := d.u.Serving() - 8; n != 3 {
+		t.Fatal(n)
+	}
+	d.admitted(d.u.Moved("slow", Outside, d.now))
+	if n := d.u.Serving() - 8; n != 56 {
+		t.Errorf("%d others are served, and nobody is active", n)
+	}
+}

@@ -143,6 +143,7 @@ type child struct {
 	jobs    jobHeap
 	queue   []*job // the same in order of arrival; those that are served or gone are dropped when met
 	serving int    // being served, parked ones included
+	slots   int    // ... without them
 	held    int    // held by the gates of shares
 	tag     uint16
 }
