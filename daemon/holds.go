@@ -125,12 +125,9 @@ func (d *depots) Hold(ctx context.Context, h api.Hold) ([]api.Held, error) {
 	if err != nil {
 		return nil, err
 	}
-	ask := fetcher.Hold{Entry: h.Entry, Pin: h.Pin, Share: m.ID()}
-	if h.Fleet {
-		if err := d.listed(m.ID()); err != nil {
-			return nil, err
-		}
-		ask = fetcher.Hold{Fleet: true, Pin: true, Share: m.ID()}
+	ask, err := d.asksFor(h, m.ID())
+	if err != nil {
+		return nil, err
 	}
 	d.holds.changing.Lock()
 	defer d.holds.changing.Unlock()
@@ -142,18 +139,11 @@ func (d *depots) Hold(ctx context.Context, h api.Hold) ([]api.Held, error) {
 	if n := distinct(want.Depots, depots); h.Copies > n {
 		return nil, api.Refuse(api.ErrRequest, "%d copies need as many depots; named so far: %d", h.Copies, n)
 	}
-	for _, id := range depots {
-		if h.Budget != nil {
-			if err := d.node.SetHoldBudget(ctx, id, *h.Budget); err != nil {
-				return nil, err
-			}
-		}
+	if err := d.setBudget(ctx, depots, h.Budget); err != nil {
+		return nil, err
 	}
 	want.Share, want.Bytes, want.Length, want.Copies, want.Name = m.ID(), fetcher.HoldBytes(m), long, h.Copies, k.view().Name
-	keep := want.Keep
-	if h.Keep != nil {
-		keep = *h.Keep
-	}
+	keep := asBefore(h.Keep, want.Keep)
 	want.Keep = max(want.Keep, keep) // what is released cannot be had back when the request is undone
 	l, err = d.node.KeepHold(ctx, want, append(addrs, h.Depots...), false)
 	if err != nil {
@@ -161,21 +151,54 @@ func (d *depots) Hold(ctx context.Context, h api.Hold) ([]api.Held, error) {
 	}
 	out, err := d.heldAt(l, m, depots, h.Depots)
 	if len(out) > 0 && h.Fleet {
-		err = d.member.holds.list(ctx, l, l.Wants[slices.IndexFunc(l.Wants, func(w fetcher.Hold) bool { return w.ID == l.Want })])
+		err = d.member.holds.list(ctx, l, wantOf(l))
 	}
 	if len(out) == 0 || h.Fleet && err != nil { // no depot granted anything, or the fleet is not told: undo the request
 		d.unhold(ctx, l, before)
 		return nil, err
 	}
+	d.log.Info("depots keep a share from now on", "entry", h.Entry, "hold", l.Want, "share", m.ID().String(), "depots", len(depots))
 	if want.Keep != keep {
-		want = l.Wants[slices.IndexFunc(l.Wants, func(w fetcher.Hold) bool { return w.ID == l.Want })]
+		want = wantOf(l)
 		want.Keep = keep
-		if _, err := d.node.KeepHold(ctx, want, append(addrs, h.Depots...), true); err != nil {
+		if _, err = d.node.KeepHold(ctx, want, append(addrs, h.Depots...), true); err != nil {
 			return out, err
 		}
 	}
-	d.log.Info("depots keep a share from now on", "entry", h.Entry, "hold", l.Want, "share", m.ID().String(), "depots", len(depots))
 	return out, nil
+}
+
+// asksFor is what a request is about: an entry, or a share of the fleet.
+func (d *depots) asksFor(h api.Hold, id share.ID) (fetcher.Hold, error) {
+	if !h.Fleet {
+		return fetcher.Hold{Entry: h.Entry, Pin: h.Pin, Share: id}, nil
+	}
+	return fetcher.Hold{Fleet: true, Pin: true, Share: id}, d.listed(id)
+}
+
+// asBefore is what was asked for, or if nothing was, as it was before.
+func asBefore(asked *int, before int) int {
+	if asked != nil {
+		return *asked
+	}
+	return before
+}
+
+// wantOf is the want that was asked about.
+func wantOf(l fetcher.HoldList) fetcher.Hold {
+	return l.Wants[slices.IndexFunc(l.Wants, func(w fetcher.Hold) bool { return w.ID == l.Want })]
+}
+
+// setBudget sets what this node pays each of some depots in a month; nil leaves it as it is.
+func (d *depots) setBudget(ctx context.Context, depots []peers.ID, budget *int64) error {
+	for _, id := range depots {
+		if budget != nil {
+			if err := d.node.SetHoldBudget(ctx, id, *budget); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // listed refuses what is not on the list of the node's fleet.
