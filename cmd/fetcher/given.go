@@ -175,7 +175,7 @@ func misnamed(err error) error {
 // notEmpty refuses an empty PATH, which a variable that is not set leaves in a script: it would be the current folder.
 func notEmpty(path string) error {
 	if path == "" {
-		return usageError{errors.New("the PATH is empty; the current folder is .")}
+		return usageError{errors.New("the PATH is empty: the current folder is called \".\"")}
 	}
 	return nil
 }
