@@ -170,6 +170,7 @@ func (n *Node) Fetch(ctx context.Context, ticketOrID string, opt FetchOptions) (
 		t.opened()
 		n.catalog.forget(t)
 		t.saidList()
+		close(t.done) // Close may wait for it
 		return nil, err
 	}
 	t.forget = n.know(id, t.secret, t.guarded)

@@ -2,10 +2,12 @@ package fetcher
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -43,6 +45,33 @@ func TestAFetchThatBeginsWhileItsNodeClosesEnds(t *testing.T) {
 	}
 	if err == nil {
 		<-x.Done()
+	}
+}
+
+// One that the catalog refuses by then ends as well.
+func TestAFetchThatIsRefusedWhileItsNodeClosesEnds(t *testing.T) {
+	t.Parallel()
+	var n *Node
+	closed := make(chan error, 1)
+	wall := func() time.Time { // asked for between the two steps in which a Fetch is entered
+		if n != nil {
+			go func() { closed <- n.Close() }()
+			for !n.catalog.isClosed() {
+				runtime.Gosched()
+			}
+		}
+		return time.Now()
+	}
+	node, err := Open(t.Context(), Config{Dir: t.TempDir(), Listen: loopback, Wall: wall})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n = node
+	if _, err := n.Fetch(t.Context(), someID(t), FetchOptions{Dir: t.TempDir(), Peers: []string{silentPeer(t)}}); !errors.Is(err, errClosed) {
+		t.Error("fetch:", err)
+	}
+	if err := <-closed; err != nil {
+		t.Error("close:", err)
 	}
 }
 
