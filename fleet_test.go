@@ -92,7 +92,6 @@ func (f *testFleet) entered(xs ...*Transfer) (n int64) {
 }
 
 func TestAFleetGoesOnWithTheNextRunOfItsCoordinator(t *testing.T) {
-	t.Parallel()
 	rig.OnlyLong(t)
 	t.Parallel()
 	f := newTestFleet(t, 12<<20, 2, 1e6) // until both take part, however slow this machine is
