@@ -167,9 +167,7 @@ func (n *Node) Fetch(ctx context.Context, ticketOrID string, opt FetchOptions) (
 		return nil, err
 	}
 	if err := n.enter(t, ticketOrID, known); err != nil {
-		t.opened()
-		n.catalog.forget(t)
-		t.saidList()
+		t.unbegun()
 		close(t.done) // Close may wait for it
 		return nil, err
 	}
@@ -180,10 +178,8 @@ func (n *Node) Fetch(ctx context.Context, ticketOrID string, opt FetchOptions) (
 			MaxSources: opt.MaxSources, Anonymous: opt.Anonymous, OnDemand: opt.OnDemand, Keep: opt.Keep, Leases: n.cfg.Leases, WatchLeases: opt.WatchLeases, Fleet: fleet},
 	})
 	if err != nil {
-		t.opened()
 		t.forget()
-		n.catalog.forget(t)
-		t.saidList()
+		t.unbegun()
 		n.settle(t, err, func() {})
 		close(t.done) // Close may wait for it
 		return nil, err
@@ -192,6 +188,13 @@ func (n *Node) Fetch(ctx context.Context, ticketOrID string, opt FetchOptions) (
 		t.stop() // Close has called it, but perhaps before there was anything to stop
 	}
 	return t, nil
+}
+
+// unbegun ends what waits for a transfer that does not start.
+func (t *Transfer) unbegun() {
+	t.opened()
+	t.node.catalog.forget(t)
+	t.saidList()
 }
 
 // enter enters a transfer in the catalog, before it starts.
