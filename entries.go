@@ -10,6 +10,7 @@ import (
 
 	"github.com/piecelease/fetcher/actors"
 	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
 )
 
 // Entries returns the entries of the node's catalog, by ID.
@@ -182,4 +183,19 @@ func peerIDs(ids []peers.ID) error {
 		return fmt.Errorf("%q is no ID of a peer (such as 12D3...)", id)
 	}
 	return nil
+}
+
+// enter enters a transfer in the catalog, before it starts.
+func (n *Node) enter(t *Transfer, ticketOrID string, known *share.Manifest) (err error) {
+	e := Entry{ID: t.opt.Entry, Share: t.id, State: EntryFetching, Ticket: ticketOrID, Fetching: t.opt, Added: n.cfg.Wall()}
+	if known != nil {
+		e.Name = known.Name
+	}
+	if n.cfg.Simulation.FS == nil {
+		if e.Fetching.Dir, err = filepath.Abs(t.opt.Dir); err != nil {
+			return err
+		}
+	}
+	t.entry, err = n.catalog.put(e)
+	return err
 }

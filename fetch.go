@@ -197,21 +197,6 @@ func (t *Transfer) unbegun() {
 	t.saidList()
 }
 
-// enter enters a transfer in the catalog, before it starts.
-func (n *Node) enter(t *Transfer, ticketOrID string, known *share.Manifest) (err error) {
-	e := Entry{ID: t.opt.Entry, Share: t.id, State: EntryFetching, Ticket: ticketOrID, Fetching: t.opt, Added: n.cfg.Wall()}
-	if known != nil {
-		e.Name = known.Name
-	}
-	if n.cfg.Simulation.FS == nil {
-		if e.Fetching.Dir, err = filepath.Abs(t.opt.Dir); err != nil {
-			return err
-		}
-	}
-	t.entry, err = n.catalog.put(e)
-	return err
-}
-
 // knownManifest makes dir, and looks for the share's manifest on this disk: in a partial fetch, or in the state.
 func (n *Node) knownManifest(dir string, id share.ID) (*share.Manifest, error) {
 	found, err := n.cfg.Simulation.find(dir, id)
