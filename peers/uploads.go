@@ -416,7 +416,7 @@ func (u *Uploads) admit(now time.Time) *job {
 	u.clock = max(u.clock, c.clock)
 	c.clock += float64(j.Bytes)
 	heap.Remove(&c.jobs, j.at)
-	j.at, j.Set = -1, c.set
+	j.at = -1
 	u.waiting--
 	c.serving++
 	u.count(j, 1)

@@ -49,9 +49,11 @@ func (s *Service) Want(w Want, now time.Time) {
 			}
 		}
 		w.Was = s.earlier(had, w.Share)
-		for _, d := range s.depots {
-			if h := d.holds[w.Share]; h != nil && had.Share != w.Share { // it was an earlier version, and is the latest again
-				h.Since = now
+		if had.Share != w.Share { // what was an earlier version may be the latest again
+			for _, d := range s.depots {
+				if h := d.holds[w.Share]; h != nil {
+					h.Since = now
+				}
 			}
 		}
 		s.forget(had)
