@@ -72,12 +72,14 @@ lint:
 	@bad=$$(gofmt -l .) && test -z "$$bad" || { echo "not formatted:" $$bad; exit 1; }
 	$(GO) tool staticcheck ./...
 	$(GO) mod tidy -diff
+	@! command -v node >/dev/null || for f in web/static/*.js; do node --input-type=module --check <$$f || exit 1; done
 
 # Fetches between all kinds of network situations, twenty seeds of each.
 reach:
 	@REACH_SEEDS=20 $(GO) test -count=1 -timeout 20m -v -run '^TestReach$$' ./simnet/bubble | grep -E '^ +\||FAIL|want|ok'
 
-# FLEET_TRIAL members, TRIAL_MIB MiB, TRIAL_MBIT Mbit/s, TRIAL_AWAY seconds without the store.
+# FLEET_TRIAL members, TRIAL_MIB MiB, TRIAL_MBIT Mbit/s, TRIAL_AWAY seconds without the store. TRIAL_STORY=parts cuts half of them
+# off from the others and the store, paused stops the coordinator for a while, clock sets the clock of one an hour ahead.
 fleet-trial:
 	FLEET_TRIAL=$${FLEET_TRIAL:-20} $(GO) test -count=1 -timeout 40m -v -run '^TestFleetTrial$$' ./cmd/fetcher
 

@@ -130,8 +130,8 @@ var only = map[string]string{
 	"testing":                                "store/storetest rounds/kvtest simnet/bubble internal/rig",
 	"github.com/zeebo/blake3":                "",
 	"github.com/anishathalye/porcupine":      "rounds/kvtest",
-	"pgregory.net/rapid":                     "store/storetest rounds/kvtest simnet/bubble",
-	"go.uber.org/goleak":                     "store/storetest rounds/kvtest simnet/bubble",
+	"pgregory.net/rapid":                     "internal/rig store/storetest rounds/kvtest simnet/bubble",
+	"go.uber.org/goleak":                     "store/storetest rounds/kvtest simnet/bubble internal/rig",
 	"github.com/stretchr/":                   "",
 }
 

@@ -20,7 +20,7 @@ func TestASourceThatNobodyCanReachCallsWhoeverFetches(t *testing.T) {
 	n := openNode(t)
 	x, err := n.Fetch(t.Context(), s.ID().String(), FetchOptions{Dir: dir, Called: true, Stall: time.Minute})
 	must(t, err)
-	must(t, s.Call(n.Ticket(s.ID())))
+	must(t, s.Call(n.Ticket(s.ID()), nil))
 	must(t, x.Wait(t.Context()))
 	if got, _ := os.ReadFile(filepath.Join(dir, "big.bin")); !bytes.Equal(got, want) {
 		t.Error("content differs")
@@ -34,13 +34,13 @@ func TestACallIsForTheShareOfItsTicket(t *testing.T) {
 	s, n := shareOf(t, src), openNode(t)
 	other, err := share.ParseID(someID(t))
 	must(t, err)
-	if err := s.Call(n.Ticket(other)); !errors.Is(err, share.ErrTicket) {
+	if err := s.Call(n.Ticket(other), nil); !errors.Is(err, share.ErrTicket) {
 		t.Error("another share's:", err)
 	}
-	if err := s.Call("nonsense"); !errors.Is(err, share.ErrTicket) {
+	if err := s.Call("nonsense", nil); !errors.Is(err, share.ErrTicket) {
 		t.Error("no ticket:", err)
 	}
-	if err := s.Call(s.ID().String()); !errors.Is(err, ErrNoSource) {
+	if err := s.Call(s.ID().String(), nil); !errors.Is(err, ErrNoSource) {
 		t.Error("an ID alone:", err)
 	}
 }

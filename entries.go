@@ -11,6 +11,7 @@ import (
 	"github.com/piecelease/fetcher/actors"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/wire"
 )
 
 // Entries returns the entries of the node's catalog, by ID.
@@ -91,7 +92,7 @@ func (n *Node) Pause(ctx context.Context, id EntryID) error {
 	if err := n.catalog.change(id, func(e *Entry) { e.State, e.Why = EntryPaused, "" }); err != nil {
 		return err
 	}
-	return n.halt(ctx, e)
+	return n.halt(ctx, e, 0)
 }
 
 // Remove ends what an entry asks for, and forgets the entry. No file is touched.
@@ -103,11 +104,11 @@ func (n *Node) Remove(ctx context.Context, id EntryID) error {
 	if err := n.catalog.remove(id); err != nil {
 		return err
 	}
-	return n.halt(ctx, e)
+	return n.halt(ctx, e, 0)
 }
 
-// halt ends what an entry asked for; the entry is paused or gone.
-func (n *Node) halt(ctx context.Context, e Entry) error {
+// halt ends what an entry asked for; the entry is paused or gone, or it has a newer version. Children are told why.
+func (n *Node) halt(ctx context.Context, e Entry, why wire.Code) error {
 	if t := n.catalog.running(e.Share); t != nil && t.entry == e.ID {
 		return t.halt(ctx)
 	}
@@ -120,15 +121,15 @@ func (n *Node) halt(ctx context.Context, e Entry) error {
 	case s != nil || e.Path != "" || e.State != EntryServed:
 		return nil
 	}
-	_, err := n.withdraw(ctx, e.Share)
+	_, err := n.withdraw(ctx, e.Share, why)
 	return err
 }
 
-// endShare ends what an entry served before it got a new version.
-func (n *Node) endShare(old Entry) {
+// endShare ends what an entry served before.
+func (n *Node) endShare(old Entry, why wire.Code) {
 	ctx, cancel := context.WithTimeout(context.Background(), partingTime)
 	defer cancel()
-	if err := n.halt(ctx, old); err != nil {
+	if err := n.halt(ctx, old, why); err != nil {
 		n.log.Debug("end the old version of a share", "share", old.Share.String(), "error", err)
 	}
 }
@@ -138,7 +139,7 @@ func (n *Node) endShare(old Entry) {
 func (n *Node) unshared(ctx context.Context, id EntryID, why error) {
 	if old, ok := n.catalog.entry(id); ok && ctx.Err() == nil {
 		n.catalog.set(id, EntryMissing, why)
-		n.endShare(old)
+		n.endShare(old, 0)
 	}
 }
 

@@ -66,6 +66,7 @@ type Progress = transfer.Progress
 //	Lie        string         the last, for people, if it lied
 //	Rate       float64        verified bytes per second, over the last seconds
 //	RTT        time.Duration  of its connection; 0 if that is not known
+//	Standing   peers.Standing its set, tier, location and score among all sources, if more are known than are fetched from at once
 //	Way        string         how it is connected, as a Way; in a SourceChanged
 type Source = transfer.Source
 

@@ -406,6 +406,9 @@ func (t *Transfer) Why() []string {
 		case Relayed:
 			line += ", through a relay"
 		}
+		if st := s.Standing; !st.Since.IsZero() {
+			line += fmt.Sprintf("; %s for %s (%s), tier %d, score %.2f", st.Set, words.Duration(p.At.Sub(st.Since)), st.Why, st.Tier, st.Score)
+		}
 		lines = append(lines, fmt.Sprintf("%s; %s in %s", line, share.Size(s.Bytes), words.Count(s.Pieces, "piece")))
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)

@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/piecelease/fetcher/actors/system"
 	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/share"
@@ -104,7 +102,7 @@ func sameTree(t testing.TB, a, b string) {
 func TestMain(m *testing.M) {
 	system.Lean()
 	rig.Together(8)
-	goleak.VerifyTestMain(m)
+	rig.NoLeaks(m)
 }
 
 func TestAFolderArrivesByteForByte(t *testing.T) {

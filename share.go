@@ -21,6 +21,7 @@ import (
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store"
 	"github.com/piecelease/fetcher/store/vfs"
+	"github.com/piecelease/fetcher/wire"
 )
 
 // ShareOptions are the options of Share. The zero value works.
@@ -60,6 +61,8 @@ type ShareOptions struct {
 	// Entry is the entry of the node's catalog of which this is a new version; default a
 	// new entry.
 	Entry EntryID `json:"-"`
+	// Older are earlier versions: whoever asks for one of them is told that there is a newer one, but not which.
+	Older []share.ID `json:"-"`
 }
 
 // Share is a file or folder that this node serves.
@@ -112,8 +115,10 @@ func (n *Node) Share(ctx context.Context, path string, opt ShareOptions) (*Share
 		return nil, err
 	}
 	if !old.Share.IsZero() && old.Share != e.Share {
-		n.endShare(old)
+		n.endShare(old, wire.CodeNewer)
+		opt.Older = append(slices.Clip(opt.Older), old.Share)
 	}
+	n.catalog.offers.Superseded(opt.Older)
 	return n.offer(s)
 }
 
@@ -144,7 +149,11 @@ const callAgain = 30 * time.Second
 // and tell them that the share can be had here. Those that fetch it then do so over that
 // connection, though they may not be able to reach this node. Calling again replaces the ticket.
 // An error wraps share.ErrTicket, also if the ticket is of another share or of this node.
-func (s *Share) Call(ticket string) error {
+//
+// heard, if it is not nil, is told how each attempt went: nil says that the peer fetches from here now, an error that
+// wraps ErrUnwanted that it does not fetch the share, and one that wraps share.ErrNetwork that it was not reached. It
+// must not block.
+func (s *Share) Call(ticket string, heard func(peer peers.ID, err error)) error {
 	id, them, err := ParseSource(ticket, nil)
 	switch {
 	case err != nil:
@@ -156,8 +165,29 @@ func (s *Share) Call(ticket string) error {
 	case !slices.ContainsFunc(them, func(a peers.Addr) bool { return a.ID != s.node.ID() }):
 		return words.Error(share.ErrTicket, "the ticket leads to this node itself")
 	}
-	s.node.program.Tell(actors.ServeOn{Share: id, Layout: s.manifest.Layout(), Sources: them, Again: callAgain})
+	s.node.program.Tell(actors.ServeOn{Share: id, Layout: s.manifest.Layout(), Sources: them, Again: callAgain, Heard: func(peer peers.ID, err error) {
+		if heard != nil {
+			heard(peer, calledError(err))
+		}
+	}})
 	return nil
+}
+
+// ErrUnwanted says that a peer does not fetch a share.
+var ErrUnwanted = errors.New("the peer does not fetch the share")
+
+// calledError is the error of an attempt to have a peer fetch from here.
+func calledError(err error) error {
+	var no *actors.Unwanted
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &no) && no.Retry == 0:
+		return words.Error(ErrUnwanted, "it %v", no)
+	case errors.As(err, &no):
+		return fmt.Errorf("it %w", no)
+	}
+	return classed{err, []error{share.ErrNetwork}}
 }
 
 // offer serves a share, in place of one with the same content.
@@ -354,17 +384,17 @@ func (n *Node) stopSharing(ctx context.Context, id share.ID, only *Share) (child
 	case n.catalog.running(id) == nil:
 		err = n.catalog.remove(n.catalog.fetched(id).ID)
 	}
-	children, err2 := n.withdraw(ctx, id)
+	children, err2 := n.withdraw(ctx, id, 0)
 	if s != nil {
 		s.end(nil)
 	}
 	return children, errors.Join(err, err2)
 }
 
-// withdraw stops serving a share, whoever serves it.
-func (n *Node) withdraw(ctx context.Context, id share.ID) (children int, err error) {
+// withdraw stops serving a share, whoever serves it. Children are told why; 0: they hear a goodbye.
+func (n *Node) withdraw(ctx context.Context, id share.ID, why wire.Code) (children int, err error) {
 	n.catalog.offers.Leave(id, nil)
-	children, err = n.program.Withdraw(ctx, id, 0)
+	children, err = n.program.Withdraw(ctx, id, why)
 	n.catalog.offers.Remove(id)
 	n.catalog.proves(id, nil)
 	return children, err

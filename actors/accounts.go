@@ -67,6 +67,7 @@ type accountOf struct {
 // serving is a job that is being served.
 type serving struct {
 	*account
+	bytes int
 	since time.Time
 }
 
@@ -74,6 +75,7 @@ type account struct {
 	ChildEvent
 	seq  int // order of arrival
 	jobs int // being served
+	owed int // bytes of these
 
 	measured time.Time // when its round trip was
 	over     bool
@@ -85,19 +87,29 @@ func newAccounts(s *system.System, net Network, tell func(ChildEvent)) *accounts
 }
 
 // begin records that a job is served from now on.
-func (x *accounts) begin(j peers.Job, id share.ID, peer peers.ID) {
-	a := x.of[accountOf{id, peer}]
+func (x *accounts) begin(j peers.Job, r asked) {
+	a := x.of[accountOf{r.share, r.child}]
 	if a != nil && a.over { // it has come back
 		x.close(a)
 		a = nil
 	}
 	if a == nil {
 		x.seq++
-		a = &account{ChildEvent: ChildEvent{Share: id, Peer: peer, Since: x.s.Now()}, seq: x.seq}
-		x.of[accountOf{id, peer}] = a
+		a = &account{ChildEvent: ChildEvent{Share: r.share, Peer: r.child, Since: x.s.Now()}, seq: x.seq}
+		x.of[accountOf{r.share, r.child}] = a
 	}
 	a.jobs++
-	x.jobs[j] = serving{a, x.s.Now()}
+	a.owed += r.bytes
+	x.jobs[j] = serving{a, r.bytes, x.s.Now()}
+}
+
+// bytes is what a child was sent of a share, with what is being sent.
+func (x *accounts) bytes(id share.ID, peer peers.ID) int64 {
+	a := x.of[accountOf{id, peer}]
+	if a == nil {
+		return 0
+	}
+	return a.Bytes + int64(a.owed)
 }
 
 // served records that a job has ended after sending the child so many bytes. It
@@ -110,6 +122,7 @@ func (x *accounts) served(j peers.Job, sent int) (of *account, took time.Duratio
 	}
 	delete(x.jobs, j)
 	a.jobs--
+	a.owed -= at.bytes
 	if a.Bytes == 0 && sent > 0 && x.tell != nil {
 		if at, ok := x.net.Where(a.Peer); ok {
 			a.Addr = at.Addr

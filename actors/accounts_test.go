@@ -78,18 +78,18 @@ func TestAccountsAreCompleteWhenTheyAreClosed(t *testing.T) {
 	n := sw.add("n", 1e6).seed(m, content)
 	var told []ChildEvent
 	x := newAccounts(n.program.s, n, func(e ChildEvent) { told = append(told, e) })
-	x.begin(1, m.ID(), "a")
+	x.begin(1, asked{child: "a", share: m.ID(), bytes: 100})
 	x.over(m.ID(), "a", true) // although a job has not finished
 	x.served(1, 100)
 	x.served(1, 100) // of no job
-	x.begin(2, m.ID(), "b")
-	x.begin(3, m.ID(), "b")
+	x.begin(2, asked{child: "b", share: m.ID(), bytes: 100})
+	x.begin(3, asked{child: "b", share: m.ID(), bytes: 100})
 	x.served(2, 10)
 	x.over(m.ID(), "b", true)
-	x.begin(4, m.ID(), "b") // back before the last job has finished
+	x.begin(4, asked{child: "b", share: m.ID(), bytes: 100}) // back before the last job has finished
 	x.served(3, 10)
 	x.served(4, 30)
-	x.begin(5, m.ID(), "c")
+	x.begin(5, asked{child: "c", share: m.ID(), bytes: 100})
 	x.served(5, 0)
 	x.lost("c") // it took nothing
 	x.withdrawn(m.ID())

@@ -21,6 +21,7 @@ type audience struct {
 
 	mirrors peers.Mirrors
 	words   map[peers.ID]*actor.PID // the actor that announced each mirror
+	helped  bool                    // the last child to be done got more than half elsewhere
 }
 
 // child is one subscriber. What it was told is kept as state, not as a queue: the rest is
@@ -65,6 +66,27 @@ func (o *audience) crowd(peer peers.ID) (others int, spreads bool) {
 		others--
 	}
 	return others, c.nameable
+}
+
+// When those who stay are enough to fill a newcomer's line, it is given a little less than an
+// even share here: it takes that before it has found them. They are believed as long as they
+// helped the one before it.
+const (
+	enoughMirrors = 3
+	evenPart      = 0.75
+)
+
+// fed reports whether a child that was given so many of all bytes has had its part here.
+func (o *audience) fed(peer peers.ID, given, all int64) bool {
+	k := o.mirrors.Len()
+	return o.helped && k >= enoughMirrors && o.byPeer[peer] != nil && float64(given)*float64(1+k) >= evenPart*float64(all)
+}
+
+// done takes note of a child that has the whole share, and was given so many of all bytes here.
+func (o *audience) done(peer peers.ID, given, all int64) {
+	if o.byPeer[peer] != nil {
+		o.helped = 2*given < all
+	}
 }
 
 func (o *audience) add(c *child) {

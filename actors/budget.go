@@ -2,6 +2,7 @@ package actors
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -30,6 +31,8 @@ type pot struct {
 	bytes  int64
 	blocks int
 
+	fetches atomic.Int32 // transfers of the node that run
+
 	mu        sync.Mutex
 	usedBytes int64
 	used      int  // blocks
@@ -49,6 +52,15 @@ func NewBudget(s *system.System, bytes int64, blocks int) *Budget {
 
 // For returns the same budget for one pool to take from.
 func (b *Budget) For(who *actor.PID) *Budget { return &Budget{b.pot, who} }
+
+// Begin counts a transfer that runs, until End.
+func (b *pot) Begin() { b.fetches.Add(1) }
+
+// End undoes one Begin.
+func (b *pot) End() { b.fetches.Add(-1) }
+
+// Fetches is the number of transfers that run.
+func (b *pot) Fetches() int { return int(b.fetches.Load()) }
 
 // blocksIn is the number of blocks in n bytes, the last of which may be short.
 func blocksIn(n int) int { return (n + share.BlockSize - 1) / share.BlockSize }

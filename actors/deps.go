@@ -84,8 +84,9 @@ type Catalog interface {
 	// Bits are the pieces of an offered share that can be read, as sent on the wire; nil if
 	// it is not offered. They are not changed.
 	Bits(id share.ID) []byte
-	// Whole says whether a share was here from the start, and did not come from others.
-	Whole(id share.ID) bool
+	// Whole says whether a share was here from the start, and did not come from others, and
+	// if so how many bytes it has.
+	Whole(id share.ID) (bytes int64, yes bool)
 }
 
 // Disk opens the place on disk of one transfer.

@@ -33,6 +33,7 @@ type fetchPool struct {
 	number    int                // of the transfer's pools
 	at        transfer.Addresses // of the source
 	nowhere   int                // attempts that did not reach the source
+	whole     bool               // the source said that it has every piece; good for the first link, and for the only fetch: others may wait for the same source
 	share     share.ID
 	layout    *share.Layout
 	anonymous bool
@@ -100,7 +101,7 @@ func (f *fetchPool) Receive(ctx actor.Context) {
 	case SourceAlso:
 		f.also(m.Addr)
 	case *actor.DeadLetterResponse:
-		f.unheard(m)
+		f.unheard(ctx, m)
 	case *actor.Stopping:
 		f.close(ctx)
 	case actor.SystemMessage, actor.AutoReceiveMessage:
@@ -214,11 +215,11 @@ func (f *fetchPool) subscribe(ctx actor.Context) {
 // messages with the source. To a Subscribe that is an answer. After it, the source
 // announces nothing more, though the link may still be up: the pool subscribes
 // anew. The local actors end with the transfer.
-func (f *fetchPool) unheard(m *actor.DeadLetterResponse) {
+func (f *fetchPool) unheard(ctx actor.Context, m *actor.DeadLetterResponse) {
 	switch {
 	case f.joining:
 		f.joining = false
-		f.core.Declined(0, "cannot be told that we want the share", f.s.Now())
+		f.declined(ctx, 0, "cannot be told that we want the share")
 	case m.Target == nil && f.core.State() == fetchpool.Ready:
 		f.core.Lost(errUnheard, f.s.Now())
 	}
@@ -351,13 +352,20 @@ func (f *fetchPool) subscribed(ctx actor.Context, m wire.SubscribeResult) {
 			ctx.Send(f.finder, PeersNamed{Share: f.share, By: f.source.ID, Via: peers.ViaPeer, Peers: m.Children})
 		}
 	case m.Retry > 0:
-		f.core.Declined(m.Retry, cmp.Or(m.Reason.String(), "is busy"), f.s.Now())
+		f.declined(ctx, m.Retry, cmp.Or(m.Reason.String(), "is busy"))
 	case m.Reason.Code == wire.CodeNotAllowed:
 		f.told.Outcome = share.ErrNotAllowed
 		f.core.Stop(m.Reason.String(), f.s.Now())
 	default:
 		f.gone(cmp.Or(m.Reason.String(), wire.CodeNoShare.String()))
 	}
+}
+
+// declined waits until the source may accept the subscription. What it said of what it has
+// counts no longer.
+func (f *fetchPool) declined(ctx actor.Context, retry time.Duration, why string) {
+	f.core.Declined(retry, why, f.s.Now())
+	ctx.Request(f.leases, SourceHas{Source: f.source.ID})
 }
 
 // gone ends the pool of a source that does not have the share, or no longer has it.
@@ -426,6 +434,7 @@ const (
 func (f *fetchPool) report(ctx actor.Context, gone bool) {
 	st := f.told
 	st.Pool, st.Source, st.State, st.Why, st.LastLoss, st.Dials, st.Held = f.number, f.source.ID, stateOf(f.core.State()), f.core.Why(), f.core.LastLoss(), f.core.Dials(), f.core.IsHeld()
+	st.Fetching = len(f.requests) > 0
 	now := f.s.Now()
 	if rate, rtt, known := f.core.Measure(); (known || f.missed > 0) && now.Sub(f.reported) >= reportEvery {
 		st.RTT = rtt

@@ -56,6 +56,7 @@ func (c *leaseClient) Receive(ctx actor.Context) {
 		c.core.SourceUp(m.Source, portOf(ctx.Sender()), now)
 	case SourceHas:
 		c.core.SourceHas(m.Source, m.Have, now)
+	case SourceAway: // the fleet divides up what is fetched
 	case SourceHasMore:
 		c.core.SourceHasMore(m.Source, m.Pieces, now)
 	case SourceDown:

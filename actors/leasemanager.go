@@ -37,6 +37,8 @@ func (l *leaseManager) Receive(ctx actor.Context) {
 		l.sourceUp(ctx, m)
 	case SourceHas:
 		l.do(ctx, l.m.SetHave(m.Source, m.Have, l.s.Now()))
+	case SourceAway:
+		l.m.Away(m.Source, m.Trip)
 	case SourceHasMore:
 		l.do(ctx, l.m.Have(m.Source, m.Pieces, l.s.Now()))
 	case SourceHasNot:
@@ -243,6 +245,12 @@ type SourceUp struct{ Source peers.ID }
 type SourceHas struct {
 	Source peers.ID
 	Have   *share.Set
+}
+
+// SourceAway, FetchPool -> LeaseManager: how long the round trip of the connection to a source is.
+type SourceAway struct {
+	Source peers.ID
+	Trip   time.Duration
 }
 
 // SourceHasMore, FetchPool -> LeaseManager.

@@ -9,6 +9,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/piecelease/fetcher/actors/system"
+	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/wire"
 )
@@ -86,6 +87,7 @@ func (x *mirror) call(ctx actor.Context) {
 		p := x.to(id)
 		x.hangUp(p)
 		ctx.Unwatch(p.seeder)
+		x.heard(id, errNoAnswer)
 	}
 	for _, id := range due {
 		p := x.to(id)
@@ -127,12 +129,13 @@ func (x *mirror) up(ctx actor.Context, m linkUp) {
 func (x *mirror) tell(ctx actor.Context, p *post) {
 	x.s.ExportTo(p.at.ID, ctx.Self())
 	ctx.Watch(p.seeder)
-	ctx.Request(p.seeder, wire.Subscribe{Share: x.m.Share, Addrs: x.net.Addrs(), Nameable: true, Mirror: true})
+	ctx.Request(p.seeder, wire.Subscribe{Share: x.m.Share, Addrs: x.net.Addrs(), Nameable: true, Mirror: true, Offer: x.m.Heard != nil})
 }
 
 func (x *mirror) down(ctx actor.Context, m linkDown) {
 	if p := x.on(m.from()); p != nil {
 		x.over(ctx, p.at.ID, 0)
+		x.heard(p.at.ID, m.err)
 	}
 }
 
@@ -143,8 +146,19 @@ func (x *mirror) answered(ctx actor.Context, m wire.SubscribeResult) {
 	case m.Accepted:
 		x.hangUp(p) // the connection stays up without it
 		x.calls.Stands(p.at.ID, x.s.Now())
+		x.heard(p.at.ID, nil)
 	default:
 		x.over(ctx, p.at.ID, cmp.Or(m.Retry, x.m.Again, notBefore))
+		x.heard(p.at.ID, &Unwanted{m.Reason, m.Retry})
+	}
+}
+
+// errNoAnswer says that a peer did not answer a call.
+var errNoAnswer = words.Error(peers.ErrUnreachable, "it does not answer")
+
+func (x *mirror) heard(id peers.ID, err error) {
+	if x.m.Heard != nil {
+		x.m.Heard(id, err)
 	}
 }
 

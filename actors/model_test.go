@@ -51,6 +51,7 @@ type simNode struct {
 	filled    bool                                // ... though it says that it has room
 	blind     bool                                // ... and cannot say how much is free
 	slow      bool                                // never comes to the end of a list of files
+	whole     bool                                // says with its manifests that it has every piece
 	busy      time.Duration                       // tells peers that ask for a list of files to come back after this; 0: serves them
 	finishing func(context.Context) error         // called before a share is finished; nil: all is well
 	closing   func()                              // called when its disk is closed; may be nil
@@ -145,7 +146,9 @@ func (c simCatalog) Bits(id share.ID) []byte {
 	}
 }
 
-func (c simCatalog) Whole(id share.ID) bool { return c[id].pieces > 0 && c[id].have == nil }
+func (c simCatalog) Whole(id share.ID) (bytes int64, yes bool) {
+	return int64(c[id].pieces) * share.MinPiece, c[id].pieces > 0 && c[id].have == nil
+}
 
 // fetch starts a transfer.
 func (n *simNode) fetch(id share.ID, from ...*simNode) {
@@ -377,7 +380,7 @@ func (n *simNode) FetchManifest(from peers.Addr, id share.ID, limit int, done fu
 			done(nil, wire.Reply{Status: wire.NotFound}, nil)
 		default:
 			n.met[from.ID], n.listed = true, n.sw.w.Elapsed()
-			done(other.shares[id].m.Bytes(), wire.Reply{}, nil)
+			done(other.shares[id].m.Bytes(), wire.Reply{Whole: other.whole}, nil)
 		}
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/piecelease/fetcher/leasemgr"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/wire"
 )
 
 // running is a transfer that has not ended.
@@ -372,13 +373,23 @@ type AskRank struct{ Peer peers.ID }
 
 // ServeOn, Transfer or API -> Node: what was wanted of the share is here, and is still being
 // served. Sources are to be told, so that they name this node to others, or fetch from it
-// themselves.
+// themselves; with Heard, so that they fetch from it.
 type ServeOn struct {
 	Share   share.ID
 	Layout  *share.Layout
 	Sources []peers.Addr
 	Again   time.Duration // until a source that is away or refuses is told again; 0: notBefore
+	// Heard is called with each answer: nil, an *Unwanted, or why the peer was not reached. It must not block.
+	Heard func(peer peers.ID, err error)
 }
+
+// Unwanted says that a peer does not fetch a share.
+type Unwanted struct {
+	Reason wire.Reason
+	Retry  time.Duration // it may later; 0: not as things are
+}
+
+func (e *Unwanted) Error() string { return e.Reason.String() }
 
 // transferEnded, Transfer -> Node: the transfer is over and may be stopped.
 type transferEnded struct{ Share share.ID }

@@ -139,7 +139,7 @@ func (f *fetchPool) hear(ctx actor.Context, m fromLink) {
 	case linkWaits:
 		f.linkWaits(m)
 	case linkUp:
-		f.linkUp(m)
+		f.linkUp(ctx, m)
 	case linkProof:
 		f.proof(ctx, m)
 	case linkBlocks:
@@ -159,9 +159,17 @@ func (f *fetchPool) linkWaits(m linkWaits) {
 	f.core.Held(m.why, f.s.Now())
 }
 
-func (f *fetchPool) linkUp(m linkUp) {
+func (f *fetchPool) linkUp(ctx actor.Context, m linkUp) {
 	f.told.Connected = true
+	f.told.From, _ = f.net.Where(f.source.ID)
 	f.core.Opened(m.rtt, f.s.Now())
+	ctx.Send(f.leases, SourceAway{f.source.ID, m.rtt})
+	whole := f.whole
+	f.whole = false
+	if whole && f.budget.Fetches() <= 1 {
+		f.core.Early(f.s.Now())
+		ctx.Request(f.leases, SourceHas{f.source.ID, share.FullSet(f.layout.Pieces())})
+	}
 }
 
 func (f *fetchPool) proof(ctx actor.Context, m linkProof) {

@@ -52,6 +52,7 @@ type seeder struct {
 type asked struct {
 	child peers.ID
 	share share.ID
+	bytes int
 	reply func(Admission)
 }
 
@@ -122,7 +123,10 @@ func (d *seeder) offer(m OfferShare) {
 
 func (d *seeder) available(m PieceAvailable) {
 	o := d.audiences[m.Share]
-	if o == nil || len(o.children) == 0 || d.catalog.Whole(m.Share) {
+	if o == nil || len(o.children) == 0 {
+		return
+	}
+	if _, whole := d.catalog.Whole(m.Share); whole {
 		return
 	}
 	o.heard(m.Piece)
@@ -175,6 +179,9 @@ func (d *seeder) subscribe(ctx actor.Context, m wire.Subscribe) {
 	}
 	pieces, r := d.catalog.Offered(m.Share, peer)
 	why, retry := d.refusal(peer, m, pieces, r)
+	if why == 0 && m.Mirror && m.Offer {
+		why = wire.CodeNotWanted
+	}
 	if why != 0 {
 		d.refuse(ctx, peer, m, why, retry)
 		return
@@ -201,7 +208,7 @@ func (d *seeder) refusal(peer peers.ID, m wire.Subscribe, pieces int, r wire.Rep
 	case r.Status == wire.Refused:
 		return cmp.Or(r.Reason.Code, wire.CodeNoShare), 0
 	case r.Status != wire.OK:
-		return wire.CodeNoShare, 0
+		return cmp.Or(r.Reason.Code, wire.CodeNoShare), 0
 	}
 	cost := subscribeCost
 	if !m.Mirror {
@@ -213,12 +220,14 @@ func (d *seeder) refusal(peer peers.ID, m wire.Subscribe, pieces int, r wire.Rep
 	return 0, 0
 }
 
-// refuse refuses a subscription. A peer that has a share which this node cannot serve yet, or cannot name to
-// others, may be of use to this node itself: the Finder answers it.
+// final are the reasons to refuse a mirror whether or not this node fetches the share.
+var final = []wire.Code{wire.CodeReading, wire.CodeNotAllowed, wire.CodeFull, wire.CodeTooOften, wire.CodeMirrors}
+
+// refuse refuses a subscription. A peer that has a share which this node cannot serve yet, cannot name to
+// others, or is only offered, may be of use to this node itself: the Finder answers it.
 func (d *seeder) refuse(ctx actor.Context, peer peers.ID, m wire.Subscribe, why wire.Code, retry time.Duration) {
 	no := wire.SubscribeResult{Share: m.Share, Reason: wire.Why(why), Retry: retry}
-	may := why == wire.CodeOpening || why == wire.CodeNoShare || why == wire.CodeNoAddress
-	if m.Mirror && may && d.spare.Take(peer, subscribeCost, d.s.Now()) == 0 {
+	if m.Mirror && !slices.Contains(final, why) && d.spare.Take(peer, subscribeCost, d.s.Now()) == 0 {
 		ctx.RequestWithCustomSender(d.finder, SourceCame{Peer: peers.Addr{ID: peer, Addrs: m.Addrs}, Else: no}, ctx.Sender())
 		return
 	}
@@ -287,6 +296,10 @@ func (d *seeder) sendMap(id share.ID, c *child) {
 
 func (d *seeder) unsubscribe(ctx actor.Context, m wire.Unsubscribe) {
 	peer := system.SenderPeer(ctx)
+	if o := d.audiences[m.Share]; o != nil && m.Done {
+		all, _ := d.catalog.Whole(m.Share)
+		o.done(peer, d.taken.bytes(m.Share, peer), all)
+	}
 	d.forget(ctx, m.Share, peer)
 	d.taken.over(m.Share, peer, m.Done)
 }
@@ -386,11 +399,13 @@ func (d *seeder) admit(m AdmitRequest) {
 	}
 	a := peers.Ask{Job: d.job, Child: m.Child, Set: set, Key: m.Share.String(), Piece: uint32(m.Piece), Bytes: m.Bytes}
 	if o := d.audiences[m.Share]; o != nil {
-		a.Whole, a.Pressed = d.catalog.Whole(m.Share), m.Pressed
+		all, whole := d.catalog.Whole(m.Share)
+		a.Whole, a.Pressed = whole, m.Pressed
 		a.Crowd, a.Spreads = o.crowd(m.Child)
+		a.Fed = whole && o.fed(m.Child, d.taken.bytes(m.Share, m.Child), all)
 	}
 	v := d.uploads.Ask(a, d.s.Now())
-	d.waiting[d.job] = asked{m.Child, m.Share, m.Reply}
+	d.waiting[d.job] = asked{m.Child, m.Share, m.Bytes, m.Reply}
 	switch {
 	case v.Go:
 		d.answer(d.job, wire.Reply{})
@@ -422,7 +437,7 @@ func (d *seeder) answer(j peers.Job, r wire.Reply) {
 	delete(d.waiting, j)
 	d.became(r)
 	if r.Status == wire.OK {
-		d.taken.begin(j, a.share, a.child)
+		d.taken.begin(j, a)
 	}
 	if a.reply != nil {
 		a.reply(Admission{j, r})

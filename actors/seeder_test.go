@@ -319,6 +319,58 @@ func TestAPieceGoesToOneOfManyChildrenAtATime(t *testing.T) {
 	}
 }
 
+// A child is given a part of the share by its source, and the rest by the mirrors, when there
+// are enough of them, and they helped the child before it.
+func TestMirrorsGiveTheRest(t *testing.T) {
+	const size = 8 << 20
+	for _, x := range []struct {
+		mirrors int
+		before  int64 // bytes that the child before was given here, in whole MiB
+		done    bool  // it has them all
+		most    int64 // bytes that this one is given
+	}{
+		{3, 0, true, 0.75 / 4 * size}, {3, size/2 - 1<<20, true, 0.75 / 4 * size}, {5, 0, true, 1 << 20},
+		{2, 0, true, size}, {3, size / 2, true, size}, {3, 0, false, size}, // too few, of no help, of none yet
+	} {
+		sw := newSwarm(t, 1)
+		m, content := testShare(t, size)
+		source := sw.add("source", 1e9).seed(m, content)
+		give := func(to peers.ID, piece share.Piece, pressed bool) (bytes int) {
+			source.program.Request(AdmitRequest{Child: to, Share: m.ID(), Piece: piece, Bytes: 1 << 20, Pressed: pressed, Reply: func(a Admission) {
+				if a.Reply.Status == wire.OK {
+					bytes = 1 << 20
+				}
+				if to == "before" { // the rest is on its way
+					source.program.Served(a.Job, bytes)
+				}
+			}})
+			sw.w.Settle()
+			return bytes
+		}
+		for i := range x.mirrors {
+			sw.puppet(fmt.Sprint("mirror", i), source).subscribes(source, wire.Subscribe{Share: m.ID(), Addrs: []string{"/sim"}, Mirror: true})
+		}
+		before := sw.puppet("before", source)
+		before.subscribes(source, wire.Subscribe{Share: m.ID()})
+		for p := range share.Piece(x.before >> 20) {
+			give("before", p, false)
+		}
+		before.say(source, wire.Envelope{Kind: wire.KindTell, To: SeederName, Type: wire.TypeUnsubscribe, Payload: wire.Append(nil, wire.Unsubscribe{Share: m.ID(), Done: x.done})})
+		sw.w.Settle()
+		sw.puppet("child", source).subscribes(source, wire.Subscribe{Share: m.ID()})
+		given := int64(0)
+		for p := range share.Piece(8) {
+			given += int64(give("child", p, false))
+		}
+		if want := (x.most + 1<<20 - 1) >> 20 << 20; given != want {
+			t.Errorf("%+v: it was given %d MiB, want %d", x, given>>20, want>>20)
+		}
+		if given < size && give("child", 7, true) == 0 {
+			t.Errorf("%+v: it is pressed, and was given nothing", x)
+		}
+	}
+}
+
 func TestChildrenOfAllAgesAreNamed(t *testing.T) {
 	const n = 320
 	o := &audience{byPeer: map[peers.ID]*child{}}

@@ -110,6 +110,66 @@ func TestAPoolAsksFirstForWhatBecameUrgent(t *testing.T) {
 	sw.w.Settle()
 }
 
+// unanswered is a node that fetches 8 MiB from a slow source. That says with the list of files that it has every piece,
+// and answers no subscription until end is called.
+func unanswered(t *testing.T) (sw *swarm, n *simNode, content []byte, end func()) {
+	sw = newSwarm(t, 1)
+	m, content := testShare(t, 8<<20)
+	source := sw.add("source", 1e5).seed(m, content)
+	source.whole = true
+	source.rewrite = func(frame []byte) []byte {
+		e, err := wire.ParseEnvelope(frame)
+		if err == nil && e.Type == wire.TypeSubscribeResult {
+			e.Kind = wire.KindUnwatch
+			frame = wire.AppendEnvelope(nil, e)
+		}
+		return frame
+	}
+	n = sw.add("node", 1e6)
+	n.fetch(m.ID(), source)
+	return sw, n, content, func() { source.rewrite = nil }
+}
+
+// A source that said with the list of files that it has every piece is asked for some before it answers the
+// subscription; on a later link, when it may have less, it is not.
+func TestWhatASourceSaidItHasIsGoodForOneLink(t *testing.T) {
+	sw, n, content, end := unanswered(t)
+	sw.w.Run(10*time.Second + 500*time.Millisecond)
+	first := n.asked
+	if first == 0 || len(n.opened) != 1 {
+		t.Fatalf("asked for %d bytes on %d links", first, len(n.opened))
+	}
+	sw.w.Run(8 * time.Second)
+	if len(n.opened) != 2 || n.asked != first {
+		t.Errorf("asked for %d bytes more, on %d links", n.asked-first, len(n.opened))
+	}
+	end()
+	sw.run(3*time.Minute, n)
+	n.complete(content)
+	sw.w.Run(time.Second)
+	if running := n.program.budget.Fetches(); running != 0 {
+		t.Error(running, "transfers are counted at the end")
+	}
+}
+
+// While a node fetches something else, a source is asked for nothing before it has answered the subscription.
+func TestOneFetchOfManyAwaitsTheSubscription(t *testing.T) {
+	sw, n, content, end := unanswered(t)
+	another, _ := testShare(t, 1<<20)
+	late := sw.add("late", 1e6)
+	late.busy = time.Minute
+	n.fetchWith(another.ID(), TransferConfig{Verifiers: 1, Stall: time.Hour}, late)
+	sw.w.Run(9 * time.Second)
+	if len(n.opened) != 1 || n.asked != 0 {
+		t.Errorf("asked for %d bytes on %d links", n.asked, len(n.opened))
+	}
+	end()
+	sw.w.Run(3 * time.Minute)
+	if int64(len(content)) > n.in["source"] {
+		t.Errorf("got %d of %d bytes", n.in["source"], len(content))
+	}
+}
+
 // poolAlone is a pool of a source whose neighbours are all one actor.
 func poolAlone(n *simNode, net Network, source *simNode, others *actor.PID, m *share.Manifest) *actor.PID {
 	s := n.program.s

@@ -123,7 +123,7 @@ func (t *transferActor) Receive(ctx actor.Context) {
 	case *actor.Terminated:
 		t.workerGone(m.Who)
 	case *actor.Stopping, *actor.Restarting:
-		t.wake.Stop()
+		t.over()
 		return
 	case actor.SystemMessage, actor.AutoReceiveMessage:
 		return
@@ -139,6 +139,7 @@ func (t *transferActor) limit(m SetDownloadRate) {
 }
 
 func (t *transferActor) start() {
+	t.budget.Begin()
 	t.asks, t.pools = map[peers.ID]func(){}, map[int]*actor.PID{}
 	t.core = transfer.New(t.cmd.Config, transfer.Fetch{Share: t.cmd.Share, Self: t.net.Self(), Sources: t.cmd.Sources, Manifest: t.cmd.Manifest}, t.s.Now())
 	t.core.Limit(t.ration.Rate())
@@ -309,7 +310,8 @@ func (t *transferActor) startPool(ctx actor.Context, x transfer.StartPool) {
 	t.pools[x.Pool] = t.s.Spawn(ctx, name, poolBox, func() actor.Actor {
 		return &fetchPool{s: t.s, net: t.net, budget: t.budget, ration: t.ration, transfer: self, leases: t.leases, verifiers: t.verifiers,
 			finder: t.finder, number: x.Pool, source: x.Source, at: x.At, share: t.cmd.Share, layout: layout, anonymous: t.cmd.Config.Anonymous,
-			core: fetchpool.New(fetchpool.Config{Patience: t.leasing().Leases.Patience}, layout, t.s.Seed("pool "+string(x.Source.ID)), t.s.Now())}
+			whole: x.Whole,
+			core:  fetchpool.New(fetchpool.Config{Patience: t.leasing().Leases.Patience}, layout, t.s.Seed("pool "+string(x.Source.ID)), t.s.Now())}
 	}, system.OnPanicStop)
 }
 

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/piecelease/fetcher"
+	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 )
 
@@ -533,7 +534,8 @@ func TestASourceIsWrittenAsDescribed(t *testing.T) {
 		}
 	}
 	must(t, json.NewDecoder(res.Body).Decode(&d))
-	want := Source{Peer: "p", State: fetcher.Resting, Since: time.Unix(1e9, 0).UTC(), Why: "why", Bytes: 1, Pieces: 2, BadBlocks: 3, Banned: true, Lie: "lie", Rate: 4, RTT: 5 * time.Millisecond}
+	want := Source{Peer: "p", State: fetcher.Resting, Since: time.Unix(1e9, 0).UTC(), Why: "why", Bytes: 1, Pieces: 2, BadBlocks: 3, Banned: true, Lie: "lie", Rate: 4, RTT: 5 * time.Millisecond,
+		Standing: peers.Standing{Set: peers.Passive, Tier: 1, Location: "10.1", Score: 0.5, Since: time.Unix(1e9, 0).UTC(), Why: peers.Tried}}
 	b, err := json.Marshal(want)
 	must(t, err)
 	var fields map[string]any

@@ -113,7 +113,7 @@ func parseTime(s string) (time.Duration, error) {
 const addTime = 20 * time.Second
 
 // Add makes an entry, durably, and gives it a moment to begin. If the catalog already has it,
-// the error wraps api.ErrHave.
+// the error wraps api.ErrHave; of paths that cannot be shared, as found in that moment, nothing is left.
 func (d *Daemon) Add(ctx context.Context, a api.Add) (api.Entry, error) {
 	w := catalog.Wish{Paths: a.Paths, Name: a.Name, Secret: a.Secret, Exclude: a.Exclude, Links: a.Links, Source: a.Ticket, Dir: a.Dir, Peers: a.Peers, Called: a.Called, Only: a.Only,
 		Skip: a.Skip, First: a.First, Repair: a.Repair, SeedRatio: a.SeedRatio, Up: a.LimitUp, Down: a.LimitDown, Paused: a.Paused}
@@ -132,9 +132,14 @@ func (d *Daemon) Add(ctx context.Context, a api.Add) (api.Entry, error) {
 	if err != nil {
 		return api.Entry{}, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, addTime)
+	waiting, cancel := context.WithTimeout(ctx, addTime)
 	defer cancel()
-	k.settledIn(ctx)
+	if why := k.settledIn(waiting); why != "" {
+		if _, err := d.remove(ctx, k, false); err != nil && !errors.Is(err, api.ErrNoEntry) {
+			return api.Entry{}, err
+		}
+		return api.Entry{}, api.Refuse(api.ErrRequest, "%s. It was not added: mend that, or leave it out", why)
+	}
 	return k.view(), nil
 }
 

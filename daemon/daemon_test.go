@@ -171,6 +171,32 @@ func TestAChangedFolderIsServedAsANewVersion(t *testing.T) {
 	until(t, d, e.ID, "another version", func(x api.Entry) bool { return x.State == api.Served && len(x.Older) == 2 })
 }
 
+// Whoever has the ticket of an earlier version is told that there is a newer one, over a restart too, and not which.
+func TestAnOldTicketIsSaidToBeOld(t *testing.T) {
+	t.Parallel()
+	src, dir := t.TempDir(), t.TempDir()
+	file(t, "one", src, "f")
+	d := begun(t, dir)
+	e := added(t, d, api.Add{Paths: []string{src}})
+	file(t, "two, longer", src, "f")
+	_, err := d.Set(t.Context(), e.ID, api.Set{Rescan: true})
+	must(t, err)
+	now := until(t, d, e.ID, "a new version", func(x api.Entry) bool { return x.State == api.Served && x.Share != e.Share })
+	for range 2 {
+		b := begun(t, t.TempDir())
+		f := added(t, b, api.Add{Ticket: e.Share, Peers: d.node.Addrs()})
+		f = until(t, b, f.ID, "told", func(x api.Entry) bool {
+			return strings.Contains(x.Reason, "shares a newer version, which has a ticket of its own")
+		})
+		if strings.Contains(f.Reason, now.Share) {
+			t.Errorf("it says which: %s", f.Reason)
+		}
+		must(t, d.Close())
+		d = begun(t, dir)
+		until(t, d, e.ID, "served", in(api.Served))
+	}
+}
+
 func TestAPathThatVanishesIsAStateWithASentence(t *testing.T) {
 	t.Parallel()
 	src := t.TempDir()
@@ -195,19 +221,49 @@ func TestAPathThatVanishesIsAStateWithASentence(t *testing.T) {
 }
 
 // What cannot be shared as it is is no path that is missing: its owner has to mend it, and it is served once that is done.
-func TestAFolderThatCannotBeSharedHasFailed(t *testing.T) {
+func TestAFolderThatCannotBeSharedAnyMoreHasFailed(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
 		t.Skip("names have no control characters here")
 	}
 	d := begun(t, t.TempDir())
-	bad := file(t, "x", t.TempDir(), "tree", "a\x01b")
-	e := added(t, d, api.Add{Paths: []string{filepath.Dir(bad)}})
-	if e.State != api.Failed || !strings.Contains(e.Reason, "control character") || !strings.Contains(e.Reason, "once that is mended") {
+	good := file(t, "x", t.TempDir(), "tree", "ab")
+	bad := filepath.Join(filepath.Dir(good), "a\x01b")
+	e := added(t, d, api.Add{Paths: []string{filepath.Dir(good)}})
+	must(t, os.Rename(good, bad))
+	_, err := d.Set(t.Context(), e.ID, api.Set{Rescan: true})
+	must(t, err)
+	if e = until(t, d, e.ID, "failed", in(api.Failed)); !strings.Contains(e.Reason, "control character") || !strings.Contains(e.Reason, "once that is mended") {
 		t.Errorf("%+v", e)
 	}
-	must(t, os.Rename(bad, filepath.Join(filepath.Dir(bad), "ab")))
+	must(t, os.Rename(bad, good))
 	until(t, d, e.ID, "served", in(api.Served))
+}
+
+// What cannot be shared from the start is not added: nothing of it is left.
+func TestWhatCannotBeSharedIsNotAdded(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("names have no control characters here")
+	}
+	dir := t.TempDir()
+	d := begun(t, dir)
+	at := filepath.Dir(file(t, "x", t.TempDir(), "tree", "a\x01b"))
+	for why, a := range map[string]api.Add{"control character": {Paths: []string{at}}, "nothing is left of it": {Paths: []string{at}, Exclude: []string{"*"}}} {
+		if _, err := d.Add(t.Context(), a); !errors.Is(err, api.ErrRequest) || !strings.Contains(err.Error(), why) || !strings.Contains(err.Error(), "not added") || strings.Contains(err.Error(), "once that is mended") {
+			t.Error(err)
+		}
+	}
+	if all, err := d.Entries(t.Context()); err != nil || len(all) != 0 {
+		t.Errorf("%+v, %v", all, err)
+	}
+	must(t, d.Close())
+	if all, _ := begun(t, dir).Entries(t.Context()); len(all) != 0 {
+		t.Errorf("after a restart: %+v", all)
+	}
+	if added(t, begun(t, t.TempDir()), api.Add{Paths: []string{at}, Exclude: []string{"a*"}, Paused: true}).State != api.Paused {
+		t.Error("what is paused is not looked at")
+	}
 }
 
 func TestAKeptShareThatIsEditedIsNotServedAndNotFetchedAgain(t *testing.T) {
@@ -253,7 +309,7 @@ func TestPauseAndResume(t *testing.T) {
 		t.Errorf("paused: %+v", p)
 	}
 	b := begun(t, t.TempDir())
-	f := added(t, b, api.Add{Ticket: e.Ticket})
+	f := added(t, b, api.Add{Ticket: e.Share, Peers: d.node.Addrs()})
 	until(t, b, f.ID, "waiting", func(x api.Entry) bool {
 		return x.State == api.Waiting && strings.Contains(x.Reason, "tried again in") && x.Share == e.Share
 	})
@@ -323,10 +379,6 @@ func TestAFetchThatCannotBeSaysSoAndWaitsForItsOwner(t *testing.T) {
 	a := begun(t, t.TempDir())
 	served := added(t, a, api.Add{Paths: []string{file(t, "content", t.TempDir(), "f")}})
 	b := begun(t, t.TempDir())
-	left := added(t, a, api.Add{Paths: []string{file(t, "x", t.TempDir(), "g")}, Exclude: []string{"*"}})
-	if got := until(t, a, left.ID, "failed", in(api.Failed)); !strings.Contains(got.Reason, "nothing is left of it") {
-		t.Errorf("a pattern that leaves nothing: %q", got.Reason)
-	}
 	at := file(t, "another", b.setting().Into, "f")
 	f := added(t, b, api.Add{Ticket: served.Ticket})
 	failed := until(t, b, f.ID, "failed", in(api.Failed))

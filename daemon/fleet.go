@@ -27,8 +27,8 @@ type member struct {
 	d     *Daemon
 	store fetcher.FleetStore
 	kv    *kvurl.Patient
-	id    string // of the fleet
-	place string // of its store, if the settings name it: the secret there may be another from one start to the next
+	of    belonging
+	moved bool   // the catalog's holds are still those of another fleet, which this node has left
 	name  string // of this machine
 	holds *fleetHolds
 
@@ -73,11 +73,16 @@ func openMember(d *Daemon, cfg Config) (*member, error) {
 	if err != nil {
 		return nil, err
 	}
+	place, err := kvurl.Place(m.URL)
+	if err != nil {
+		return nil, errors.Join(err, kv.Close())
+	}
 	name := cfg.Name
 	if name == "" {
 		name, _ = os.Hostname()
 	}
-	out := &member{d: d, store: fetcher.FleetStore{KV: kv, Secret: m.Secret}, kv: kv, id: m.Fleet(), place: placeOf(cfg), name: name, list: map[share.ID]*listed{}, untold: map[share.ID]bool{}}
+	of := belonging{id: m.Fleet(), place: place, joined: cfg.Fleet == ""}
+	out := &member{d: d, store: fetcher.FleetStore{KV: kv, Secret: m.Secret}, kv: kv, of: of, name: name, list: map[share.ID]*listed{}, untold: map[share.ID]bool{}}
 	out.holds = &fleetHolds{m: out, rounds: map[peers.ID]*rounds.Round{}}
 	return out, nil
 }

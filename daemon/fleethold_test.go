@@ -240,7 +240,7 @@ func leftFleet(t *testing.T, change ...func(*Config)) {
 // That the file which says whose the holds are cannot be read is no reason to forget them.
 func TestNothingIsForgottenWhenItIsNotKnownWhoseItIs(t *testing.T) {
 	t.Parallel()
-	m := &member{d: &Daemon{dir: t.TempDir(), log: slog.New(slog.DiscardHandler)}, id: "ours"}
+	m := &member{d: &Daemon{dir: t.TempDir(), log: slog.New(slog.DiscardHandler)}, of: belonging{id: "ours"}}
 	must(t, os.Mkdir(filepath.Join(m.d.dir, fleetOfName), 0o700))
 	if m.isNew() {
 		t.Error("it is taken for another fleet's")

@@ -87,33 +87,57 @@ func TestWhatAFleetHadIsTheOwnersInAnother(t *testing.T) {
 	}
 }
 
-// A node that is given its fleet by settings stays in it when the secret of the fleet, or the password of the store,
-// is another from one start to the next.
+// A node stays in its fleet when that gets another secret, its store another password or the fleet another store, and
+// when it joins what settings gave it, or the other way round.
 func TestAnotherSecretIsNoOtherFleet(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	of := func(id, url string) *member {
-		return &member{d: &Daemon{dir: dir}, id: id, place: placeOf(Config{Settings: Settings{Fleet: url}})}
+	const here, moved = "nats://a:b@10.0.0.5,10.0.0.6/ours?replicas=3", "nats://10.0.0.7/ours"
+	of := func(id, url string, joined bool) belonging {
+		place, err := kvurl.Place(url)
+		must(t, err)
+		return belonging{id, place, joined}
 	}
+	joined := of("one", here, true)
 	for _, x := range []struct {
-		m   *member
-		new bool
+		was, is belonging
+		new     bool
 	}{
-		{of("one", "nats://a:b@10.0.0.5,10.0.0.6/ours"), false},
-		{of("two", "nats://a:c@10.0.0.5,10.0.0.6/ours"), false},
-		{of("two", "nats://10.0.0.5,10.0.0.6/theirs"), true},
-		{of("one", "nats://10.0.0.7/ours"), false}, // the store has moved
-		{of("one", ""), false},                     // joined
-		{of("two", ""), true},
+		{of("one", here, false), of("one", "nats://a:b@10.0.0.5,10.0.0.6/ours", false), false},
+		{of("one", here, false), of("two", "nats://a:c@10.0.0.6,10.0.0.5/ours", false), false},
+		{of("one", here, false), of("two", "nats://10.0.0.5,10.0.0.6/theirs", false), true},
+		{of("one", here, false), of("one", moved, false), false},
+		{of("one", here, false), of("two", moved, false), true},
+		{of("one", here, false), of("one", moved, true), false},
+		{of("two", here, false), joined, false},
+		{joined, of("two", here, false), false},
+		{joined, of("two", moved, false), true},
+		{joined, of("one", moved, true), false},
+		{joined, of("two", here, true), true}, // the store was emptied, and another fleet founded there
 	} {
-		must(t, of("one", "nats://a:b@10.0.0.5,10.0.0.6/ours?replicas=3").settle())
-		if x.m.isNew() != x.new {
-			t.Errorf("%s at %q: new %v", x.m.id, x.m.place, !x.new)
+		if x.is.sameAs(x.was.String()) == x.new {
+			t.Errorf("%+v after %+v: new %v", x.is, x.was, !x.new)
 		}
 	}
-	must(t, of("two", "").settle())
-	if !of("three", "").isNew() {
-		t.Error("two fleets without a place are one")
+}
+
+// What a node knows of its fleet is kept at each start, so that the secret and then the store may be another.
+func TestTheStoreMovesAfterTheSecretChanged(t *testing.T) {
+	t.Parallel()
+	m := &member{d: &Daemon{dir: t.TempDir()}}
+	for _, of := range []belonging{{"one", "here", true}, {"two", "here", false}, {"two", "there", false}, {"one", "there", true}} {
+		if m.of = of; m.isNew() {
+			t.Errorf("%+v is another fleet", of)
+		}
+	}
+	m.of = belonging{"three", "elsewhere", false}
+	for range 2 {
+		if !m.isNew() {
+			t.Error("another fleet is noted before what it left is dealt with")
+		}
+	}
+	must(t, m.settle())
+	if m.isNew() {
+		t.Error("another fleet is not kept")
 	}
 }
 
@@ -135,43 +159,5 @@ func TestAFleetIsLeft(t *testing.T) {
 	must(t, Leave(dir))
 	if _, ok, err := Joined(dir); ok || err != nil {
 		t.Errorf("after it was left: %v", err)
-	}
-}
-
-// The store of a fleet moves after its secret was changed: still the same fleet.
-func TestTheStoreMovesAfterTheSecretChanged(t *testing.T) {
-	dir := t.TempDir()
-	start := func(id, url string) bool { // as a node does
-		m := &member{d: &Daemon{dir: dir}, id: id, place: placeOf(Config{Settings: Settings{Fleet: url}})}
-		is := m.isNew()
-		if is {
-			must(t, m.settle())
-		}
-		return is
-	}
-	start("one", "nats://10.0.0.5/ours")
-	if start("two", "nats://10.0.0.5/ours") {
-		t.Error("another secret is another fleet")
-	}
-	if start("two", "nats://10.0.0.7/ours") {
-		t.Error("the same fleet, by secret, whose store has moved, is another")
-	}
-}
-
-// A node that was given its fleet by settings, whose secret was changed, joins that fleet by its token.
-func TestJoinedAfterTheSecretChanged(t *testing.T) {
-	dir := t.TempDir()
-	start := func(id, url string) bool {
-		m := &member{d: &Daemon{dir: dir}, id: id, place: placeOf(Config{Settings: Settings{Fleet: url}})}
-		is := m.isNew()
-		if is {
-			must(t, m.settle())
-		}
-		return is
-	}
-	start("one", "nats://10.0.0.5/ours")
-	start("two", "nats://10.0.0.5/ours")
-	if start("two", "") {
-		t.Error("joined, it is another fleet")
 	}
 }

@@ -16,34 +16,45 @@ import (
 
 // This file is which fleet a node belongs to, and what keeps it from that.
 
-// placeOf returns the store that the settings name, without a password; "" if they name none.
-func placeOf(cfg Config) string {
-	if cfg.Fleet == "" {
-		return ""
-	}
-	at, _, _ := strings.Cut(cfg.Fleet, "?")
-	scheme, rest, _ := strings.Cut(at, "://")
-	return scheme + "://" + rest[strings.LastIndexByte(rest, '@')+1:]
+// fleetOfName is the file of a state directory that says to which fleet the entries of the catalog and what depots keep for
+// it belong.
+const fleetOfName = "fleet.of"
+
+// belonging is a fleet as that file has it, a line for each field.
+type belonging struct {
+	id     string // of the fleet; one that is given by settings has another with another secret
+	place  string // of its store: see kvurl.Place
+	joined bool   // by a token, and not given by settings: then another ID is another fleet
 }
 
-// fleetOfName is the file of a state directory that has the ID of the fleet to which the entries of the catalog and what
-// depots keep for it belong, and on the next line the place of its store.
-const fleetOfName = "fleet.of"
+func (b belonging) String() string {
+	how := "set"
+	if b.joined {
+		how = "joined"
+	}
+	return b.id + "\n" + b.place + "\n" + how
+}
+
+// sameAs reports whether this is the fleet that a text of the file speaks of. A fleet may get another secret, and
+// may move to another store.
+func (b belonging) sameAs(text string) bool {
+	id, rest, _ := strings.Cut(text, "\n")
+	place, how, _ := strings.Cut(rest, "\n")
+	return id == b.id || place == b.place && !(b.joined && how == "joined")
+}
 
 // isNew reports whether this node does not belong to the fleet of which its catalog is. One
 // that does not say whose it is, or not so that it can be read, is of the present one: nothing is forgotten on suspicion.
-// Nor is it if the settings name the same store, with another secret, or the same fleet at another store; that is noted.
+// What has changed of the same fleet is noted.
 func (m *member) isNew() bool {
 	b, err := readUpTo(filepath.Join(m.d.dir, fleetOfName), maxMembership)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	switch {
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		m.d.log.Warn("which fleet this node has belonged to cannot be read", "error", err)
 		return false
-	}
-	id, place, _ := strings.Cut(string(b), "\n")
-	if err == nil && id != m.id && (m.place == "" || place != m.place) {
+	case len(b) > 0 && !m.of.sameAs(string(b)):
 		return true
-	}
-	if id != m.id || m.place != "" && place != m.place {
+	case string(b) != m.of.String():
 		if err := m.settle(); err != nil {
 			m.d.log.Warn("which fleet this node belongs to was not kept", "error", err)
 		}
@@ -53,13 +64,17 @@ func (m *member) isNew() bool {
 
 // settle keeps which fleet this node belongs to.
 func (m *member) settle() error {
-	return replace(filepath.Join(m.d.dir, fleetOfName), []byte(m.id+"\n"+m.place))
+	m.moved = false
+	return replace(filepath.Join(m.d.dir, fleetOfName), []byte(m.of.String()))
 }
 
-// takeOver makes what a fleet had in the catalog that this node has left for another its owner's, except what that kept
-// for itself, which goes.
+// takeOver finds out whether this node has left another fleet for this one. What that had in the catalog is then the
+// owner's, except what it kept for itself, which goes.
 func (m *member) takeOver(ctx context.Context, db *catalog.DB) error {
-	if m == nil || !m.isNew() {
+	if m == nil {
+		return nil
+	}
+	if m.moved = m.isNew(); !m.moved {
 		return nil
 	}
 	all, err := db.List(ctx)

@@ -41,7 +41,7 @@ func (h *holds) LoadHolds(ctx context.Context) (renewal.Book, error) {
 		case err != nil:
 		case m == nil:
 			b = withoutFleet(b)
-		case m.isNew():
+		case m.moved:
 			b = withoutFleet(b)
 			if err = h.SaveHolds(ctx, b); err == nil {
 				err = m.settle()

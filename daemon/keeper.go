@@ -27,7 +27,8 @@ type keeper struct {
 
 	removing sync.Mutex // held while the entry is removed, from before the keeper stops until it is off Daemon.keepers or another is there
 
-	settled bool // guarded by mu
+	settled bool   // guarded by mu
+	refused string // why the first attempt found that its paths cannot be shared; guarded by mu
 }
 
 func newKeeper(d *Daemon, e catalog.Entry) *keeper {
@@ -123,6 +124,15 @@ func (k *keeper) calm() {
 	}
 }
 
+// refuse records why its paths cannot be shared, if no attempt has had another result.
+func (k *keeper) refuse(why string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !k.settled {
+		k.refused = why
+	}
+}
+
 // askedAgain reports whether the owner has asked for a new fetch while the files were being
 // checked: that request stands.
 func (k *keeper) askedAgain(s *catalog.Status) bool {
@@ -160,10 +170,13 @@ func (k *keeper) stop() {
 	<-k.done
 }
 
-// settledIn waits until the first attempt has had a result.
-func (k *keeper) settledIn(ctx context.Context) {
+// settledIn waits until the first attempt has had a result, and says why it cannot be shared, if it cannot.
+func (k *keeper) settledIn(ctx context.Context) (refused string) {
 	select {
 	case <-k.settle:
 	case <-ctx.Done():
 	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.refused
 }

@@ -106,7 +106,7 @@ func TestTheKeyOfTheNodeIsNotShared(t *testing.T) {
 	if len(files) != 1 || files[0].Path != "x" {
 		t.Errorf("shared: %+v", files)
 	}
-	if e := added(t, d, api.Add{Paths: []string{filepath.Join(top, "state")}}); e.State == api.Served {
+	if e, err := d.Add(t.Context(), api.Add{Paths: []string{filepath.Join(top, "state")}}); err == nil {
 		t.Errorf("the state directory: %+v", e)
 	}
 }

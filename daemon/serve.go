@@ -39,7 +39,7 @@ func (k *keeper) serve(e catalog.Entry) {
 
 // optionsOf is how an entry is to be shared.
 func optionsOf(e catalog.Entry) fetcher.ShareOptions {
-	return fetcher.ShareOptions{Name: e.Name, Also: e.Paths[1:], Exclude: e.Exclude, Links: linkMode(e.Links), Visible: visible(e.Wish), Secret: e.Secret}
+	return fetcher.ShareOptions{Name: e.Name, Also: e.Paths[1:], Exclude: e.Exclude, Links: linkMode(e.Links), Visible: visible(e.Wish), Secret: e.Secret, Older: e.Older}
 }
 
 func linkMode(s string) store.LinkMode {
@@ -124,6 +124,7 @@ func (k *keeper) missing(paths []string, err error) {
 	case errors.Is(err, fs.ErrPermission):
 		why = "the path cannot be read by the user of the node, " + userName() + ": " + why + ". Let that user read it, or remove the entry"
 	case k.entry().Kind == catalog.Serve && (errors.Is(err, share.ErrPath) || errors.Is(err, share.ErrLimit) || errors.Is(err, fetcher.ErrNothingSelected) || errors.As(err, &bad)):
+		k.refuse(why)
 		why, state = why+". It is served once that is mended; or remove the entry, and add it again without that", catalog.Failed
 	}
 	if k.entry().State != state {

@@ -62,6 +62,15 @@ func (p *Pool) dropAll(busy, others Reason) {
 	p.queue = nil
 }
 
+// returnAll gives back every lease, and withdraws what was asked for.
+func (p *Pool) returnAll(why Reason) {
+	for p.list.next != &p.list {
+		l := p.list.next
+		p.drop(l, true)
+		p.giveBack(l.Work, why)
+	}
+}
+
 // trim gives back leases beyond those that the source can begin soon, because it turned
 // out slower or is busy.
 func (p *Pool) trim() {

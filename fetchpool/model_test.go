@@ -271,6 +271,9 @@ func (m *model) actions() map[string]func(*rapid.T) {
 	return map[string]func(*rapid.T){
 		"opened": on(func(t *rapid.T) {
 			m.p.Opened(time.Duration(rapid.IntRange(0, 300).Draw(t, "ms"))*time.Millisecond, m.now)
+			if rapid.Bool().Draw(t, "early") {
+				m.p.Early(m.now)
+			}
 		}),
 		"subscribed": on(func(t *rapid.T) { m.p.Subscribed(m.now) }),
 		"declined": on(func(t *rapid.T) {

@@ -78,8 +78,9 @@ type Pool struct {
 	now    time.Time
 
 	state State
-	until time.Time     // Dialing, Subscribing: give up then, zero: never; Waiting: dial then
-	asked bool          // Subscribing: the subscription is under way
+	until time.Time     // Dialing, Subscribing, early: give up then, zero: never; Waiting: dial then
+	early bool          // Ready, and the subscription is not yet accepted
+	asked bool          // Subscribing, early: the subscription is under way
 	again time.Time     // Subscribing: ask then, after Declined
 	wait  time.Duration // Waiting, or the last wait for a busy source: how long
 	cause string        // Gone, Declined, Held: why
@@ -189,7 +190,7 @@ func (p *Pool) Opened(rtt time.Duration, now time.Time) {
 	if p.state != Dialing {
 		return
 	}
-	p.state, p.asked, p.again, p.until = Subscribing, false, time.Time{}, time.Time{}
+	p.state, p.early, p.asked, p.again, p.until = Subscribing, false, false, time.Time{}, time.Time{}
 	size := p.cfg.FirstWindow
 	if p.barren > 0 { // the last link gave nothing: risk less
 		size = p.cfg.MinWindow
@@ -198,23 +199,44 @@ func (p *Pool) Opened(rtt time.Duration, now time.Time) {
 	p.pause, p.misses, p.mute = time.Time{}, 0, 0
 }
 
+// Early says, after Opened, that it is known what the source has. It is asked for pieces before it has
+// answered the subscription.
+func (p *Pool) Early(now time.Time) {
+	p.now = now
+	if p.state == Subscribing {
+		p.begin()
+		p.early = true
+	}
+}
+
+// joining says whether the source has still to accept the subscription.
+func (p *Pool) joining() bool { return p.state == Subscribing || p.state == Ready && p.early }
+
 // Subscribed says that the source accepted our subscription.
 func (p *Pool) Subscribed(now time.Time) {
 	p.now = now
-	if p.state != Subscribing {
+	if !p.joining() {
 		return
 	}
-	p.state, p.ready, p.until, p.lost = Ready, now, time.Time{}, ""
+	if p.state == Subscribing {
+		p.begin()
+	}
+	p.early, p.until, p.lost = false, time.Time{}, ""
 	p.subscribe.reset()
+}
+
+// begin makes the pool Ready.
+func (p *Pool) begin() {
+	p.state, p.ready = Ready, p.now
 	p.refused, p.refusal = false, ""
 }
 
 // Declined says that the source did not accept our subscription: ask again after
-// retry (0: as the back-off says; negative: never). The link stays.
+// retry (0: as the back-off says; negative: never). The link stays, but nothing is asked for on it.
 func (p *Pool) Declined(retry time.Duration, why string, now time.Time) {
 	p.now = now
 	switch {
-	case p.state != Subscribing:
+	case !p.joining():
 		return
 	case retry < 0:
 		p.end(why)
@@ -224,7 +246,8 @@ func (p *Pool) Declined(retry time.Duration, why string, now time.Time) {
 	if retry > 0 {
 		wait = min(max(retry, p.cfg.RedialMin), p.cfg.RedialMax)
 	}
-	p.asked, p.again, p.until = false, now.Add(wait), time.Time{}
+	p.returnAll(SourceBusy)
+	p.state, p.asked, p.again, p.until = Subscribing, false, now.Add(wait), time.Time{}
 	p.wait, p.cause = wait, why
 }
 
@@ -314,13 +337,8 @@ func (p *Pool) Next(now time.Time, take func(bytes int) Permission) Todo {
 func (p *Pool) turn() {
 	p.believe()
 	switch p.state {
-	case Subscribing:
-		if !p.until.IsZero() && !p.now.Before(p.until) {
-			p.lose("it is connected, and did not say what it has", LinkLost)
-		} else if !p.asked && !p.now.Before(p.again) {
-			p.asked, p.until = true, p.now.Add(p.cfg.SubscribeFor)
-			p.todo.Subscribe = true
-		}
+	case Subscribing, Ready:
+		p.join()
 	case Dialing:
 		if !p.until.IsZero() && !p.now.Before(p.until) {
 			p.lose("no answer", LinkLost)
@@ -331,6 +349,18 @@ func (p *Pool) turn() {
 		if !p.now.Before(p.until) {
 			p.dial()
 		}
+	}
+}
+
+// join subscribes, and gives up a source that does not answer that.
+func (p *Pool) join() {
+	switch {
+	case !p.joining():
+	case !p.until.IsZero() && !p.now.Before(p.until):
+		p.lose("it is connected, and did not say what it has", LinkLost)
+	case !p.asked && !p.now.Before(p.again):
+		p.asked, p.until = true, p.now.Add(p.cfg.SubscribeFor)
+		p.todo.Subscribe = true
 	}
 }
 
@@ -350,7 +380,9 @@ func (p *Pool) wake() (at time.Time) {
 		}
 		return p.until
 	case Ready:
-		at = p.absentAt
+		if at = p.absentAt; p.early {
+			at = times.Earliest(at, p.until)
+		}
 		if len(p.requests) > 0 {
 			at = times.Earliest(at, p.check)
 		}

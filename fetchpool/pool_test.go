@@ -103,6 +103,81 @@ func TestPoolDialsSubscribesAndAsks(t *testing.T) {
 	}
 }
 
+// early is a pool that was told what the source has, holds piece 0 and has asked for it while
+// its subscription is under way.
+func early(t *testing.T) *hand {
+	h := byHand(t, Config{}, 1<<20, 1<<20)
+	h.next()
+	h.p.Opened(10*time.Millisecond, h.now)
+	h.p.Early(h.now)
+	if todo := h.next(); !todo.Subscribe || todo.Want == 0 || h.p.State() != Ready {
+		t.Fatalf("opened early: %+v in %v", todo, h.p.State())
+	}
+	if todo := h.grant(0); len(todo.Requests) == 0 || todo.Subscribe {
+		t.Fatalf("granted: %+v", todo)
+	}
+	return h
+}
+
+// A source that is known to have every piece is asked for blocks before it has answered the subscription.
+func TestWhatIsKnownToBeThereIsAskedForAtOnce(t *testing.T) {
+	h := early(t)
+	h.p.Subscribed(h.now)
+	if todo := h.after(time.Second); todo.Subscribe || todo.Close || len(todo.Return) > 0 {
+		t.Errorf("subscribed: %+v", todo)
+	}
+	h.p.Lost(peers.ErrLost, h.now)
+	if todo := h.next(); reasons(todo) != "0 link lost" {
+		t.Errorf("lost: returned %s", reasons(todo))
+	}
+	h.now = h.p.Next(h.now, granted).Wake
+	if todo := h.next(); !todo.Dial {
+		t.Fatalf("not dialled again: %+v", todo)
+	}
+	h.p.Opened(10*time.Millisecond, h.now)
+	if h.next(); h.p.State() != Subscribing { // what the source had may not be what it has
+		t.Errorf("%v on the second link", h.p.State())
+	}
+}
+
+// A source that declines the subscription meanwhile is asked for nothing more until it accepts.
+func TestASourceThatDeclinesIsAskedForNothing(t *testing.T) {
+	h := early(t)
+	h.p.Declined(4*time.Second, "full", h.now)
+	todo := h.next()
+	if reasons(todo) != "0 source is busy" || len(todo.Cancel) == 0 || len(todo.Ended) != len(todo.Cancel) || todo.Want != 0 || !todo.Wake.Equal(h.now.Add(4*time.Second)) {
+		t.Fatalf("declined: %+v", todo)
+	}
+	if todo = h.grant(1); reasons(todo) != "1 link lost" || len(todo.Requests) > 0 {
+		t.Errorf("granted meanwhile: %+v", todo)
+	}
+	if todo = h.after(4 * time.Second); !todo.Subscribe {
+		t.Errorf("not asked again: %+v", todo)
+	}
+	h.p.Subscribed(h.now)
+	if todo = h.grant(1); len(todo.Requests) == 0 {
+		t.Errorf("asked for nothing when it had accepted: %+v", todo)
+	}
+}
+
+// A source that sends blocks and never answers the subscription is given up.
+func TestASourceThatNeverAnswersTheSubscriptionIsGivenUp(t *testing.T) {
+	h := early(t)
+	for range 9 {
+		h.p.Arrived(1, 1, h.now)
+		if todo := h.after(time.Second); todo.Close {
+			t.Fatal("given up while there was time to answer")
+		}
+	}
+	h.p.Arrived(1, 1, h.now)
+	if todo := h.p.Next(h.now, granted); todo.Wake.After(h.now.Add(time.Second)) {
+		t.Error("wants to be woken only at", todo.Wake)
+	}
+	if todo := h.after(time.Second); !todo.Close || reasons(todo) != "0 link lost" {
+		t.Errorf("never answered: %+v", todo)
+	}
+}
+
 func TestIdleIsNotFailed(t *testing.T) {
 	h := ready(t, Config{}, 1<<20)
 	if todo := h.next(); todo.Want == 0 {

@@ -112,9 +112,13 @@ func (m *Manager) choose(s *source) (p uint32, rank int, ok bool) {
 	if m.spared(s) {
 		return m.onlyHere(s)
 	}
-	if s.have.n == m.space.n {
+	lots := m.neighbours(s)
+	switch s.relied = len(lots) > 0 && m.relies(s); {
+	case s.relied:
+		p, rank, ok = m.ourPart(s, lots)
+	case s.have.n == m.space.n:
 		p, rank, ok = m.rarestOfAll(s)
-	} else {
+	default:
 		p, rank, ok = m.rarestOfSome(s)
 	}
 	if len(m.readers) > 0 {

@@ -22,7 +22,8 @@ import (
 //
 // And when the others bring us less although they had pressAfter to begin, we are
 // pressed, and leases say so (Lease.Pressed): a source that is told so does not send us
-// elsewhere for what it has sent already.
+// elsewhere for what it has sent already. If another source has the whole share, nothing has
+// to get around first: the one that sent us is spared for pressSoon, and no longer.
 const (
 	elsewhereFor = time.Second      // when the source names no time
 	maxElsewhere = 10 * time.Second // the longest that is believed
@@ -30,6 +31,7 @@ const (
 	flowMemory   = 2 * time.Second  // over which the rate of the others is smoothed
 	lookAgain    = instant(500 * time.Millisecond)
 	pressAfter   = instant(4 * time.Second)
+	pressSoon    = instant(1500 * time.Millisecond)
 	maxFailed    = 256 // pieces that others failed with, in one search
 	// leastRate is the assumed rate of a source of which nothing is known, in bytes per
 	// second: a block in pressAfter. The rate of the others ebbs away but never reaches 0.
@@ -115,6 +117,7 @@ func (m *Manager) flows(s *source, n uint32) {
 	if s.have.n < m.space.n {
 		m.fromParts.add(n, m.clock.at)
 	}
+	m.reliance.flowed = m.clock.at
 }
 
 // flowing is the rate of all sources that are not to be spared, in bytes per second.
@@ -125,13 +128,16 @@ func (m *Manager) spared(s *source) bool {
 	if m.clock.at >= s.spareTo {
 		return false
 	}
-	return m.flowing() >= m.cfg.SpareFactor*max(s.rate, leastRate)
+	return m.flowing() >= m.cfg.SpareFactor*max(s.rate, leastRate) || m.clock.at < s.spareAt+pressSoon && m.othersWhole(s)
 }
 
 // pressed says whether a source that sends us elsewhere should know that others
 // bring us too little.
 func (m *Manager) pressed(s *source) bool {
-	return m.clock.at < s.spareTo && m.clock.at >= s.spareAt+pressAfter && !m.spared(s)
+	if m.clock.at >= s.spareTo || m.clock.at < s.spareAt+pressSoon || m.spared(s) {
+		return false
+	}
+	return m.clock.at >= s.spareAt+pressAfter || m.othersWhole(s)
 }
 
 // starved reports whether a source that sends us elsewhere is all we have.

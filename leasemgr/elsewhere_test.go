@@ -174,6 +174,28 @@ func TestPressed(t *testing.T) {
 	}
 }
 
+// One that has the whole share need not fetch it first: it is given less time, and all the work meanwhile.
+func TestPressedSoonerWhenAnotherHasTheWholeShare(t *testing.T) {
+	for _, gone := range []bool{false, true} {
+		r := newRig(t, 200, Config{MaxLeasesPerPeer: 100}).add("s", "b").full("s", "b").rate("s", 1e6, 0)
+		r.away(r.one("s"), 0)
+		r.not("s", Spared)
+		if gone {
+			r.m.RemoveSource("b", r.now)
+			if l := r.one("s"); l.Pressed {
+				t.Error("nobody else has the share, and it is pressed at once")
+			}
+			continue
+		}
+		r.pass(time.Duration(pressSoon) - 1)
+		r.not("s", Spared)
+		r.pass(1)
+		if !r.one("s").Pressed {
+			t.Error("not pressed, though the other brings nothing")
+		}
+	}
+}
+
 // awayAll gives back every piece that a source is asked for, as gone elsewhere, and returns how many.
 func (r *rig) awayAll(id peers.ID, retry time.Duration) (n int) {
 	for n < 1000 {

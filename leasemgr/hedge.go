@@ -117,7 +117,7 @@ func (m *Manager) weigh(i, at uint32) (o offer, how standing, due instant) {
 	if !overdue && !m.slower(left, s, int64(l.length)) {
 		return offer{}, early, due
 	}
-	if m.spared(s) && !m.awaited(l.piece) {
+	if (m.spared(s) || s.relied) && !m.awaited(l.piece) {
 		return offer{}, closed, m.clock.at + lookAgain
 	}
 	if m.hedged+m.stats.Duplicate+m.stake(l, take) > m.allowance() || !m.room(s, int64(l.length)) {

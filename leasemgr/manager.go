@@ -76,6 +76,8 @@ type Manager struct {
 	flow      flow // of sources that are not to be spared
 	fromParts flow // of sources that miss some of the share
 
+	reliance reliance // on neighbours
+
 	self    peers.ID
 	ownLots uint64   // see lotsOf
 	lots    []uint64 // of rivals, kept for reuse
@@ -108,6 +110,7 @@ type source struct {
 	lots   uint64 // see lotsOf
 	have   haves
 	told   bool // whether it has said what it has
+	relied bool // it was asked for our part alone at the last check
 	left   bool // what is wanted of it was left to others at the last check
 	cursor cursor
 
@@ -121,6 +124,7 @@ type source struct {
 	alarm      instant // deadline of head
 	slot       int
 
+	away     time.Duration // round trip of its connection; 0: not known
 	measured bool
 	rate     float64 // bytes per second
 	trip     time.Duration

@@ -29,8 +29,11 @@ func lotsOf(id peers.ID) uint64 {
 
 // lotFor is a peer's lot for a piece; in large shares neighbouring pieces have the same.
 func (m *Manager) lotFor(lots uint64, p uint32) uint64 {
-	return mix(lots ^ mix(uint64(p/min(longestRun, 1+uint32(m.space.n)/lotPieces))))
+	return mix(lots ^ mix(uint64(p/m.lotRun())))
 }
+
+// lotRun is how many neighbouring pieces have the same lot.
+func (m *Manager) lotRun() uint32 { return min(longestRun, 1+uint32(m.space.n)/lotPieces) }
 
 // rivals are the lots of the other peers that fetch the share from s.
 func (m *Manager) rivals(s *source) []uint64 {
@@ -60,11 +63,17 @@ func (m *Manager) another(rivals []uint64, p uint32) bool {
 // ourNext is nextOf without the pieces left to others; tries bounds how many it passes over.
 func (m *Manager) ourNext(s *source, l *layer, from, to uint32, rivals []uint64, tries *int) (uint32, bool) {
 	p, ok := m.nextOf(s, l, from, to)
-	for ok && m.another(rivals, p) {
+	for ok {
+		next, run := p+1, m.lotRun()
+		if m.another(rivals, p) {
+			next = (p/run + 1) * run
+		} else if !s.relied || len(rivals) == 0 || !m.nearHas(p) {
+			break
+		}
 		if *tries--; *tries < 0 {
 			return 0, false
 		}
-		p, ok = m.nextOf(s, l, p+1, to)
+		p, ok = m.nextOf(s, l, next, to)
 	}
 	return p, ok
 }

@@ -503,9 +503,37 @@ func TestShutdownTimeoutBoundsClose(t *testing.T) {
 	})
 }
 
+// A peer that is far away gets the last messages, and its answer is not waited for.
+func TestClosingDoesNotWaitForAnAnswerFromAfar(t *testing.T) {
+	inBubble(t, func(t *testing.T, n *packets) {
+		n.delay = 200 * time.Millisecond
+		b := n.host(t, "1.0.0.2", Config{})
+		got, lost := make(chan string, 9), make(chan peers.ID, 1)
+		b.OnMessages(func(_ peers.ID, frame []byte) { got <- string(frame) }, func(id peers.ID) { lost <- id })
+		a, err := New(n.config("1.0.0.1", Config{}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		joined(t, a, b)
+		sendAll(t, a, b.ID(), []byte("one"), []byte("the last"))
+		start := time.Now()
+		if err := a.Close(); err != nil {
+			t.Error(err)
+		}
+		if d := time.Since(start); d > defaultTimeouts.Farewell/10+10*time.Millisecond {
+			t.Error("closed after", d)
+		}
+		recv(t, "the end", lost)
+		if len(got) != 2 || <-got != "one" || <-got != "the last" {
+			t.Error("a message is missing")
+		}
+	})
+}
+
 // A peer that is cut off, or frozen, does not delay the end of a process.
 func TestClosingDoesNotWaitForAPeerThatIsCutOff(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *packets) {
+		n.delay = time.Millisecond
 		b := n.host(t, "1.0.0.2", Config{})
 		b.OnMessages(func(peers.ID, []byte) {}, func(peers.ID) {})
 		for _, c := range []struct{ set, want time.Duration }{{0, defaultTimeouts.Farewell}, {2 * time.Second, 2 * time.Second}} {

@@ -15,8 +15,10 @@ import (
 // put, so that both are sent in one write. It holds the proof of a piece of 1 MiB.
 const headroom = 1 << 10
 
-// classes are the two sizes of buffers: a block, and a run.
-var classes = [2]int{share.BlockSize, wire.MaxRun}
+// classes are the sizes of buffers: a small file, a block, and a run.
+var classes = [...]int{smallBuffer, share.BlockSize, wire.MaxRun}
+
+const smallBuffer = 4 << 10
 
 // maxIdle is how many bytes of unused buffers of each class are kept. Buffers
 // beyond that are left to the garbage collector after use.
@@ -50,19 +52,39 @@ type buffer struct {
 // get waits until b has room for n bytes, at most wire.MaxRun, and returns a buffer
 // for them. The error is ctx's.
 func (f *freeList) get(ctx context.Context, b budget, n int) (*buffer, error) {
-	class := 0
-	if n > classes[0] {
-		class = 1
+	if buf := f.tryGet(b, n); buf != nil {
+		return buf, nil
 	}
-	if size := int64(classes[class]); !b.TryAcquire(size) {
-		if err := b.Acquire(ctx, size); err != nil {
-			return nil, err
-		}
+	class := classOf(n)
+	if err := b.Acquire(ctx, int64(classes[class])); err != nil {
+		return nil, err
 	}
+	return f.takeFrom(b, class), nil
+}
+
+// tryGet is get without waiting: nil if there is no room.
+func (f *freeList) tryGet(b budget, n int) *buffer {
+	class := classOf(n)
+	if !b.TryAcquire(int64(classes[class])) {
+		return nil
+	}
+	return f.takeFrom(b, class)
+}
+
+// takeFrom returns a buffer whose size was taken from b.
+func (f *freeList) takeFrom(b budget, class int) *buffer {
 	buf := f.take(class)
 	buf.from = b
 	buf.inUse.Store(true)
-	return buf, nil
+	return buf
+}
+
+// classOf is the smallest class of n bytes.
+func classOf(n int) (class int) {
+	for class < len(classes)-1 && n > classes[class] {
+		class++
+	}
+	return class
 }
 
 // take returns a buffer that counts against no budget.

@@ -411,10 +411,10 @@ func (d *dataStream) fill(br *bufio.Reader, q *request, b []byte) error {
 
 // discard reads size bytes that nobody wants.
 func (d *dataStream) discard(br *bufio.Reader, size int) error {
-	buf := d.l.h.buffers.take(0)
+	buf := d.l.h.buffers.take(classOf(size))
 	defer d.l.h.buffers.put(buf)
 	for size > 0 {
-		n, err := br.Read(buf.payload(min(size, classes[0])))
+		n, err := br.Read(buf.payload(min(size, classes[buf.class])))
 		if size -= n; n > 0 {
 			d.last = time.Now()
 		}

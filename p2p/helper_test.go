@@ -17,7 +17,6 @@ import (
 	"github.com/libp2p/go-libp2p/core/crypto"
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
-	"go.uber.org/goleak"
 
 	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/peers"
@@ -31,7 +30,7 @@ func TestMain(m *testing.M) {
 		return
 	}
 	LogLibraries(slog.DiscardHandler)
-	goleak.VerifyTestMain(m)
+	rig.NoLeaks(m)
 }
 
 // errandEnv makes this binary run an errand in place of its tests: the processes that

@@ -56,6 +56,7 @@ type Host struct {
 	asks     *slots // of manifests
 	messages messenger
 	dials    *dials // of peers that peers named
+	pace     pace   // of these dials
 	reach    reach
 	secrets  secrets
 

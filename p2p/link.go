@@ -221,6 +221,11 @@ func (l *Link) run() {
 	defer l.down()
 	defer l.leave()
 	defer l.end(peers.ErrLost) // the first cause counts
+	counted, ok := l.await()
+	if !ok {
+		return
+	}
+	defer l.h.pace.end(l.share, counted)
 	to, err := l.h.connect(l.ctx, l.to)
 	if err != nil {
 		l.end(err)
@@ -231,7 +236,7 @@ func (l *Link) run() {
 	defer conns.Unprotect(to, l.tag)
 	l.peer = to
 	waited := false
-	if err := l.h.first.take(l.ctx, l.to.ID, func() { waited = true; l.waits() }); err != nil {
+	if err := l.h.first.take(l.ctx, l.to.ID, func() { waited = true; l.waits(noSlotReason) }); err != nil {
 		return
 	}
 	defer l.h.first.give(l.to.ID)
@@ -265,10 +270,22 @@ func (l *Link) run() {
 	streams.Wait()
 }
 
-func (l *Link) waits() {
+func (l *Link) waits(why string) {
 	if !l.closed.Load() {
-		l.sink.Waits(noSlotReason)
+		l.sink.Waits(why)
 	}
+}
+
+// await waits until this machine has time for another source, if the source is one that a peer
+// named and is not connected. If ok, what is counted must be ended.
+func (l *Link) await() (counted *paced, ok bool) {
+	to, err := peer.Decode(string(l.to.ID))
+	counted, ok = l.h.pace.begin(l.share, l.to.By == "" || err != nil || l.h.usable(to))
+	if !ok {
+		l.waits(paceReason)
+		ok = l.h.pace.wait(l.ctx, l.share, counted) == nil
+	}
+	return counted, ok
 }
 
 // why is the error of a stream in our words.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/network"
+	manet "github.com/multiformats/go-multiaddr/net"
 
 	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/peers"
@@ -298,18 +300,65 @@ func TestBytesOfCancelledRequestsAreDiscardedAndCounted(t *testing.T) {
 	}
 }
 
+// gated is the address of a host that nobody is connected to before open is called.
+func gated(t *testing.T, to *Host) (at peers.Addr, open func()) {
+	var work sync.WaitGroup
+	t.Cleanup(work.Wait)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	_, there, err := manet.DialArgs(to.host.Addrs()[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	gate, end := make(chan struct{}), make(chan struct{})
+	t.Cleanup(func() { close(end) })
+	work.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			work.Go(func() {
+				defer c.Close()
+				select {
+				case <-gate:
+				case <-end:
+					return
+				}
+				d, err := net.Dial("tcp", there)
+				if err != nil {
+					return
+				}
+				work.Go(func() { io.Copy(d, c); d.Close() })
+				work.Go(func() { <-end; c.Close(); d.Close() })
+				io.Copy(c, d)
+			})
+		}
+	})
+	addr, err := manet.FromNetAddr(l.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return peers.Addr{ID: to.ID(), Addrs: []string{addr.String()}}, func() { close(gate) }
+}
+
 func TestARequestCancelledInTheQueueIsNeverSent(t *testing.T) {
 	x := newMemory(t, 2<<20)
 	src, h := newHost(t, Config{}), newHost(t, Config{})
+	at, open := gated(t, src)
 	seen := make(chan share.Piece, 10)
 	x.check = func(p share.Piece) wire.Reply { seen <- p; return wire.Reply{} }
 	src.Serve(toAll(x), everybody{})
 	c := newCatcher()
-	l := h.Open(addr(src), x.m.ID(), x.m.Layout(), c) // not connected yet: requests wait
+	l := h.Open(at, x.m.ID(), x.m.Layout(), c) // not connected yet: requests wait
 	defer l.Close()
 	l.Request(whole(x, 1, 0, true))
 	l.Cancel(1)
 	l.Request(whole(x, 2, 1, true))
+	open()
 	recv(t, "the other", c.finished)
 	if p := <-seen; p != 1 || len(seen) > 0 {
 		t.Error("the source was asked for piece", p)
@@ -328,11 +377,13 @@ func TestRequestsSpreadOverTheStreams(t *testing.T) {
 			header(s, wire.Header{ID: f.ID, Status: wire.NotFound}, 0)
 		})
 		h := newHost(t, Config{Streams: streams})
+		at, open := gated(t, src)
 		c := newCatcher()
-		l := h.Open(addr(src), x.m.ID(), x.m.Layout(), c)
+		l := h.Open(at, x.m.ID(), x.m.Layout(), c)
 		for p := range 6 {
 			l.Request(whole(x, uint64(p), share.Piece(p), false)) // before it is connected, so that all wait
 		}
+		open()
 		for range 6 {
 			recv(t, "a reply", c.statuses)
 		}
@@ -548,8 +599,13 @@ func TestReleasingTwicePanics(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(b.payload(100)) != 100 || cap(b.payload(100)) != 100 || len(b.mem) != headroom+share.BlockSize {
+	if len(b.payload(100)) != 100 || cap(b.payload(100)) != 100 || len(b.mem) != headroom+classes[0] {
 		t.Error("a buffer of", len(b.mem), "for 100 bytes")
+	}
+	for n, class := range map[int]int{1: smallBuffer, smallBuffer: smallBuffer, smallBuffer + 1: share.BlockSize, share.BlockSize: share.BlockSize, share.BlockSize + 1: wire.MaxRun, wire.MaxRun: wire.MaxRun} {
+		if got := classes[classOf(n)]; got != class {
+			t.Errorf("a buffer for %d bytes has %d", n, got)
+		}
 	}
 	b.free()
 	defer func() {
@@ -571,7 +627,7 @@ func TestTheFreeListKeepsOnlySoMuch(t *testing.T) {
 	for _, b := range all {
 		b.free()
 	}
-	if n := len(f.idle[1]) * wire.MaxRun; n != maxIdle {
+	if n := len(f.idle[classOf(wire.MaxRun)]) * wire.MaxRun; n != maxIdle {
 		t.Error(n, "bytes kept")
 	}
 }

@@ -258,7 +258,7 @@ func (x *exchange) write() error {
 			return nil
 		case <-x.m.h.drain.Done(): // the host closes: send what is queued
 			closing = true
-			defer time.AfterFunc(x.m.h.cfg.Timeouts.Farewell, x.end).Stop()
+			defer time.AfterFunc(x.farewell(), x.end).Stop()
 		case <-x.ready:
 		}
 		for frames = x.pull(frames); len(frames) > 0; frames = x.pull(frames) {
@@ -296,6 +296,17 @@ func (x *exchange) write() error {
 			return linger(s)
 		}
 	}
+}
+
+// farewell is how long the peer may take to notice the last messages. One that cannot answer within a
+// tenth of Timeouts.Farewell has read them long before the end of the connection gets there, which
+// is sent that much later.
+func (x *exchange) farewell() time.Duration {
+	h := x.m.h
+	if tenth := h.cfg.Timeouts.Farewell / 10; h.RoundTrip(x.id) > tenth {
+		return tenth
+	}
+	return h.cfg.Timeouts.Farewell
 }
 
 // linger ends a stream that only we write to, and waits until the peer has

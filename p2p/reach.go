@@ -108,7 +108,7 @@ func (r Reach) transports(cfg Config) (out []libp2p.Option) {
 		if p, err := parseProxy(r.Proxy); err == nil {
 			opts = append(opts, tcp.WithDialerForAddr(p.dialer))
 		}
-		out = append(out, libp2p.Transport(tcp.NewTCPTransport, opts...))
+		out = append(out, libp2p.Transport(newTCP, opts...))
 	}
 	return out
 }

@@ -83,8 +83,9 @@ type child struct {
 	cut context.CancelFunc // resets the stream, and does not wait
 
 	// What follows belongs to the goroutine that answers.
-	header, frame []byte // scratch of write
-	turn          turn   // of the request that is being answered
+	header, frame []byte    // scratch of write
+	turn          turn      // of the request that is being answered
+	gathered      *gathered // nil: no replies are
 }
 
 // turn is the permission to serve one request.
@@ -311,7 +312,7 @@ func (c *child) answer() error {
 			return err
 		}
 	}
-	return nil
+	return c.flush(0)
 }
 
 // reply answers one request: runs, or a status. A cancelled request
@@ -398,15 +399,24 @@ func (c *child) silent(left int) {
 func (c *child) run(j *job, h wire.Header) (wire.Reply, error) {
 	size := h.Bytes
 	if !c.kid.memory.TryAcquire(int64(size)) {
+		if err := c.flush(size); err != nil {
+			return wire.Reply{}, err
+		}
 		c.silent(size)                                                   // it reads nothing on its other streams
 		if err := c.kid.memory.Acquire(j.ctx, int64(size)); err != nil { // cancelled while it waited
 			return wire.Reply{Status: wire.Refused}, nil
 		}
 	}
 	defer c.kid.memory.Release(int64(size))
-	buf, err := c.h.buffers.get(j.ctx, c.h.serving, size)
-	if err != nil {
-		return wire.Reply{Status: wire.Refused}, nil
+	buf := c.h.buffers.tryGet(c.h.serving, size)
+	if buf == nil {
+		err := c.flush(size) // what is gathered takes memory too
+		if err != nil {
+			return wire.Reply{}, err
+		}
+		if buf, err = c.h.buffers.get(j.ctx, c.h.serving, size); err != nil {
+			return wire.Reply{Status: wire.Refused}, nil
+		}
 	}
 	defer buf.release()
 	n, r := c.blocks.ReadRun(j.Share, j.Request.Piece, h.First, h.Count, buf.payload(size))
@@ -416,7 +426,7 @@ func (c *child) run(j *job, h wire.Header) (wire.Reply, error) {
 	if n != size {
 		panic(fmt.Sprintf("p2p: share %s, piece %d: read %d of %d bytes", j.Share.Short(), j.Request.Piece, n, size))
 	}
-	err = c.write(h, buf, n)
+	err := c.write(h, buf, n)
 	if err == nil {
 		c.turn.sent += n
 	}
@@ -433,11 +443,14 @@ func (c *child) refuse(j *job, r wire.Reply) error {
 }
 
 // write sends a header, and the first n bytes of buf behind it. They are sent in
-// one write, unless a long proof needs more than the headroom.
+// one write, unless a long proof needs more than the headroom, or gathered.
 func (c *child) write(h wire.Header, buf *buffer, n int) error {
 	t := c.h.cfg.Timeouts
 	c.header = wire.AppendHeader(c.header[:0], h)
 	c.frame = wire.AppendFrame(c.frame[:0], c.header)
+	if yes, err := c.gather(buf, n); yes || err != nil {
+		return err
+	}
 	at := headroom - len(c.frame)
 	if buf != nil && at >= 0 {
 		copy(buf.mem[at:], c.frame)

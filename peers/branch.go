@@ -57,7 +57,11 @@ func (t *Tiers) branchOf(tier Tier, location, net string) *branch {
 	cell := t.all.below[at]
 	if cell == nil {
 		t.seq++
-		cell = newBranch(t.all, t.seq, tierTargets[tier])
+		target := tierTargets[tier]
+		if t.cfg.Explore > 0 && location == "" {
+			target = [sets]int{}
+		}
+		cell = newBranch(t.all, t.seq, target)
 		cell.tier, cell.location = tier, location
 		t.all.below[at] = cell
 		t.cells.before = func(a, b *branch) bool { return a.seq < b.seq }

@@ -59,6 +59,8 @@
 //
 // Tiers keeps peers in three sets by how far away they are, where they are, and what
 // they did, so that neither one location nor many identities fill them while others wait.
+// The children of a node are in tiers, and so are the sources of a transfer, if it knows
+// more than it may fetch from at once.
 //
 //	          Subscribe            better, or a place falls free
 //	newcomer ──────────▶ active ◀──────────────────────────────── passive ◀──── tracked

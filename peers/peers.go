@@ -42,11 +42,16 @@ func (v Via) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
 
 // UnmarshalText reads the word.
 func (v *Via) UnmarshalText(b []byte) error {
-	i := slices.Index(vias[:], string(b))
+	return unmarshal(v, vias[:], b, "way of finding a peer")
+}
+
+// unmarshal reads one of the words for a kind of thing.
+func unmarshal[T ~uint8](v *T, words []string, b []byte, what string) error {
+	i := slices.Index(words, string(b))
 	if i < 0 {
-		return fmt.Errorf("%q is no way of finding a peer", b)
+		return fmt.Errorf("%q is no %s", b, what)
 	}
-	*v = Via(i)
+	*v = T(i)
 	return nil
 }
 

@@ -29,6 +29,9 @@ import (
 // not pass pieces on holds nothing back, nor does one that asks again for what it was
 // given before; and a child that knows few others, or none, is not sent away.
 //
+// A child that knows enough others that have all of the share, and was given its part here, is
+// sent to them for the rest (Ask.Fed), unless it is pressed: nothing has to get around first.
+//
 // A source with a limit has less to give than its children could take, however few
 // they are: they wait for whatever it sends twice. So there one other child is enough to
 // be sent to; and because a piece is asked for in parts, and each part waits for its
@@ -45,9 +48,15 @@ const (
 	// sends twice is of little use: a piece is then held back for largeSteps of Spread.
 	largeCrowd = 16
 	largeSteps = 20
+	// fedRetry is after how long a child that was given its part may ask for more: by then
+	// it is pressed if the others bring it too little.
+	fedRetry = time.Second
 	// rememberSpread is how long a piece is remembered once it is no longer held
 	// back, for children that ask for a piece in parts.
 	rememberSpread = 2 * time.Second
+	// maxSpreads is how many pieces are remembered that are not held back: 8 MiB. Of small
+	// files more are sent within that time.
+	maxSpreads = 32 << 10
 )
 
 // Deferral is a waiting request that will not be served, because its piece has
@@ -84,6 +93,9 @@ type spread struct {
 
 // elsewhere reports whether a child is to get a piece from others, and when it may ask again.
 func (u *Uploads) elsewhere(a *Ask, c *child, now time.Time) (retry time.Duration, yes bool) {
+	if a.Fed && !a.Pressed && u.cfg.Spread >= 0 {
+		return fedRetry, true
+	}
 	if a.Crowd < u.fewest(a.Key) {
 		return 0, false
 	}
@@ -222,7 +234,8 @@ func (u *Uploads) fade(now time.Time) {
 	q := &u.spreads
 	for len(q.fading) > 0 {
 		s := q.fading[0]
-		if s.onWay == 0 && now.Before(s.forget.Add(rememberSpread)) {
+		remember := now.Before(s.forget.Add(rememberSpread)) && (len(q.fading) <= maxSpreads || now.Before(s.until))
+		if s.onWay == 0 && remember {
 			return
 		}
 		q.fading[0] = nil

@@ -27,6 +27,20 @@ func (d *desk) pass(t time.Duration) {
 	d.tick()
 }
 
+func TestWhoHadItsPartGetsTheRestElsewhere(t *testing.T) {
+	fed := func(a *Ask) { a.Crowd, a.Fed = 3, true }
+	d := newDesk(UploadConfig{})
+	if v := d.crowdAsk("a", 1, fed); !v.Elsewhere || v.Retry != fedRetry {
+		t.Errorf("%+v", v)
+	}
+	if v := d.crowdAsk("a", 1, func(a *Ask) { fed(a); a.Pressed = true }); !v.Go {
+		t.Errorf("pressed: %+v", v)
+	}
+	if v := newDesk(UploadConfig{Spread: -1}).crowdAsk("a", 1, fed); !v.Go {
+		t.Errorf("where nothing is held back: %+v", v)
+	}
+}
+
 func TestWhatIsOnItsWayIsNotSentToAnother(t *testing.T) {
 	d := newDesk(UploadConfig{})
 	d.hold = true
@@ -319,6 +333,21 @@ func TestSpreadsAreForgotten(t *testing.T) {
 	}
 	if n, most := len(d.u.spreads.each), int((longestSpread+rememberSpread)/each); n > most {
 		t.Errorf("%d pieces are remembered, want those of 32 s, %d", n, most)
+	}
+}
+
+// Of many small pieces only so many are remembered, but none that is held back is forgotten.
+func TestSpreadsOfManyPiecesAreBounded(t *testing.T) {
+	for crowd, want := range map[int]int{1: maxSpreads + 1, largeCrowd: maxSpreads + 1000} {
+		d := newDesk(UploadConfig{})
+		d.hold = true
+		for piece := range uint32(maxSpreads + 1000) {
+			d.crowdAsk("a", piece, func(a *Ask) { a.Crowd = crowd })
+			d.u.Done(d.job, d.now)
+		}
+		if n := len(d.u.spreads.each); n != want {
+			t.Errorf("in a crowd of %d, %d pieces are remembered, not %d", crowd, n, want)
+		}
 	}
 }
 

@@ -17,7 +17,15 @@ const (
 	Outside            // not known, or refused
 )
 
-func (s Set) String() string { return [...]string{"active", "passive", "tracked", "outside"}[s] }
+var setWords = [...]string{"active", "passive", "tracked", "outside"}
+
+func (s Set) String() string { return setWords[s] }
+
+// MarshalText is the word for it.
+func (s Set) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText reads the word.
+func (s *Set) UnmarshalText(b []byte) error { return unmarshal(s, setWords[:], b, "set") }
 
 // Tier is how far away a peer is, by its smoothed round trip.
 type Tier uint8
@@ -44,6 +52,9 @@ func tierOf(rtt time.Duration) Tier {
 	return tierCount - 1
 }
 
+// DefaultDwell is how long a peer keeps its place against a better one.
+const DefaultDwell = 10 * time.Second
+
 // TierConfig bounds Tiers. The zero value is the default.
 type TierConfig struct {
 	// MaxActive, MaxPassive and MaxTracked are how many peers each set holds in all.
@@ -52,8 +63,12 @@ type TierConfig struct {
 	// Tick is how often sets are improved. Default 1 s.
 	Tick time.Duration
 	// Dwell is how long a peer keeps its place against one with a better score, and how long
-	// it must be measured in another tier before it moves there. Default 10 s.
+	// it must be measured in another tier before it moves there. Default DefaultDwell.
 	Dwell time.Duration
+	// Explore is how often the peer that has waited longest is tried in the place of the worst; 0:
+	// never. If it is set, a peer without a location has no claim to a place, and the best that
+	// waits takes the place of the worst in another tier or location too, if that has more than its share.
+	Explore time.Duration
 	// Retry is when a peer that found no room may come again. Default 10 s.
 	Retry time.Duration
 }
@@ -67,6 +82,7 @@ func (c TierConfig) Validate() error {
 	bounds.In(&f, "MaxTracked", c.MaxTracked, 1, 1<<20)
 	bounds.In(&f, "Tick", c.Tick, 10*time.Millisecond, time.Hour)
 	bounds.In(&f, "Dwell", c.Dwell, 10*time.Millisecond, time.Hour)
+	bounds.In(&f, "Explore", c.Explore, 0, time.Hour)
 	bounds.In(&f, "Retry", c.Retry, 10*time.Millisecond, time.Hour)
 	return f.Err()
 }
@@ -76,7 +92,7 @@ func (c TierConfig) withDefaults() TierConfig {
 	bounds.Default(&c.MaxPassive, 512)
 	bounds.Default(&c.MaxTracked, 3456)
 	bounds.Default(&c.Tick, time.Second)
-	bounds.Default(&c.Dwell, 10*time.Second)
+	bounds.Default(&c.Dwell, DefaultDwell)
 	bounds.Default(&c.Retry, 10*time.Second)
 	return c
 }
@@ -98,14 +114,20 @@ const (
 	GaveWay               // its tier and location, or network, had more than their share
 	Crowded               // the set held as many as it may
 	Better                // it did better than another
+	Tried                 // it had waited longest
 	Worse                 // another did better
-	Moved                 // it is now in another tier or location
 	Invalid               // it sent something invalid
 )
 
-func (c Cause) String() string {
-	return [...]string{"arrived", "refilled", "claimed", "gave-way", "crowded", "better", "worse", "moved", "invalid"}[c]
-}
+var causes = [...]string{"arrived", "refilled", "claimed", "gave-way", "crowded", "better", "tried", "worse", "invalid"}
+
+func (c Cause) String() string { return causes[c] }
+
+// MarshalText is the word for it.
+func (c Cause) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
+
+// UnmarshalText reads the word.
+func (c *Cause) UnmarshalText(b []byte) error { return unmarshal(c, causes[:], b, "cause") }
 
 // Move is a peer that came into another set because of another peer's arrival or departure,
 // or a tick.
@@ -117,11 +139,11 @@ type Move struct {
 
 // Standing is the standing of a peer.
 type Standing struct {
-	ID       ID
-	Set      Set
-	Tier     Tier
-	Location string
-	Score    float64 // 0 to 1
-	Since    time.Time
-	Why      Cause
+	ID       ID        `json:"-"`
+	Set      Set       `json:"set" enum:"active,passive,tracked"`
+	Tier     Tier      `json:"tier" doc:"by its round trip: 0, below 5 ms; 1, below 50; 2, below 100; 3, below 150; 4, the rest, and those not measured"`
+	Location string    `json:"location,omitempty" doc:"the /16 of its address, or /32 of IPv6"`
+	Score    float64   `json:"score" doc:"0 to 1; 0.3: a newcomer"`
+	Since    time.Time `json:"moved" doc:"when it came into its set"`
+	Why      Cause     `json:"why" enum:"arrived,refilled,claimed,gave-way,crowded,better,tried,worse" doc:"why it is in its set"`
 }

@@ -49,8 +49,9 @@ type Tiers struct {
 	cells  order[*branch]
 	oldest [sets]order[*member]
 	seq    uint64
-	filled int     // places that fell free so far
-	usual  float64 // bytes per second; 0: not known
+	tried  time.Time // when Explore was last done
+	filled int       // places that fell free so far
+	usual  float64   // bytes per second; 0: not known
 	epoch  time.Time
 	tickAt time.Time
 	moves  []Move
@@ -95,7 +96,8 @@ func (t *Tiers) Subscribe(id ID, from Endpoint, rtt time.Duration, now time.Time
 		m.key = t.keyOf(InitialScore, Passive, now)
 		t.enter(m, tierOf(rtt), from.Location, from.Net, Passive, Arrived, now)
 	case m.net.net != from.Net || m.net.up.location != from.Location:
-		t.rehouse(m, m.net.up.tier, from.Location, from.Net, now)
+		m.rtt, m.toFrom = rtt, time.Time{}
+		t.rehouse(m, tierOf(rtt), from.Location, from.Net)
 	}
 	t.settle(now)
 	t.moves = dropMoves(t.moves, id)
@@ -183,7 +185,7 @@ func (t *Tiers) Measured(id ID, rtt time.Duration, now time.Time) {
 		m.to, m.toFrom = to, now
 	case now.Sub(m.toFrom) >= t.cfg.Dwell:
 		m.toFrom = time.Time{}
-		t.rehouse(m, to, m.net.up.location, m.net.net, now)
+		t.rehouse(m, to, m.net.up.location, m.net.net)
 		t.settle(now)
 	}
 }
@@ -200,15 +202,44 @@ func (t *Tiers) Tick(now time.Time) {
 	for _, cell := range t.cells.items {
 		for s := Active; s < Tracked; s++ {
 			up, down := cell.swap(s)
-			if up == nil || down == nil || now.Sub(up.since) < t.cfg.Dwell || now.Sub(down.since) < t.cfg.Dwell ||
-				t.score(up, now)*scoreDamping <= t.score(down, now) {
-				continue
-			}
-			t.move(up, s, Better, now)
-			t.move(down, s+1, Worse, now)
+			t.swap(up, down, Better, now)
 		}
 	}
+	if t.cfg.Explore > 0 {
+		t.explore(now)
+	}
 	t.settle(now)
+}
+
+// swap gives the place of one peer to another in the next set, if neither came there just now and the
+// other did clearly better, or is to be tried.
+func (t *Tiers) swap(up, down *member, why Cause, now time.Time) bool {
+	if up == nil || down == nil || now.Sub(up.since) < t.cfg.Dwell || now.Sub(down.since) < t.cfg.Dwell ||
+		why == Better && t.score(up, now)*scoreDamping <= t.score(down, now) {
+		return false
+	}
+	s := down.set
+	t.move(up, s, why, now)
+	t.move(down, s+1, Worse, now)
+	return true
+}
+
+// explore gives the worst place of those that are nobody's share to the best peer that waits, or now and then to
+// the one that has waited longest.
+func (t *Tiers) explore(now time.Time) {
+	var down *member
+	for _, cell := range t.cells.items {
+		if cell.n[Active] > cell.target[Active] {
+			if m := cell.victim(Active); down == nil || byScore(m, down) > 0 {
+				down = m
+			}
+		}
+	}
+	if now.Sub(t.tried) >= t.cfg.Explore && t.swap(t.oldest[Passive].top(), down, Tried, now) {
+		t.tried = now
+		return
+	}
+	t.swap(t.all.bestOf(Passive), down, Better, now)
 }
 
 // Wake is when Tick has something to do; zero if never.
@@ -310,17 +341,13 @@ func (t *Tiers) move(m *member, to Set, why Cause, now time.Time) {
 	t.put(m, true)
 }
 
-// rehouse gives a peer a new tier, location or network, where it has no more claim than a
-// newcomer.
-func (t *Tiers) rehouse(m *member, tier Tier, location, net string, now time.Time) {
-	from, score := m.set, t.score(m, now)
-	t.leave(m)
-	t.each[m.id] = m
-	m.key = t.keyOf(score, Passive, now)
-	t.enter(m, tier, location, net, Passive, Moved, now)
-	if from != Passive {
-		t.moves = append(t.moves, Move{m.id, from, Passive, Moved})
-	}
+// rehouse gives a peer a new tier, location or network. It keeps its place until somebody
+// with a claim wants it.
+func (t *Tiers) rehouse(m *member, tier Tier, location, net string) {
+	t.put(m, false)
+	t.prune(m.net)
+	m.net = t.branchOf(tier, location, net)
+	t.put(m, true)
 }
 
 // enter puts a peer that is in no set into one.
@@ -367,7 +394,7 @@ func (t *Tiers) refresh(m *member) {
 // fade; now and then the epoch is moved, or they would grow without end.
 func (t *Tiers) begin(now time.Time) {
 	if t.epoch.IsZero() {
-		t.epoch, t.tickAt = now, now
+		t.epoch, t.tickAt, t.tried = now, now, now
 	}
 	for range 5 { // by then all are 0
 		if now.Sub(t.epoch) < keyMost*scoreHalf {

@@ -439,7 +439,7 @@ func TestAnotherTierOnlyAfterADwell(t *testing.T) {
 	if tier() != 4 || c.Set("a") != Active {
 		t.Errorf("it is of tier %d, and %v", tier(), c.Set("a"))
 	}
-	if a := c.join("a", from(2, 1), near); a.Set != Active || tier() != 4 {
+	if a := c.join("a", from(2, 1), near); a.Set != Active || tier() != 1 {
 		t.Errorf("at another place: %v, tier %d", a.Set, tier())
 	}
 	if st, _ := c.Standing("a", c.now); st.Location != "10.2" || st.Why != Refilled {
@@ -513,6 +513,90 @@ func TestTierConfigHasEffect(t *testing.T) {
 	}
 }
 
+// With Explore the best that waits takes the place of the worst wherever they are, the one that has waited
+// longest is tried now and then, and who is nowhere has no claim.
+func TestSourcesAreImprovedAcrossLocations(t *testing.T) {
+	c := newClub(t, TierConfig{MaxActive: 6, Explore: 30 * time.Second})
+	here := c.many("h", 6, from(1, 1), near)
+	waiting := c.many("w", 3, Endpoint{}, 0)
+	if n := c.count(Active, waiting); n != 0 {
+		t.Fatalf("%d without a location have a place", n)
+	}
+	c.now = c.now.Add(10 * time.Second)
+	for _, id := range []ID{"h0", "h1", "h3", "h4", "h5", "w2"} {
+		for range 20 {
+			c.Did(id, 0.9, c.now)
+		}
+	}
+	if c.tick(0); c.count(Active, here) != 5 || c.Set("h2") != Passive || c.Set("w2") != Active {
+		t.Fatalf("the best that waits has not got the place of the worst: %v", c.sets)
+	}
+	for range 20 { // all that are active do well
+		for id := range c.each {
+			if c.Set(id) == Active {
+				c.Did(id, 0.9, c.now)
+			}
+		}
+		c.tick(time.Second)
+	}
+	if st, _ := c.Standing("w0", c.now); st.Set != Active || st.Why != Tried {
+		t.Errorf("nobody is tried: %+v", st)
+	}
+}
+
+// The worst of all that have no claim gives way, and trying has its time.
+func TestTheWorstOfAllGivesWay(t *testing.T) {
+	c := newClub(t, TierConfig{MaxActive: 10, Explore: time.Minute})
+	one, two := c.many("a", 5, from(1, 1), near), c.many("b", 5, from(2, 1), near)
+	c.many("w", 6, Endpoint{}, 0)
+	c.now = c.now.Add(10 * time.Second)
+	for _, id := range append(one, two...) {
+		c.Did(id, 0.9, c.now)
+	}
+	for range 5 {
+		c.Did("a3", 0, c.now)
+		c.Did("b3", 0.2, c.now)
+	}
+	if c.tick(0); c.Set("a3") != Passive || c.Set("b3") != Active {
+		t.Fatalf("%v", c.sets)
+	}
+	tried := 0
+	for range 69 {
+		for id := range c.each {
+			if c.Set(id) == Active {
+				c.Did(id, 0.9, c.now)
+			}
+		}
+		c.now = c.now.Add(time.Second)
+		c.Tick(c.now)
+		for _, m := range c.moves {
+			if m.Why == Tried {
+				tried++
+			}
+		}
+		c.told()
+	}
+	if tried != 1 {
+		t.Errorf("%d were tried", tried)
+	}
+}
+
+// A place to which its tier and location has a claim is not taken from it.
+func TestExploringTakesNoPlaceThatIsAShare(t *testing.T) {
+	c := newClub(t, TierConfig{MaxActive: 3, Explore: 10 * time.Second})
+	here := c.many("h", 3, from(1, 1), near)
+	wait := c.many("w", 3, from(2, 1), near)
+	if c.count(Active, wait) != 0 {
+		t.Fatal("a claim where nobody has more than the share")
+	}
+	for range 100 {
+		c.tick(time.Second)
+	}
+	if c.count(Active, here) != 3 {
+		t.Errorf("%d have kept their places", c.count(Active, here))
+	}
+}
+
 // check checks what must hold whatever has happened.
 func (c *club) check() {
 	if len(c.each) != c.Len(Active)+c.Len(Passive)+c.Len(Tracked) {
@@ -571,10 +655,13 @@ func (c *club) check() {
 func TestInvariants60To63HoldWhateverHappens(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		c := newClub(rt, TierConfig{MaxActive: rapid.IntRange(1, 12).Draw(rt, "active"), MaxPassive: rapid.IntRange(1, 12).Draw(rt, "passive"),
-			MaxTracked: rapid.IntRange(1, 12).Draw(rt, "tracked")})
+			MaxTracked: rapid.IntRange(1, 12).Draw(rt, "tracked"), Explore: rapid.SampledFrom([]time.Duration{0, time.Minute}).Draw(rt, "explore")})
 		id := func() ID { return ID(fmt.Sprint(rapid.IntRange(0, 40).Draw(rt, "peer"))) }
 		at := func() Endpoint {
-			return from(rapid.IntRange(0, 4).Draw(rt, "location"), rapid.IntRange(0, 2).Draw(rt, "net"))
+			if location := rapid.IntRange(0, 4).Draw(rt, "location"); location > 0 {
+				return from(location, rapid.IntRange(0, 2).Draw(rt, "net"))
+			}
+			return Endpoint{}
 		}
 		rtt := func() time.Duration {
 			return rapid.SampledFrom([]time.Duration{0, 1e6, 20e6, 70e6, 120e6, 300e6}).Draw(rt, "rtt")
@@ -627,18 +714,19 @@ func (c *club) improved(tick func()) {
 		st := before[m.ID]
 		at := place{st.Tier, st.Location, max(m.From, m.To)}
 		switch {
+		case m.Why == Tried && c.cfg.Explore > 0:
 		case m.Why != Better && m.Why != Worse:
 			c.t.Fatalf("a tick moves %+v", m)
 		case c.now.Sub(st.Since) < c.cfg.Dwell:
 			c.t.Fatalf("%+v within the dwell", m)
 		}
-		if swaps[at]++; swaps[at] > 2 {
+		if swaps[at]++; swaps[at] > 2 && c.cfg.Explore == 0 {
 			c.t.Fatalf("more than one swap of %+v", at)
 		}
 	}
 	for i := 0; i+1 < len(c.moves); i += 2 {
 		up, down := c.moves[i], c.moves[i+1]
-		if u, d := before[up.ID].Score, before[down.ID].Score; up.Why != Better || down.Why != Worse || u*scoreDamping <= d {
+		if u, d := before[up.ID].Score, before[down.ID].Score; up.Why != Better && up.Why != Tried || down.Why != Worse || u*scoreDamping <= d && up.Why == Better {
 			c.t.Fatalf("%+v with %.3f takes the place of %+v with %.3f", up, u, down, d)
 		}
 	}

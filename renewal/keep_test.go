@@ -164,6 +164,31 @@ func TestEarlierVersionsStayWhereTheyAre(t *testing.T) {
 	v.keeps("b")
 }
 
+// A version whose release is under way when more are to be kept is released, and not taken for one that the depot has lost.
+func TestMoreAreKeptWhileOneIsReleased(t *testing.T) {
+	v := keeping(t, 1, "a")
+	v.whole("a", 1)
+	v.whole("a", 2)
+	v.want.Keep = 0
+	v.s.Want(v.want, v.now)
+	all := []Heard{v.has[Key{"a", shareID(1)}], v.has[Key{"a", shareID(2)}]}
+	v.s.Due(v.now)
+	if tasks := v.s.Visited("a", all, v.now); len(tasks) != 1 || tasks[0].Verb != Release {
+		t.Fatal(tasks)
+	}
+	v.want.Keep = 1
+	v.s.Want(v.want, v.now)
+	delete(v.has, Key{"a", shareID(1)})
+	v.s.Released(Key{"a", shareID(1)}, v.now)
+	v.pass(12 * time.Hour)
+	if all := v.s.Holds(v.now); len(all) != 1 || all[0].Share != shareID(2) || all[0].State != Stable {
+		t.Errorf("%+v", all)
+	}
+	v.edit(3)
+	v.whole("a", 4)
+	v.keeps("a", 2, 4)
+}
+
 // One earlier version can be dropped, but not the only one that is whole, and not the latest.
 func TestAnEarlierVersionIsDropped(t *testing.T) {
 	v := keeping(t, 3, "a", "b")

@@ -364,10 +364,11 @@ func (s *Service) Renewed(id peers.ID, heard Heard, now time.Time) {
 	s.settle(d, heard.Share, now)
 }
 
-// Released records that a lease has ended, as requested.
+// Released records that a lease has ended, as requested. Of an earlier version nothing is left then, also if
+// it would be kept by now: none can be made again.
 func (s *Service) Released(k Key, now time.Time) {
 	if d := s.depots[k.Depot]; d != nil {
-		if h := d.holds[k.Share]; h != nil && s.fate(h) != keep {
+		if h := d.holds[k.Share]; h != nil && s.needs(h) == nil {
 			d.drop(k.Share)
 		}
 		s.settle(d, k.Share, now)

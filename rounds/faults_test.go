@@ -157,6 +157,28 @@ func TestAWriteMayHappenLate(t *testing.T) {
 	a.held(t, time.Hour)
 }
 
+// The time of an office counts from the first attempt to write its record, whenever that is found. (A job's wall clock
+// says so, too.)
+func TestTheTimeOfALostWriteCounts(t *testing.T) {
+	kv := &faultyKV{KV: memkv.New(), n: 3, after: true} // after the reads of record and pointer
+	a := office(t, kv, "a")
+	kv.before = callsTake(a, new(100*time.Millisecond))
+	if g := a.free(t, 3*time.Second, 1); !kv.failed || g.Left() != 2800*time.Millisecond {
+		t.Errorf("left %v, 200 ms after the write was sent", g.Left())
+	}
+
+	late := &lateKV{KV: memkv.New(), n: 1}
+	a = office(t, late, "a")
+	if _, err := a.TryAcquire(t.Context(), 3*time.Second); !errors.Is(err, errLost) {
+		t.Fatalf("got %v", err)
+	}
+	a.Pass(time.Second)
+	ok(t, late.late())
+	if g := a.free(t, 3*time.Second, 1); g.Left() != 2*time.Second {
+		t.Errorf("left %v, a second after the write was sent", g.Left())
+	}
+}
+
 // If a write found late is over already, a new term is taken.
 func TestALateWriteThatIsOverIsNotResumed(t *testing.T) {
 	m := memkv.New()

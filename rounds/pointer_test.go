@@ -90,6 +90,16 @@ func TestPublishIsRetriedAndBounded(t *testing.T) {
 	ok(t, newPointer(t, kv.kv()).Publish(t.Context(), rounds.Target{Term: 2, Value: "ours"}))
 	kv.left = 5
 	stale(t, newPointer(t, kv.kv()).Publish(t.Context(), rounds.Target{Term: 1, Seq: 3, Value: "late"}), rounds.Target{Term: 2, Value: "ours"})
+
+	// It moves beyond ours.
+	m = memkv.New()
+	ok(t, newPointer(t, m).Publish(t.Context(), rounds.Target{Term: 1, Value: "first"}))
+	later := rounds.Target{Term: 5, Value: "later"}
+	kv = &movingKV{inner: m, left: 1, move: func() { ok(t, newPointer(t, m).Publish(t.Context(), later)) }}
+	stale(t, newPointer(t, kv.kv()).Publish(t.Context(), rounds.Target{Term: 3, Value: "late"}), later)
+	if is, err := newPointer(t, m).Get(t.Context()); err != nil || is != later {
+		t.Errorf("it is %+v, %v", is, err)
+	}
 }
 
 func TestTargetsHaveBounds(t *testing.T) {

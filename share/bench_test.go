@@ -91,7 +91,7 @@ func BenchmarkHashPiece(b *testing.B) {
 func BenchmarkBlockValue(b *testing.B) {
 	f := hashFile("f", pattern(2*MinPiece), minPieceExp)
 	m := laid(b, f)
-	for _, n := range []int{BlockSize, BlockSize - 1, wide + 1, 1000} {
+	for _, n := range []int{BlockSize, BlockSize - 1, HashWidth + 1, 1000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			b.SetBytes(int64(n))
 			b.ReportAllocs()

@@ -12,15 +12,16 @@ import (
 // prints, and a list of block values can be folded into the piece's value and
 // a list of piece values into the root.
 
-// wide is how many bytes the hash function processes at once: 16 chunks, as many as
-// its vectors have lanes.
-const wide = guts.MaxSIMD * chunkSize
+// HashWidth is how many bytes the hash function processes at once: 16 chunks, as many as
+// its vectors have lanes. Less data costs least if its slice has room for as many: they are
+// read, and do not matter.
+const HashWidth = guts.MaxSIMD * chunkSize
 
 // node is the subtree over data, whose first byte lies at chunk first of its
 // file. It works in the caller's goroutine and allocates nothing, which is why it
 // is not guts.CompressEigentree.
 func node(data []byte, first uint64) guts.Node {
-	if len(data) <= wide {
+	if len(data) <= HashWidth {
 		return leaf(data, first)
 	}
 	left := chunkSize << log2floor((len(data)-1)/chunkSize) // the largest full subtree that leaves something
@@ -29,15 +30,22 @@ func node(data []byte, first uint64) guts.Node {
 	return guts.ParentNode(guts.ChainingValue(l), guts.ChainingValue(r), &guts.IV, 0)
 }
 
-// leaf is the node over at most wide bytes.
+// leaf is the node over at most HashWidth bytes.
 func leaf(data []byte, first uint64) guts.Node {
 	switch {
-	case len(data) == wide:
-		return guts.CompressBuffer((*[wide]byte)(data), wide, &guts.IV, first, 0)
 	case len(data) <= chunkSize:
 		return guts.CompressChunk(data, &guts.IV, first, 0)
+	case cap(data) >= HashWidth:
+		return guts.CompressBuffer((*[HashWidth]byte)(data[:HashWidth]), len(data), &guts.IV, first, 0)
 	}
-	var buf [wide]byte // all of it is read
+	return short(data, first)
+}
+
+// short is leaf with a buffer, which would make the stack of every caller large.
+//
+//go:noinline
+func short(data []byte, first uint64) guts.Node {
+	var buf [HashWidth]byte
 	n := copy(buf[:], data)
 	return guts.CompressBuffer(&buf, n, &guts.IV, first, 0)
 }

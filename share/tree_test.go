@@ -94,7 +94,7 @@ func laid(t testing.TB, files ...hashed) *Manifest {
 func boundaries(exp uint8) []int {
 	piece := 1 << exp
 	at := []int{
-		0, 1, 2 * chunkSize, 3 * chunkSize, chunkSize, wide, wide + chunkSize, 2 * wide, 3 * wide,
+		0, 1, 2 * chunkSize, 3 * chunkSize, chunkSize, HashWidth, HashWidth + chunkSize, 2 * HashWidth, 3 * HashWidth,
 		BlockSize, 2 * BlockSize, 3 * BlockSize, 5*BlockSize + chunkSize,
 		piece / 2, piece, piece + chunkSize, piece + BlockSize, 2 * piece, 2*piece + BlockSize, 3 * piece,
 	}
@@ -288,6 +288,19 @@ func TestHashingAllocatesNothing(t *testing.T) {
 	} {
 		if n := testing.AllocsPerRun(10, hash); n != 0 {
 			t.Errorf("%s: %v allocations", name, n)
+		}
+	}
+}
+
+// Data is hashed alike whether its slice has room behind it or not, and whatever is there.
+func TestRoomBehindDataDoesNotMatter(t *testing.T) {
+	all := pattern(2 * HashWidth)
+	for _, n := range []int{1, chunkSize - 1, chunkSize, chunkSize + 1, 2500, HashWidth - 1, HashWidth, HashWidth + 1, 2*HashWidth - 1} {
+		want := Hash(blake3.Sum256(all[:n]))
+		for what, data := range map[string][]byte{"room": all[:n], "no room": all[:n:n], "some room": all[: n : n+1]} {
+			if _, got := HashPiece(nil, data, 0, true); got != want {
+				t.Errorf("%d bytes with %s: %x, want %x", n, what, got[:], want[:])
+			}
 		}
 	}
 }

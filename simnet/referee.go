@@ -199,7 +199,7 @@ func (r *referee) waits(f *Fetch) {
 		r.broken(f.x.id, "silent wait", "nothing for %v and not a word why", quiet)
 		f.stalled = now // report it only once
 	}
-	if f.needless || r.exempt || f.last.State == actors.DiskFull {
+	if f.needless || r.exempt || f.last.State == actors.DiskFull || !f.x.acts.honest() { // what that one sends may be why it waits
 		return
 	}
 	if y, p := r.helper(f, since); y != nil {

@@ -43,6 +43,22 @@ func TestAWaitIsNeedlessOnlySinceSomebodyCouldHelp(t *testing.T) {
 	}
 }
 
+// A wait of a node that may itself be the cause is judged by nobody.
+func TestAWaitOfADishonestNodeIsItsOwn(t *testing.T) {
+	for _, honest := range []bool{true, false} {
+		s := &Scenario{Name: "own", Limit: 2 * time.Minute, Set: func(r *Run) {
+			c := r.File("film", 8<<20)
+			source := r.Add(NodeConfig{Name: "source"}).Seed(c)
+			x := r.Add(NodeConfig{Name: "node", Acts: Behaviour{Name: "garbles", Dishonest: !honest}})
+			x.FetchWith(c, FetchOptions{MayFail: true}, source)
+			r.After(500*time.Millisecond, func() { source.SetUploadRate(1) })
+		}}
+		if r := s.Run(1, 0); r.OK() == honest {
+			t.Errorf("honest: %v: %v", honest, r.Faults)
+		}
+	}
+}
+
 // A source that could send what is missing, and does not, is detected.
 func TestAWaitIsNeedlessWhenSomebodyCouldHelp(t *testing.T) {
 	s := &Scenario{Name: "stingy", Limit: 2 * time.Minute, Set: func(r *Run) {

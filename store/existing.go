@@ -236,7 +236,7 @@ func (p *Partial) adopt(ctx context.Context, files []found, entries []int, way *
 		n: len(todo),
 		file: func(k int) aim {
 			f := &files[todo[k]]
-			return aim{name: f.path, slot: p.slotMap.first[entries[todo[k]]], room: slotsOf(f.stamp.Size), stamp: f.stamp}
+			return aim{name: f.path, slot: p.slotMap.at(entries[todo[k]]), room: slotsOf(f.stamp.Size), stamp: f.stamp}
 		},
 		done: func(k int, f *hashed) { got[k] = f },
 	}); err != nil {

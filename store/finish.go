@@ -227,19 +227,20 @@ func (p *Partial) restampSingle() {
 	}
 }
 
-// stamps returns what all files look like; they must be what was verified.
+// stamps returns what all files look like, by entry, when they are what was verified. They are
+// still those of p.
 func (p *Partial) stamps() ([]vfs.Stamp, error) {
-	out := make([]vfs.Stamp, p.m.Len())
-	for i := range p.m.Len() {
-		if p.m.Entry(i).Kind != share.File {
+	for i, e := range p.m.Entries() {
+		if e.Kind != share.File {
 			continue
 		}
-		var err error
-		if out[i], err = p.finalStamp(i); err != nil {
-			return nil, fmt.Errorf("%s: %w", p.m.Entry(i).Path, err)
+		if _, err := p.finalStamp(i); err != nil {
+			return nil, fmt.Errorf("%s: %w", e.Path, err)
 		}
 	}
-	return out, nil
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.watch.was, nil
 }
 
 // finalStamp is what a complete file looks like. The error wraps errTouched if that
@@ -271,7 +272,7 @@ func (p *Partial) keepSlots(stamps []vfs.Stamp) *slotFile {
 	slots := &slotFile{}
 	for i := range p.m.Len() {
 		if first, n := p.m.Layout().PiecesOf(i); slotsOf(p.m.Entry(i).Size) > 0 {
-			copySlots(slots, p.slotMap.first[i], p.slots, p.slotMap, first, n)
+			copySlots(slots, p.slotMap.at(i), p.slots, p.slotMap, first, n)
 		}
 	}
 	return slots

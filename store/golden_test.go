@@ -37,7 +37,7 @@ func TestRecordsAreAsPromised(t *testing.T) {
 		"imports": encodeImport("/home/me/stuff", m, []vfs.Stamp{{Size: 1, MTime: 2, CTime: 3, Inode: 4}, {Size: 5, MTime: 1234567890123456789, CTime: 1234567890123456790, Inode: 42}}),
 		"ranking": vfs.EncodeRecord(vfs.RankingRecord, []byte("anything")),
 		"key":     vfs.EncodeRecord(vfs.KeyRecord, bytes.Repeat([]byte{7}, 32)),
-		"marks":   append(vfs.EncodeRecord(vfs.MarksRecord, headOfMarks(m.ID(), "boot/7")), encodeMark(mark{vfs.Stamp{Size: 5, MTime: 1234567890123456789, CTime: 1234567890123456790, Inode: 42}, true})...),
+		"marks":   append(vfs.EncodeRecord(vfs.MarksRecord, headOfMarks(m.ID(), "boot/7")), appendMark(nil, mark{vfs.Stamp{Size: 5, MTime: 1234567890123456789, CTime: 1234567890123456790, Inode: 42}, true})...),
 		"fleet":   vfs.EncodeRecord(vfs.FleetRecord, appendFleet(nil, m.ID(), 3, []peers.ID{"12D3KooW", "other"})),
 		"port":    vfs.EncodeRecord(vfs.PortRecord, []byte{0xa1, 0x0f}),
 	} {

@@ -195,7 +195,7 @@ func (h *hashing) batch(b []hashJob, buf *[]byte, done func(int, *hashed)) {
 // opened opens a file unless it is open already, and says whether that worked.
 func (h *hashing) opened(f *hashed) bool {
 	f.open.Do(func() {
-		file, err := h.handles.Open(f.name)
+		file, err := h.handles.OpenSeen(f.name)
 		if err != nil {
 			f.fail(err)
 			return

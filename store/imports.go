@@ -82,7 +82,8 @@ func (s *State) remember(at string, m *share.Manifest, stamps []vfs.Stamp) error
 }
 
 func encodeImport(at string, m *share.Manifest, stamps []vfs.Stamp) []byte {
-	b := binary.LittleEndian.AppendUint16(nil, uint16(len(at)))
+	b := make([]byte, 0, importHead+len(at)+importEntry*len(stamps))
+	b = binary.LittleEndian.AppendUint16(b, uint16(len(at)))
 	b = append(b, at...)
 	b = append(b, m.ID().Bytes()...)
 	for i, st := range stamps {

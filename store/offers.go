@@ -69,6 +69,8 @@ func (o *Offers) Offered(id share.ID, to peers.ID) (pieces int, r wire.Reply) {
 		return 0, stillReading
 	case o.more != nil && o.more(id):
 		return 0, wire.Reply{Status: wire.Busy, Retry: retryOpening}
+	case o.gone[id] != 0:
+		return 0, wire.Reply{Status: wire.Gone, Reason: wire.Why(o.gone[id])}
 	}
 	return 0, wire.Reply{Status: wire.NotFound}
 }
@@ -96,13 +98,16 @@ func (o *Offers) Bits(id share.ID) []byte {
 	}
 }
 
-// Whole says whether a share was here from the start, and was not fetched from others.
-func (o *Offers) Whole(id share.ID) bool {
+// Whole says whether a share was here from the start, and was not fetched from others, and
+// if so how many bytes it has.
+func (o *Offers) Whole(id share.ID) (bytes int64, yes bool) {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
 	s := o.sources[id]
-	_, part := s.(*Partial)
-	return s != nil && !part
+	if _, part := s.(*Partial); s == nil || part {
+		return 0, false
+	}
+	return s.Manifest().Layout().Bytes(), true
 }
 
 // OnGone sets a function that is called when a share had to be removed, with the reason. It is
@@ -259,6 +264,15 @@ func (o *Offers) remember(id share.ID, why wire.Code) {
 	o.gone[id] = why
 }
 
+// Superseded says of versions of a share that are not here any more that there is a newer one.
+func (o *Offers) Superseded(older []share.ID) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, id := range older {
+		o.remember(id, wire.CodeNewer)
+	}
+}
+
 // Yield removes a part of a share whose transfer is over and that holds its NAME.partial
 // only to be served, so that a new transfer can have it. One that is being removed already is
 // waited for: that takes no longer than to answer what was asked of it. The error is that of ctx.
@@ -318,12 +332,15 @@ func (o *Offers) find(id share.ID) (Source, wire.Reply) {
 	return nil, wire.Reply{Status: wire.NotFound}
 }
 
-// Manifest returns the encoded manifest of a share, which must not be changed.
+// Manifest returns the encoded manifest of a share, which must not be changed, and says whether all of
+// the share is here.
 func (o *Offers) Manifest(id share.ID) ([]byte, wire.Reply) {
 	s, r := o.find(id)
 	if s == nil {
 		return nil, r
 	}
+	p, part := s.(*Partial)
+	r.Whole = done(s) && (!part || p.Verified().Full())
 	return s.Manifest().Bytes(), r
 }
 

@@ -59,9 +59,9 @@ func TestOffersAnswerForEachShare(t *testing.T) {
 	if got := ask(o, id, 0); got != all(wire.OK) {
 		t.Error("offered:", got)
 	}
-	raw, _ := o.Manifest(id)
-	if !bytes.Equal(raw, r.m.Bytes()) {
-		t.Error("another manifest")
+	raw, reply := o.Manifest(id)
+	if !bytes.Equal(raw, r.m.Bytes()) || !reply.Whole {
+		t.Error("another manifest, or not whole:", reply)
 	}
 	pieces := share.Piece(r.m.Layout().Pieces())
 	if got := ask(o, id, pieces); got != [4]wire.Status{wire.OK, wire.Refused, wire.Refused, wire.Refused} {
@@ -142,8 +142,14 @@ func TestAPartialServesWhatItHas(t *testing.T) {
 		t.Error("here:", got)
 	}
 	copyAll(t, p, r.im.Tree)
+	if _, r := o.Manifest(id); r.Whole {
+		t.Error("not finished, and said to be whole")
+	}
 	if _, err := p.Finish(context.Background()); err != nil {
 		t.Fatal(err)
+	}
+	if _, r := o.Manifest(id); !r.Whole {
+		t.Error("finished, and not said to be whole")
 	}
 	if err := p.Close(); err != nil {
 		t.Fatal(err)

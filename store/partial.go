@@ -255,7 +255,8 @@ func (p *Partial) write(piece share.Piece, first share.Block, data []byte, how f
 
 // writeAt writes to a file.
 func (p *Partial) writeAt(s share.Span, data []byte) error {
-	return p.change(s.Entry, func(f vfs.File) error {
+	once := s.Offset == 0 && int64(len(data)) == p.m.Entry(s.Entry).Size
+	return p.change(s.Entry, once, func(f vfs.File) error {
 		_, err := f.WriteAt(data, s.Offset)
 		if _, pieces := p.m.Layout().PiecesOf(s.Entry); err == nil && pieces >= earlyEvery/share.MinPiece {
 			if now := p.early.Add(int64(len(data))); now/earlyEvery != (now-int64(len(data)))/earlyEvery {
@@ -270,8 +271,9 @@ func (p *Partial) writeAt(s share.Span, data []byte) error {
 // writing them out. Small files are left to the sync of the whole file system.
 const earlyEvery = 8 << 20
 
-// change changes a file that nobody else has touched, or notes that somebody has.
-func (p *Partial) change(entry int, f func(vfs.File) error) error {
+// change changes a file that nobody else has touched, or notes that somebody has. With once
+// f writes all of the file.
+func (p *Partial) change(entry int, once bool, f func(vfs.File) error) error {
 	defer p.hold(entry)()
 	isNew := false
 	h, err := p.handles.Files.Get(entry, func() (vfs.File, error) {
@@ -291,7 +293,7 @@ func (p *Partial) change(entry int, f func(vfs.File) error) error {
 		return err
 	}
 	err = f(h.V)
-	p.wrote(entry, h.V)
+	p.wrote(entry, h.V, once && err == nil)
 	return err
 }
 

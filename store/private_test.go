@@ -80,3 +80,27 @@ func TestStateDirectoriesAreNotShared(t *testing.T) {
 		one.Tree.Close()
 	}
 }
+
+// The key of the node that shares is left out under any name that the file has.
+func TestAnotherNameOfTheKeyIsNotShared(t *testing.T) {
+	dir, top := t.TempDir(), t.TempDir()
+	s, err := store.OpenState(dir)
+	must(t, err)
+	defer s.Close()
+	_, _, err = s.Key()
+	must(t, err)
+	tree{"x": "x"}.make(t, top)
+	other := filepath.Join(top, "other")
+	if err := os.Link(filepath.Join(dir, "key"), other); err != nil {
+		t.Skip("no hard links here:", err)
+	}
+	im, err := store.Import(t.Context(), top, store.ImportOptions{State: s})
+	must(t, err)
+	defer im.Tree.Close()
+	if n, w := im.Manifest.Len(), strings.Join(im.Warnings, "\n"); n != 1 || im.Excluded != 1 || !strings.Contains(w, `"other" was left out: it is the private key`) {
+		t.Errorf("%d files, %d left out: %s", n, im.Excluded, w)
+	}
+	if _, err := store.Import(t.Context(), other, store.ImportOptions{State: s}); !errors.Is(err, share.ErrPath) || !strings.Contains(err.Error(), "never shared") {
+		t.Error(err)
+	}
+}

@@ -103,6 +103,7 @@ func (p *Partial) noteRecent() {
 	if err := p.slots.flush(); err != nil {
 		return
 	}
+	p.marks.flush()
 	b := append(recentHead(p.recent.boot, p.m.ID(), have.Len()), have.Bytes()...)
 	if err := p.recent.write(p.stage, vfs.EncodeRecord(vfs.RecentRecord, b)); err == nil {
 		p.recent.bytes = here

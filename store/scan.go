@@ -82,18 +82,17 @@ func (p *problems) err() error {
 
 // found is one entry-to-be of a manifest as it lies on disk.
 type found struct {
-	path   string
-	target string // symlinks
-	stamp  vfs.Stamp
-	kind   share.Kind
-	exec   bool
+	path  string
+	stamp vfs.Stamp
+	kind  share.Kind
+	exec  bool
 }
 
 func foundFile(path string, info vfs.Info) found {
 	return found{path: path, stamp: info.Stamp(), kind: share.File, exec: info.Exec}
 }
 
-// info is f without its target.
+// info is what the file looks like.
 func (f found) info() vfs.Info {
 	return vfs.Info{Size: f.stamp.Size, MTime: f.stamp.MTime, CTime: f.stamp.CTime, Inode: f.stamp.Inode, Exec: f.exec}
 }
@@ -103,11 +102,13 @@ type scan struct {
 	links    LinkMode
 	exclude  func(path string) bool // nil: nothing is
 	found    []found
+	targets  map[string]string // of symlinks, by their paths
 	bad      problems
 	skipped  int // symlinks left out
 	excluded int // files and folders left out
 	sharing  bool
-	states   []string // what is said of state directories that were left out
+	key      vfs.Info // of the private key of the node that shares
+	states   []string // what is said of state directories, and other names of the key, that were left out
 }
 
 // walk lists what lies below d in path order, and everything that cannot be
@@ -184,6 +185,9 @@ func (s *scan) file(at string, e vfs.Listed) {
 		s.bad.add(at, fmt.Errorf("is a %s, and only files, folders and symlinks can be shared", vfs.Special(e.Info.Type)))
 	case e.Info.Size > share.MaxFileSize:
 		s.bad.add(at, fmt.Errorf("%w: %d bytes, and a file may have 2 TiB", share.ErrLimit, e.Info.Size))
+	case s.key.Inode != 0 && e.Info.Stamp().Like(s.key.Stamp()):
+		s.excluded++
+		s.states = append(s.states, fmt.Sprintf("%q was left out: it is the private key of this node, which is never shared", at))
 	default:
 		s.found = append(s.found, foundFile(at, e.Info))
 	}
@@ -201,6 +205,10 @@ func (s *scan) link(d vfs.FS, at, name string) {
 			s.bad.add(at, err)
 			return
 		}
-		s.found = append(s.found, found{path: at, kind: share.Symlink, target: target})
+		if s.targets == nil {
+			s.targets = map[string]string{}
+		}
+		s.targets[at] = target
+		s.found = append(s.found, found{path: at, kind: share.Symlink})
 	}
 }

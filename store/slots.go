@@ -29,17 +29,31 @@ const (
 // slotMap says where the slots of each file of a share lie.
 type slotMap struct {
 	layout *share.Layout
-	first  []int64 // by entry
+	first  []int64 // by entry; nil if no file has slots
 	total  int64
 }
 
 func newSlotMap(m *share.Manifest) *slotMap {
-	s := &slotMap{layout: m.Layout(), first: make([]int64, m.Len())}
-	for i := range m.Entries() {
-		s.first[i] = s.total
-		s.total += slotsOf(m.Entry(i).Size)
+	s := &slotMap{layout: m.Layout()}
+	for i, e := range m.Entries() {
+		n := slotsOf(e.Size)
+		if s.first == nil && n > 0 {
+			s.first = make([]int64, m.Len()) // those before have none
+		}
+		if s.first != nil {
+			s.first[i] = s.total
+		}
+		s.total += n
 	}
 	return s
+}
+
+// at is the first slot of an entry, or where it would be.
+func (s *slotMap) at(entry int) int64 {
+	if s.first == nil {
+		return 0
+	}
+	return s.first[entry]
 }
 
 // slotsOf is the number of slots for a file of size bytes: one for each block,
@@ -55,7 +69,7 @@ func slotsOf(size int64) int64 {
 func (s *slotMap) of(p share.Piece) (first int64, n int) {
 	entry := s.layout.PieceSpan(p).Entry
 	start, _ := s.layout.PiecesOf(entry)
-	return s.first[entry] + int64(p-start)*int64(s.layout.Blocks(start)), s.layout.Blocks(p)
+	return s.at(entry) + int64(p-start)*int64(s.layout.Blocks(start)), s.layout.Blocks(p)
 }
 
 // slotFile is block hashes, on disk or in memory. The zero value keeps them in

@@ -26,7 +26,7 @@ type stamped struct {
 
 // stampedAs returns a file below in whose stamp was was.
 func stampedAs(m *share.Manifest, in *vfs.Handles, name string, was vfs.Stamp) stamped {
-	return stamped{m, in, name, was.Is, was.Like, func() (vfs.File, error) { return in.Open(name) }, false}
+	return stamped{m, in, name, was.Is, was.Like, func() (vfs.File, error) { return in.OpenSeen(name) }, false}
 }
 
 // read reads bytes of the file: s.Len of them, or it is an error. proofOf returns the

@@ -212,6 +212,7 @@ func (p *Partial) syncData(b *batch) (s synced, err error) {
 	if err := p.slots.flush(); err != nil {
 		return s, fmt.Errorf("write block hashes: %w", err)
 	}
+	p.marks.flush()
 	files := map[int]struct{}{}
 	for _, piece := range b.done {
 		files[p.m.Layout().PieceSpan(piece).Entry] = struct{}{}

@@ -299,7 +299,7 @@ func (t *taking) equal(f vfs.File, s share.Span, data []byte, whole bool) (any b
 // copy puts a piece in its place: without copying bytes where the file system can do that,
 // and the file it is taken from has not changed since it was read.
 func (t *taking) copy(from vfs.File, off int64, to share.Span, data []byte) error {
-	return t.p.change(to.Entry, func(f vfs.File) error {
+	return t.p.change(to.Entry, false, func(f vfs.File) error {
 		if to.Len%share.BlockSize == 0 && !t.plain.Load() {
 			switch err := vfs.Clone(f, to.Offset, from, off, int64(to.Len)); {
 			case err == nil && sameBytes(f, to.Offset, data):

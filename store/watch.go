@@ -148,13 +148,17 @@ func (p *Partial) known(entry int) (mark, bool) {
 	return mark{Stamp: p.watch.was[entry]}, !doubt
 }
 
-// wrote notes what an entry's file, open as f, looks like now.
-func (p *Partial) wrote(entry int, f vfs.File) {
+// wrote notes what an entry's file, open as f, looks like now. With once it is whole, and its
+// mark may be written later.
+func (p *Partial) wrote(entry int, f vfs.File, once bool) {
 	info, _ := f.Stat() // where that fails, nothing is known
 	p.mu.Lock()
 	p.watch.was[entry] = info.Stamp()
 	p.mu.Unlock()
-	if m, ok := p.known(entry); ok {
+	switch m, ok := p.known(entry); {
+	case ok && once:
+		p.marks.putLater(entry, m)
+	case ok:
 		p.marks.put(entry, m)
 	}
 }

@@ -134,7 +134,7 @@ func (t *Transfer) RoomSeen(need, free int64, now time.Time) {
 		return
 	}
 	t.enter(Fetching)
-	t.startWaiting()  // if it was to be the end, and more was chosen since
+	t.place()         // if it was to be the end, and more was chosen since
 	t.dirty.due = now // for what could not be synced before
 	t.toLeases(Pause{})
 }

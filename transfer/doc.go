@@ -19,7 +19,7 @@
 //	             ──Synced, ...──▶ │          │ ──Offer, Available──▶ Seeder
 //	                              └──────────┘ ──Tell──▶ whoever asked for the share
 //
-// Its parts are the sources (sources.go, manifest.go), which content is wanted and here
+// Its parts are the sources (sources.go, places.go, manifest.go), which content is wanted and here
 // (content.go), readers (readers.go), the work of the disk (disk.go) and what is reported
 // while nothing moves (quiet.go). Package leasemgr decides which piece is fetched from
 // which source.

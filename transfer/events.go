@@ -68,7 +68,9 @@ type Source struct {
 	Lie       string        `json:"lie"` // the last, when BadBlocks > 0
 	Rate      float64       `json:"rate" doc:"verified bytes a second, over the last seconds"`
 	RTT       time.Duration `json:"rtt_ms"`
-	Way       string        `json:"way" doc:"how it is connected now: direct, punched or relayed; empty: not"` // filled in by the node
+	// Standing is its standing among all sources, if more are known than are fetched from at once.
+	Standing peers.Standing `json:"standing,omitzero" doc:"its standing among all sources, if more are known than are fetched from at once: active ones are fetched from"`
+	Way      string         `json:"way" doc:"how it is connected now: direct, punched or relayed; empty: not"` // filled in by the node
 }
 
 // Failures counts the piece leases that a source did not fulfil, by reason.

@@ -18,12 +18,14 @@ type SourceStatus struct {
 	Pool      int // its number
 	Source    peers.ID
 	State     SourceState
-	Why       string // for people
-	LastLoss  string // why the last connection failed, until another one works
-	Connected bool   // it has been, at least once
-	Answered  bool   // something took a connection, at least once, and said nothing
-	Dials     int    // failed in a row
-	Held      bool   // it waits for other links of this node
+	Why       string         // for people
+	LastLoss  string         // why the last connection failed, until another one works
+	Connected bool           // it has been, at least once
+	Answered  bool           // something took a connection, at least once, and said nothing
+	From      peers.Endpoint // of its connection; empty: there was none
+	Dials     int            // failed in a row
+	Held      bool           // it waits for other links of this node
+	Fetching  bool           // something is asked of it
 	RTT       time.Duration
 	Gone      bool // the pool has ended and Outcome says how
 	Outcome   error

@@ -71,7 +71,7 @@ func (s *sources) replied(src *source, r wire.Reply, err error) {
 	case err != nil:
 		s.manifestFailed(src, err)
 	case r.Status == wire.OK:
-		src.up, src.dials, src.lastLoss = true, 0, ""
+		src.up, src.dials, src.lastLoss, src.whole = true, 0, "", r.Whole
 	case r.Status == wire.Busy:
 		src.up, src.dials, src.lastLoss = true, 0, ""
 		src.retry(s.now, min(max(r.Retry, 100*time.Millisecond), maxBusy), r.String()+"; asked again in ")

@@ -16,9 +16,12 @@ type source struct {
 	index int // in order of arrival, from 0
 	pool  int // its number; 0: there is none
 	pools int // started so far
-	turns int // how often it gave its place to another
 	info  Source
-	rate  meter // of what is verified
+	rate  meter          // of what is verified
+	set   peers.Set      // as of the last place
+	moved time.Time      // into its set
+	from  peers.Endpoint // where its connection comes from; empty: there was none
+	gave  time.Time      // by the clock of places, when it last brought something
 
 	asking   bool      // for the manifest
 	slowAt   time.Time // asking: when others are asked beside
@@ -26,20 +29,15 @@ type source struct {
 	asks     int       // failed in a row
 	dials    int       // failed in a row
 	held     bool      // waits for other links of this node
+	fetching bool      // something is asked of it
 	up       bool      // was connected, at least once
 	answered bool      // something took a connection, at least once
 	lastLoss string    // why the last connection failed; empty: none did, or another one works
+	whole    bool      // said that it has every piece, and no pool has made use of that
 	notFound bool      // said that it does not have the share
 	denied   bool      // said that this node may not have it
 	out      bool      // over for good
 	lost     bool      // ... unless it comes by itself: it could not be reached
-}
-
-// seen is the present state of the source, as others are told.
-func (src *source) seen(now time.Time) Source {
-	s := src.info
-	s.Rate = src.rate.perSecond(now)
-	return s
 }
 
 // stands records the state of a source.
@@ -58,9 +56,6 @@ func (src *source) retry(now time.Time, after time.Duration, why string) {
 
 // connected reports whether anything ever took a connection at a source's addresses.
 func (src *source) connected() bool { return src.up || src.answered }
-
-// waits reports whether the source could have a pool, if there were a place.
-func (src *source) waits() bool { return src.pool == 0 && !src.out }
 
 // Addresses are where one source is according to those that named it: the first, and the
 // newest of the others. Any of them may be a lie, so they are tried in turn.

@@ -21,6 +21,7 @@ const (
 // sources are all the peers that a share is fetched from, or may be.
 type sources struct {
 	*core
+	places
 	byID    map[peers.ID]*source
 	order   []*source // in order of arrival
 	brought []byte    // see Brought; nil: nothing yet
@@ -34,11 +35,11 @@ func (s *sources) found(m SourceFound) {
 		s.foundAgain(src, m)
 		return
 	}
-	src := &source{addr: m.Addr, at: Addresses{m.Addr}, index: len(s.order), info: Source{Peer: m.Addr.ID, Via: m.Via}}
+	src := &source{addr: m.Addr, at: Addresses{m.Addr}, index: len(s.order), set: peers.Outside, info: Source{Peer: m.Addr.ID, Via: m.Via}}
 	s.byID[m.Addr.ID] = src
 	s.order = append(s.order, src)
 	s.then(Rank{m.Addr.ID})
-	s.startPool(src)
+	s.enlist(src)
 }
 
 // foundAgain notes other addresses of a source, and takes it up again if it was given up
@@ -66,10 +67,10 @@ func (s *sources) foundAgain(src *source, m SourceFound) {
 	src.out, src.lost, src.dials, src.asks, src.askAt = false, false, 0, 0, time.Time{}
 	src.info.State, src.info.Why = Connecting, ""
 	s.tell(src)
-	s.startPool(src)
+	s.enlist(src)
 }
 
-func (s *sources) tell(src *source) { s.notify(SourceChanged{src.seen(s.now)}) }
+func (s *sources) tell(src *source) { s.notify(SourceChanged{s.seen(src)}) }
 
 // good returns the sources that the share came from, those that it began with first.
 func (s *sources) good() []peers.Addr {
@@ -82,25 +83,16 @@ func (s *sources) good() []peers.Addr {
 	return out
 }
 
-// startPool gives a source its pool, if there is work and room for one.
+// startPool gives a source that has a place its pool, if there is work for one.
 func (s *sources) startPool(src *source) {
-	if !s.working || s.state >= Finishing || src.out || s.active() >= s.cfg.MaxSources {
+	if !s.working || s.state >= Finishing {
 		return
 	}
 	src.pools++
 	s.pools++
 	src.pool = s.pools
-	s.then(StartPool{src.pool, src.addr, slices.Clone(src.at)})
-}
-
-// active is how many sources have a pool.
-func (s *sources) active() (n int) {
-	for _, src := range s.order {
-		if src.pool != 0 {
-			n++
-		}
-	}
-	return n
+	s.then(StartPool{src.pool, src.addr, slices.Clone(src.at), src.whole})
+	src.whole = false
 }
 
 // poolFailed begins the pool of a source again that has failed, unless it fails again and again.
@@ -145,6 +137,7 @@ func (s *sources) giveUp(src *source, why string) {
 		src.stands(s.now, Left, why)
 	}
 	s.tell(src)
+	s.dismiss(src)
 }
 
 // status records the state of a pool. It reports whether it is one that counts.
@@ -156,9 +149,12 @@ func (s *sources) status(m SourceStatus) bool {
 	src.up, src.answered = src.up || m.Connected, src.answered || m.Answered
 	src.dials, src.lastLoss = m.Dials, m.LastLoss
 	s.excuse(src)
-	src.held = m.Held
+	src.held, src.fetching = m.Held, m.Fetching
 	if m.RTT > 0 {
 		src.info.RTT = m.RTT
+	}
+	if m.From.Addr != "" {
+		src.from = m.From
 	}
 	was := src.info
 	src.stands(s.now, m.State, m.Why)
@@ -167,11 +163,9 @@ func (s *sources) status(m SourceStatus) bool {
 		src.notFound = src.notFound || errors.Is(m.Outcome, share.ErrNotFound)
 		src.denied = src.denied || errors.Is(m.Outcome, share.ErrNotAllowed)
 		s.giveUp(src, m.Why)
-		s.startWaiting()
 	case src.info.Via != peers.ViaTicket && !src.up && m.Dials >= namedDials:
 		src.lost = true
 		s.giveUp(src, m.LastLoss)
-		s.startWaiting()
 	case m.Dials >= enoughDials && s.someWait():
 		s.makeRoom(src)
 	case was.State != src.info.State:
@@ -188,28 +182,11 @@ func (s *sources) excuse(src *source) {
 	}
 }
 
-// someWait says whether a source waits for a place.
-func (s *sources) someWait() bool {
-	return slices.ContainsFunc(s.order, (*source).waits)
-}
-
 // makeRoom gives the place of a source that cannot be reached to one that waits.
 func (s *sources) makeRoom(src *source) {
-	s.stop(src)
-	src.turns++
-	src.info.State, src.info.Why = Resting, "waits while others are tried: "+src.info.Why
-	s.tell(src)
-	s.startWaiting()
-}
-
-// startWaiting gives free places to sources that have none, first to those that have
-// given up theirs least often.
-func (s *sources) startWaiting() {
-	waiting := slices.DeleteFunc(slices.Clone(s.order), func(src *source) bool { return !src.waits() })
-	slices.SortStableFunc(waiting, func(a, b *source) int { return cmp.Compare(a.turns, b.turns) })
-	for _, src := range waiting {
-		s.startPool(src)
-	}
+	s.rest(src, "waits while others are tried: "+src.info.Why)
+	s.dismiss(src)
+	s.enlist(src)
 }
 
 func (s *sources) lied(m SourceLied) {
@@ -235,7 +212,6 @@ func (s *sources) ban(peer peers.ID, until time.Time) bool {
 	src.stands(s.now, Banned, fmt.Sprintf("banned for %s: it %s", words.Duration(until.Sub(s.now)), cmp.Or(src.info.Lie, "lied before")))
 	s.toLeases(DropSource{peer})
 	s.giveUp(src, src.info.Why)
-	s.startWaiting()
 	return true
 }
 

@@ -382,6 +382,25 @@ func TestWhatASourceSaysOfTheList(t *testing.T) {
 	}
 }
 
+// A pool is told that its source has every piece if the source has just said so; the next pool of it is not.
+func TestThatASourceIsWholeIsToldOnce(t *testing.T) {
+	for _, whole := range []bool{true, false} {
+		w := newWorld(t, Config{}, Fetch{Share: theManifest.ID()})
+		w.find("a", "b")
+		w.replied("a", wire.Reply{Status: wire.OK, Whole: whole}, nil)
+		w.opens(nil, nil)
+		pools := got[StartPool](w)
+		if len(pools) != 2 || pools[0].Source.ID != "a" || pools[0].Whole != whole || pools[1].Whole {
+			t.Fatalf("said %v: %+v", whole, pools)
+		}
+		w.did = nil
+		w.happens(func() { delete(w.pools, pools[0].Pool); w.x.PoolFailed(pools[0].Pool, w.now) })
+		if pools = got[StartPool](w); len(pools) != 1 || pools[0].Whole {
+			t.Errorf("said %v; begun again: %+v", whole, pools)
+		}
+	}
+}
+
 // A list that cannot be read is the end: the share ID names those bytes, and no others.
 func TestAListThatCannotBeReadIsTheEnd(t *testing.T) {
 	w := newWorld(t, Config{}, Fetch{Share: theManifest.ID()})

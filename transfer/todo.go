@@ -35,6 +35,7 @@ type (
 		Pool   int // its number, in this transfer
 		Source peers.Addr
 		At     Addresses
+		Whole  bool // the source has just said that it has every piece
 	}
 	StopPool struct{ Pool int }
 	// TellPool gives a pool more addresses of its source.

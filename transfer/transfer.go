@@ -38,7 +38,7 @@ type Transfer struct {
 // New is a transfer that begins.
 func New(cfg Config, fetch Fetch, now time.Time) *Transfer {
 	t := &Transfer{core: core{cfg: cfg.withDefaults(), fetch: fetch, now: now, since: now}}
-	t.sources = sources{core: &t.core, byID: map[peers.ID]*source{}}
+	t.sources = sources{core: &t.core, places: newPlaces(t.cfg.MaxSources, now), byID: map[peers.ID]*source{}}
 	t.content = content{core: &t.core, count: Progress{Share: fetch.Share}}
 	t.readers = readers{core: &t.core, content: &t.content}
 	t.disk = disk{core: &t.core}
@@ -55,7 +55,7 @@ func (t *Transfer) Next(now time.Time) Todo {
 	t.now = now
 	var out Todo
 	if t.ending == nil {
-		out.Wake = times.Earliest(t.tellProgress(), t.syncIfDue(), t.findManifest(), t.lookForRoom(), t.watchForStall())
+		out.Wake = times.Earliest(t.tellProgress(), t.syncIfDue(), t.findManifest(), t.lookForRoom(), t.rateAll(t.state != Fetching || t.isUnread()), t.watchForStall())
 	}
 	if t.ending != nil {
 		out.Wake = time.Time{}
@@ -182,9 +182,7 @@ func (t *Transfer) Opened(place Place, chosen Choice, err error, now time.Time) 
 		return
 	}
 	t.startWorkers()
-	for _, src := range t.order {
-		t.startPool(src)
-	}
+	t.place()
 }
 
 // startWorkers starts the LeaseManager and the verifiers.
@@ -344,7 +342,7 @@ func (t *Transfer) Progress(now time.Time) Progress {
 	p.Rate, p.File = t.content.rate.perSecond(now), t.lastFile()
 	p.Sources = make([]Source, len(t.order))
 	for i, src := range t.order {
-		p.Sources[i] = src.seen(now)
+		p.Sources[i] = t.seen(src)
 	}
 	return p
 }

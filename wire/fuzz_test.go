@@ -54,9 +54,11 @@ func FuzzParseHeader(f *testing.F) {
 }
 func FuzzParseManifestRequest(f *testing.F) { fuzz(f, "manifest-request") }
 func FuzzParseProve(f *testing.F)           { fuzz(f, "prove-ask", "prove-source") }
-func FuzzParseManifestHeader(f *testing.F)  { fuzz(f, "manifest-header", "manifest-header-gone") }
+func FuzzParseManifestHeader(f *testing.F) {
+	fuzz(f, "manifest-header", "manifest-header-gone", "manifest-header-whole")
+}
 func FuzzParseEnvelope(f *testing.F)        { fuzz(f, "envelope") }
-func FuzzParseSubscribe(f *testing.F)       { fuzz(f, "subscribe", "subscribe-mirror") }
+func FuzzParseSubscribe(f *testing.F)       { fuzz(f, "subscribe", "subscribe-mirror", "subscribe-offer") }
 func FuzzParseSubscribeResult(f *testing.F) { fuzz(f, "subscribe-result", "subscribe-result-code") }
 func FuzzParseUnsubscribe(f *testing.F)     { fuzz(f, "unsubscribe", "unsubscribe-done") }
 func FuzzParseHaveMap(f *testing.F)         { fuzz(f, "have-map") }

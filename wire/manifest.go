@@ -46,4 +46,6 @@ func (c *coder) manifestHeader(p *Reply, size *int64) {
 	varint(c, 4, size, share.MaxManifest)
 	c.notAllowed(5, &p.Reason)
 	c.coded(6, &p.Reason)
+	c.bool(7, &p.Whole)
+	p.Whole = p.Whole && p.Status == OK
 }

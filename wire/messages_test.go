@@ -157,6 +157,9 @@ var codecs = []codec{
 	of("manifest-header", appendManifestHeader, parseManifestHeader, drawManifestHeader,
 		manifestHeader{size: 123_456}, manifestHeader{size: share.MaxManifest},
 		&pb.ManifestHeader{Size: 123_456}),
+	of("manifest-header-whole", appendManifestHeader, parseManifestHeader, drawManifestHeader,
+		manifestHeader{reply: Reply{Whole: true}, size: 123_456}, manifestHeader{reply: Reply{Whole: true}, size: share.MaxManifest},
+		&pb.ManifestHeader{Size: 123_456, Whole: true}),
 	of("manifest-header-gone", appendManifestHeader, parseManifestHeader, drawManifestHeader,
 		manifestHeader{reply: Reply{Status: Gone, Retry: time.Second, Reason: Reason{Prose: "datei verändert"}}},
 		manifestHeader{reply: Reply{Status: Refused, Retry: MaxDuration, Reason: longReason}},
@@ -171,12 +174,16 @@ var codecs = []codec{
 		&pb.Envelope{Kind: pb.Envelope_KIND_TELL, To: "seeder", Token: 5, Reply: 9, Type: uint32(pb.MessageType_MESSAGE_TYPE_GOODBYE), Payload: []byte{1, 2, 3}, Credit: 64}),
 	of("subscribe", Append[Subscribe], Parse[Subscribe], drawSubscribe,
 		Subscribe{Share: someID, Addrs: []string{someAddr, "/ip6/::1/udp/4001/quic-v1"}, Nameable: true},
-		Subscribe{someID, longAddrs, true, true},
+		Subscribe{someID, longAddrs, true, true, true},
 		&pb.Subscribe{Share: someID.Bytes(), Addrs: []string{someAddr, "/ip6/::1/udp/4001/quic-v1"}, Nameable: true}),
 	of("subscribe-mirror", Append[Subscribe], Parse[Subscribe], drawSubscribe,
 		Subscribe{Share: someID, Addrs: []string{someAddr}, Mirror: true},
-		Subscribe{someID, longAddrs, true, true},
+		Subscribe{someID, longAddrs, true, true, true},
 		&pb.Subscribe{Share: someID.Bytes(), Addrs: []string{someAddr}, Mirror: true}),
+	of("subscribe-offer", Append[Subscribe], Parse[Subscribe], drawSubscribe,
+		Subscribe{Share: someID, Mirror: true, Offer: true},
+		Subscribe{someID, longAddrs, true, true, true},
+		&pb.Subscribe{Share: someID.Bytes(), Mirror: true, Offer: true}),
 	of("subscribe-result", Append[SubscribeResult], Parse[SubscribeResult], drawSubscribeResult,
 		SubscribeResult{someID, true, Reason{Prose: "full"}, 30 * time.Second, []peers.Addr{{ID: somePeer, Addrs: []string{someAddr}}, {ID: "other"}}},
 		SubscribeResult{someID, true, longReason, MaxDuration, repeat(MaxChildren, peers.Addr{ID: longPeer, Addrs: longAddrs})},
@@ -484,7 +491,7 @@ func drawReason(t *rapid.T, most int) Reason {
 }
 
 func drawReply(t *rapid.T) Reply {
-	return Reply{Status(rapid.Uint8Range(1, uint8(Refused)).Draw(t, "status")), drawMS(t), drawReason(t, MaxReason), false} // Elsewhere is of pieces only
+	return Reply{Status: Status(rapid.Uint8Range(1, uint8(Refused)).Draw(t, "status")), Retry: drawMS(t), Reason: drawReason(t, MaxReason)} // Elsewhere is of pieces only
 }
 
 func drawHeader(t *rapid.T) Header {
@@ -509,7 +516,7 @@ func drawManifestHeader(t *rapid.T) manifestHeader {
 	if drawBool(t) {
 		return manifestHeader{reply: drawReply(t)}
 	}
-	return manifestHeader{size: rapid.Int64Range(1, share.MaxManifest).Draw(t, "size")}
+	return manifestHeader{reply: Reply{Whole: drawBool(t)}, size: rapid.Int64Range(1, share.MaxManifest).Draw(t, "size")}
 }
 
 func drawEnvelope(t *rapid.T) Envelope {
@@ -527,7 +534,7 @@ func drawAddrs(t *rapid.T) []string {
 }
 
 func drawSubscribe(t *rapid.T) Subscribe {
-	return Subscribe{drawID(t), drawAddrs(t), drawBool(t), drawBool(t)}
+	return Subscribe{drawID(t), drawAddrs(t), drawBool(t), drawBool(t), drawBool(t)}
 }
 
 func drawSubscribeResult(t *rapid.T) SubscribeResult {

@@ -26,6 +26,8 @@ const (
 	CodeTooOften                    // later: asked too often
 	CodeNoAddress                   // a mirror without an address that others can dial
 	CodeMirrors                     // later: enough mirrors are known
+	CodeNotWanted                   // it fetches no more of the share
+	CodeNewer                       // another version took the share's place
 )
 
 // Reasons of a fleet's coordinator to a member.
@@ -72,6 +74,8 @@ var sentences = [...]string{
 	CodeTooOften:    "was asked too often by this node",
 	CodeNoAddress:   "cannot name this node to others: it has no address that they can dial",
 	CodeMirrors:     "knows enough peers that serve the share",
+	CodeNotWanted:   "has all that it wants of the share",
+	CodeNewer:       "shares a newer version, which has a ticket of its own",
 
 	CodeNotJoined:  "this node has not joined",
 	CodeNotListed:  "not allowed: the coordinator's list does not have this node",

@@ -44,6 +44,9 @@ type Reply struct {
 	// Elsewhere, with Busy: only for this piece. It was just given to another
 	// child, and can be had there soon. Only in replies to requests for pieces.
 	Elsewhere bool
+	// Whole, with OK: every piece of the share is here. Only in replies to requests for
+	// manifests.
+	Whole bool
 }
 
 // String says in words for people what a reply says of the peer that gave it.

@@ -23,6 +23,7 @@ type Subscribe struct {
 	Addrs    []string // where the child itself can be reached; the first MaxAddrs are sent
 	Nameable bool     // the child agrees to be named to others as a source
 	Mirror   bool     // it serves the share too, wants no announcements, and agrees to be named for that
+	Offer    bool     // a mirror: it is to be fetched from, and refused if the source fetches no more of the share
 }
 
 func (m *Subscribe) fields(c *coder) {
@@ -30,6 +31,7 @@ func (m *Subscribe) fields(c *coder) {
 	c.addrs(2, &m.Addrs)
 	c.bool(3, &m.Nameable)
 	c.bool(4, &m.Mirror)
+	c.bool(5, &m.Offer)
 }
 
 // SubscribeResult is the answer to Subscribe.

@@ -59,25 +59,30 @@ func TestASourceConnectsToWhoeverFetches(t *testing.T) {
 	}
 }
 
-// A share --to with the ticket of another source, to whom nothing can be offered, is not silent.
+// A share --to whose ticket leads to a source, or to nobody, says so at once.
 func TestATicketThatLeadsToASourceIsSaidToBeNone(t *testing.T) {
-	defer func(d time.Duration) { callPatience = d }(callPatience)
-	callPatience = time.Millisecond
+	t.Parallel()
 	src := filepath.Join(t.TempDir(), "film")
 	rig.WriteRandom(t, src, 1000, 1)
 	source := startSharing(t, exec.Command(built(t), "share", src, "--json", "--dir", t.TempDir(), "--lan=false", "--listen", "/ip4/127.0.0.1/tcp/0"))
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	said := make(chan bool, 1)
-	run([]string{"share", src, "--dir", t.TempDir(), "--lan=false", "--listen", "none", "--to", source.ticket}, strings.NewReader(""), io.Discard, writer(func(b []byte) {
-		if strings.HasPrefix(string(b), uncalledText) {
-			said <- true
-			cancel()
+	said := func(listen, want string) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		var all strings.Builder
+		run([]string{"share", src, "--dir", t.TempDir(), "--lan=false", "--listen", listen, "--to", source.ticket}, strings.NewReader(""), io.Discard, writer(func(b []byte) {
+			if all.Write(b); strings.Contains(all.String(), want) {
+				cancel()
+			}
+		}), ctx)
+		if !strings.Contains(all.String(), want) {
+			t.Errorf("it does not say %q: %s", want, all.String())
 		}
-	}), ctx)
-	if len(said) != 1 {
-		t.Error("it said nothing")
 	}
+	const whole = "does not fetch from here: it has all that it wants of the share. Give --to the ticket that fetch --listen-for-source prints there"
+	said("none", whole)
+	said("/ip4/127.0.0.1/tcp/0", whole)
+	source.stop(t)
+	said("none", "does not fetch from here: refused: nothing listens there")
 }
 
 // writer is a function that gets what is written.

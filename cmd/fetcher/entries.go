@@ -225,6 +225,9 @@ func (a asker) await(ctx context.Context, c *api.Client, e api.Entry) (api.Entry
 	is := func(e api.Entry) bool {
 		anew := e.State != was || e.State == api.Waiting // and its reason
 		was = e.State
+		if failed(e) != nil {
+			return true // the error says it
+		}
 		a.stderr.show(fmt.Sprintf("%s: %s", printable(nameOf(e)), describeEntry(e)), nil, anew)
 		return e.State != api.Opening && e.State != api.Waiting && e.State != api.Fetching
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -30,7 +31,10 @@ their nodes. Change the password of the store first, and give the new URL with
 --fleet: whoever knows the old one could remove what is there.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if change {
+			switch {
+			case change && fl.secret != "":
+				return usageError{errors.New("--new-secret makes the secret itself; leave out --fleet-secret")}
+			case change:
 				return a.changeSecret(cmd.Context(), fl)
 			}
 			return a.invite(cmd.Context(), fl)
@@ -38,7 +42,6 @@ their nodes. Change the password of the store first, and give the new URL with
 	}
 	fl.add(c.Flags())
 	c.Flags().BoolVar(&change, "new-secret", false, "give the fleet another secret: machines that are not joined again are members no more")
-	c.MarkFlagsMutuallyExclusive("new-secret", "fleet-secret")
 	return c
 }
 

@@ -28,11 +28,12 @@ type trial struct {
 	nats    *exec.Cmd
 	dir     string
 	runs    []*exec.Cmd
+	ahead   string // a fetcher whose clock is an hour ahead, which member0 runs; empty: none does
 	source  *sharing
 }
 
-// TestFleetTrial is run by hand: make fleet-trial. It kills two coordinators and a
-// member, and stops the store for a minute, and prints how much came over the line.
+// TestFleetTrial is run by hand: make fleet-trial. TRIAL_STORY says what happens to the fleet; at the end it prints how
+// much came over the line.
 func TestFleetTrial(t *testing.T) {
 	if os.Getenv("FLEET_TRIAL") == "" {
 		t.Skip("make fleet-trial: a minute or more, and all of the machine")
@@ -48,9 +49,16 @@ func TestFleetTrial(t *testing.T) {
 	f := &trial{t: t, ns: fmt.Sprint("trial", os.Getpid()), members: number("FLEET_TRIAL", 20), size: int64(number("TRIAL_MIB", 256)) << 20,
 		mbit: number("TRIAL_MBIT", 18), away: time.Duration(number("TRIAL_AWAY", 60)) * time.Second, dir: t.TempDir()}
 	f.runs = make([]*exec.Cmd, f.members)
+	story := map[string]func(){"": f.story, "parts": f.parts, "paused": f.paused, "clock": f.clock}[os.Getenv("TRIAL_STORY")]
+	if story == nil {
+		t.Fatal("TRIAL_STORY is parts, paused or clock")
+	}
+	if os.Getenv("TRIAL_STORY") == "clock" {
+		f.ahead = anHourAhead(t)
+	}
 	f.wires()
 	f.begin()
-	f.story()
+	story()
 }
 
 // wires makes the namespaces; 0 is the source's, 1 the store's.
@@ -123,7 +131,11 @@ func (f *trial) state(name string) string { return filepath.Join(f.dir, "state-"
 
 // start begins a member.
 func (f *trial) start(i int) {
-	f.runs[i] = f.in(i+2, built(f.t), "fleet", "run", "-o", filepath.Join(f.dir, fmt.Sprint("out-", i)), "--dir", f.state(fmt.Sprint(i)),
+	program := built(f.t)
+	if i == 0 && f.ahead != "" {
+		program = f.ahead
+	}
+	f.runs[i] = f.in(i+2, program, "fleet", "run", "-o", filepath.Join(f.dir, fmt.Sprint("out-", i)), "--dir", f.state(fmt.Sprint(i)),
 		"--listen", "/ip4/"+f.addr(i+2)+"/tcp/4001", "--name", fmt.Sprint("member", i), "--log-level", "info")
 	log, err := os.OpenFile(filepath.Join(f.dir, fmt.Sprint("log-", i)), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	must(f.t, err)
@@ -181,21 +193,36 @@ func (f *trial) coordinator() (i int, term uint64) {
 	return 0, 0
 }
 
+// elected waits until another coordinates than in a term.
+func (f *trial) elected(term uint64) {
+	began := time.Now()
+	for {
+		if share, _, _ := f.rollout(); share.Term > term {
+			f.t.Logf("another than that of term %d was elected within %.1f s", term, time.Since(began).Seconds())
+			return
+		}
+		if time.Since(began) > time.Minute {
+			f.t.Fatal("nobody else is elected")
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+// killed kills the coordinator, which is back 5 s after another was elected.
+func (f *trial) killed() {
+	i, term := f.coordinator()
+	f.t.Logf("at %2.0f %%: member%d, which coordinated in term %d, was killed", 100*f.entered(), i, term)
+	f.kill(i)
+	f.elected(term)
+	time.AfterFunc(5*time.Second, func() { f.start(i) })
+}
+
+// story kills two coordinators and a member, and stops the store for a minute.
 func (f *trial) story() {
 	began := time.Now()
 	for _, part := range []float64{0.1, 0.25} {
 		f.until(part)
-		i, term := f.coordinator()
-		f.kill(i)
-		killed := time.Now()
-		for {
-			if share, _, _ := f.rollout(); share.Term > term {
-				break
-			}
-			time.Sleep(100 * time.Millisecond)
-		}
-		f.t.Logf("at %2.0f %%: member%d, which coordinated in term %d, was killed; another was elected within %.1f s", 100*part, i, term, time.Since(killed).Seconds())
-		time.AfterFunc(5*time.Second, func() { f.start(i) })
+		f.killed()
 	}
 	time.Sleep(12 * time.Second) // the last coordinator has waited for the previous members
 	i, term := f.coordinator()
@@ -220,6 +247,11 @@ func (f *trial) story() {
 	if now != term {
 		f.t.Error("the office changed hands")
 	}
+	f.finish(began, 1.02)
+}
+
+// finish waits until all are done, and expects that no more copies than this entered.
+func (f *trial) finish(began time.Time, most float64) {
 	for {
 		share, verified, _ := f.rollout()
 		if share.Done == float64(f.members) {
@@ -232,7 +264,7 @@ func (f *trial) story() {
 	}
 	f.t.Logf("%d members of %d MiB over %d Mbit/s: all done after %.0f s; the line needs %.0f s; %.4f copies entered", f.members, f.size>>20, f.mbit,
 		time.Since(began).Seconds(), float64(f.size)*8/float64(f.mbit)/1e6, f.entered())
-	if f.entered() > 1.02 {
+	if f.entered() > most {
 		f.t.Errorf("%.4f copies entered", f.entered())
 	}
 	want := rig.Fingerprint(f.t, filepath.Join(f.dir, "big.bin"))

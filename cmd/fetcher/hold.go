@@ -117,7 +117,7 @@ func checkHold(cmd *cobra.Command, h api.Hold, keep int, budget int64) error {
 func (a depots) hold(ctx context.Context, c *api.Client, what string, ask api.Hold, wait bool) error {
 	var added bool
 	var err error
-	if ask.Entry, added, err = a.held(ctx, c, what, ask.Depots[0]); err != nil {
+	if ask.Entry, added, err = a.held(ctx, c, what, ask); err != nil {
 		return err
 	}
 	all, err := c.Hold(ctx, ask)
@@ -151,7 +151,7 @@ func addrOf(ask api.Hold, depot string) string {
 }
 
 // held is the entry that a depot is to keep: an existing one, or a new one for a path.
-func (a depots) held(ctx context.Context, c *api.Client, what, on string) (id int64, added bool, err error) {
+func (a depots) held(ctx context.Context, c *api.Client, what string, ask api.Hold) (id int64, added bool, err error) {
 	ids, err := entriesOf(ctx, c, []string{what})
 	if err == nil {
 		return ids[0], false, nil
@@ -173,7 +173,10 @@ func (a depots) held(ctx context.Context, c *api.Client, what, on string) (id in
 	if _, err2 := os.Stat(at); err2 != nil {
 		return 0, false, err
 	}
-	if _, err := c.Holdings(ctx, on); err != nil { // before the files are read
+	if ask.Copies > len(ask.Depots) {
+		return 0, false, usageError{fmt.Errorf("--copies %d needs as many depots, each with an --on of its own", ask.Copies)}
+	}
+	if _, err := c.Holdings(ctx, ask.Depots[0]); err != nil { // before the files are read
 		return 0, false, err
 	}
 	e, err := c.Add(ctx, api.Add{Paths: []string{at}})

@@ -201,6 +201,7 @@ func TestHelpAndTheEnvironmentAreChecked(t *testing.T) {
 func TestMistakesInFlagsAreExplained(t *testing.T) {
 	for says, args := range map[string]string{
 		`--stall takes a time such as 30s or 5m, not "x"`:                                          "fetch T --stall x",
+		"--new-secret makes the secret itself; leave out --fleet-secret":                           "fleet invite --new-secret --fleet-secret x",
 		"--visible public needs a table to be found in: give --dht too":                            "share x --visible public",
 		"--visible lan needs the local network to be found on: leave out --lan=false":              "share x --visible lan --lan=false",
 		`--dht: "ipfs" is neither own nor public`:                                                  "share x --dht ipfs",

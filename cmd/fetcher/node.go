@@ -252,7 +252,6 @@ func (a asker) nodeRun(ctx context.Context, fl nodeFlags) error {
 		return err
 	}
 	a.out.write("node", st)
-	fmt.Fprintf(a.stderr, "the node runs: %s\n", st.Peer)
 	a.tellUses(s, st.Addrs)
 	if u := l.URL(); u != "" {
 		fmt.Fprintf(a.stderr, "its page is at %s; fetcher node open opens it\n", strings.SplitN(u, "#", 2)[0])

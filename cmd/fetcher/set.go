@@ -166,6 +166,10 @@ func (a asker) set(ctx context.Context, c *api.Client, args []string, fl setFlag
 		}
 	}
 	for _, id := range ids {
+		was, err := c.Entry(ctx, id)
+		if err != nil {
+			return err
+		}
 		e, err := c.Set(ctx, id, s)
 		if err != nil {
 			return err
@@ -178,8 +182,8 @@ func (a asker) set(ctx context.Context, c *api.Client, args []string, fl setFlag
 		if t, err := share.Parse(e.Ticket); err == nil && s.Visible != nil && t.Secret != nil && e.Visible != fetcher.Private.String() {
 			fmt.Fprintln(a.stderr, seenByOthers)
 		}
-		if fl.visible == fetcher.Private.String() {
-			fmt.Fprintln(a.stderr, "if it was public, it stays in the hash table for up to an hour, in that of IPFS for two days; nobody who finds it there is refused")
+		if was.Visible == fetcher.Public.String() && e.Visible != was.Visible {
+			fmt.Fprintln(a.stderr, "it stays in the hash table for up to an hour, in that of IPFS for two days; nobody who finds it there is refused")
 		}
 		switch {
 		case fl.rescan && e.State == api.Paused:

@@ -18,6 +18,7 @@ import (
 	"github.com/piecelease/fetcher/daemon"
 	"github.com/piecelease/fetcher/discovery/dht"
 	"github.com/piecelease/fetcher/internal/words"
+	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store"
 )
@@ -173,7 +174,7 @@ func (a *app) share(ctx context.Context, paths []string, fl shareFlags) error {
 		defer kept.remove()
 		paths, opt.Passing = []string{filepath.Join(kept.dir, stdinName)}, true
 	}
-	s := &sharer{app: a, node: node, children: children, opt: opt, reach: fl.reach, qr: fl.qr, code: fl.code}
+	s := &sharer{app: a, node: node, children: children, opt: opt, reach: fl.reach, qr: fl.qr, code: fl.code, calls: make(chan answer, 16), answered: map[peers.ID]string{}}
 	if len(fl.reach.beaconAt) > 0 {
 		s.beaconAt = fl.reach.beaconAt[0]
 	}
@@ -206,19 +207,15 @@ type sharer struct {
 	said     bool   // there is one, or was
 	beaconAt string // the first beacon of the ticket; "": there is none
 	places   []fetcher.Place
-	called   <-chan time.Time // when somebody should have come because of --to; nil: not waited for
+	calls    chan answer // of those to whom the ticket of --to leads
+	answered map[peers.ID]string
 }
-
-// callPatience is how long it takes at most to reach whoever made the ticket of --to, if that can be.
-var callPatience = 20 * time.Second // tests wait for less
-
-// uncalledText is said once nobody has come by then.
-const uncalledText = "Nobody fetches from here yet. Either this machine cannot reach whoever made the ticket of --to, or it is not the ticket that fetch --listen-for-source prints there: an ordinary ticket leads to somebody who has the share. It goes on trying."
 
 // served is a share, and the time it took to import it.
 type served struct {
 	*fetcher.Share
 	took time.Duration
+	like string // the path given before that has the same content; empty: none
 }
 
 // importAll begins to share the paths: each as its own share, or with a name all as one.
@@ -243,25 +240,14 @@ func (s *sharer) importAll(ctx context.Context, paths []string, opt fetcher.Shar
 		} else if err != nil {
 			return err
 		}
-		s.shares = append(s.shares, served{one, time.Since(began)})
+		like := ""
+		if i := slices.IndexFunc(s.shares, func(x served) bool { return x.ID() == one.ID() }); i >= 0 {
+			like = paths[i]
+		}
+		s.shares = append(s.shares, served{one, time.Since(began), like})
 		s.children.shares[one.ID()] = one.Manifest()
 	}
 	return nil
-}
-
-// call has the share that a ticket is for told to whoever made that.
-func (s *sharer) call(to string) (err error) {
-	if to == "" {
-		return nil
-	}
-	for _, one := range s.shares {
-		if err = one.Call(to); err == nil {
-			s.called = time.After(callPatience)
-			fmt.Fprintf(s.stderr, "connecting to whoever made the ticket of --to, to offer %s, and again whenever the connection is lost\n", printable(one.Manifest().Name))
-			return nil
-		}
-	}
-	return usageError{fmt.Errorf("--to takes the ticket that fetch --listen-for-source prints on the other machine: %w", err)}
 }
 
 // importError is an error about several files, some of which could be left out.
@@ -396,10 +382,10 @@ func (s *sharer) describeOne(one served, addrs []string) {
 	for _, w := range imp.Warnings {
 		fmt.Fprintf(e, "warning: %s\n", printable(w))
 	}
+	if one.like != "" {
+		fmt.Fprintf(e, "warning: it is the same as %s: both have one ticket, and what was given last is served\n", printable(one.like))
+	}
 }
-
-// lookAtOnce is how many files are looked at in a second, for whether they have changed: some milliseconds of work.
-const lookAtOnce = 1_000
 
 // serve waits until it is told to end, or nothing is left to serve.
 func (s *sharer) serve(ctx context.Context) error {
@@ -421,8 +407,9 @@ func (s *sharer) serve(ctx context.Context) error {
 			}
 		})
 	}
-	look := time.NewTicker(time.Second)
-	defer look.Stop()
+	defer looking(time.Second, s.looks())()
+	show := time.NewTicker(time.Second)
+	defer show.Stop()
 	defer s.stderr.clear()
 	serving, stop := context.WithCancel(ctx)
 	defer stop()
@@ -435,16 +422,12 @@ func (s *sharer) serve(ctx context.Context) error {
 			s.tellCode(c)
 		case err := <-code.end:
 			s.codeEnded(err)
-		case <-s.called:
-			fmt.Fprintln(s.stderr, uncalledText)
+		case x := <-s.calls:
+			s.tellCall(x)
 		case c := <-s.children.events:
-			s.called = nil
 			s.children.tell(c)
-		case <-look.C:
+		case <-show.C:
 			s.children.show(ctx)
-			for _, one := range s.shares {
-				one.Look(max(1, lookAtOnce/len(s.shares)))
-			}
 		case one := <-ended:
 			s.shares = slices.DeleteFunc(s.shares, func(x served) bool { return x == one })
 			err := one.Err()

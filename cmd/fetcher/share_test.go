@@ -118,6 +118,41 @@ func TestShareServesOnWhenAnotherFileChanges(t *testing.T) {
 	}
 }
 
+// Two files that are the same make one share, and that is said.
+func TestShareSaysWhichPathsAreTheSame(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	x, y := filepath.Join(dir, "x", "f"), filepath.Join(dir, "y", "f")
+	rig.WriteRandom(t, x, 1000, 1)
+	rig.WriteRandom(t, y, 1000, 1)
+	r := runShare(t, nil, x, y)
+	if one, two := r.next(t, "share"), r.next(t, "share"); one.Ticket != two.Ticket {
+		t.Errorf("%+v and %+v", one, two)
+	}
+	must(t, os.Remove(y))
+	r.next(t, "error")
+	if code := r.end(); code != 1 || !strings.Contains(r.stderr.String(), "warning: it is the same as "+x+": both have one ticket, and what was given last is served\n") {
+		t.Errorf("exit %d: %s", code, &r.stderr)
+	}
+}
+
+// A disk that does not answer does not keep share from ending.
+func TestLookingAtFilesHoldsNothingUp(t *testing.T) {
+	t.Parallel()
+	looks, answers := make(chan bool), make(chan bool)
+	stop := looking(time.Millisecond, func() {
+		looks <- true
+		<-answers
+	})
+	<-looks
+	answers <- true
+	<-looks // and again
+	stop()
+	close(answers)
+	stop = looking(time.Hour, func() { t.Error("it looks too soon") })
+	stop()
+}
+
 // Two names of one file are two files, unless one is a symlink to the other.
 func TestAPathIsGivenOnce(t *testing.T) {
 	dir := t.TempDir()
@@ -306,6 +341,11 @@ func TestASecretThatIsAnnouncedIsExplained(t *testing.T) {
 		}
 		src = filepath.Join(t.TempDir(), "other")
 		rig.WriteRandom(t, src, 3000, 2)
+	}
+	for _, was := range []bool{true, false} {
+		if r := inDir(t, n.dir, "set", "1", "--visible", "private"); r.code != 0 || strings.Contains(r.stderr, "stays in the hash table for up to an hour") != was {
+			t.Errorf("private, public before: %v: exit %d: %s", was, r.code, r.stderr)
+		}
 	}
 }
 

@@ -290,10 +290,10 @@ func parseChanges(file, sum []byte) (out []depot.Promise, err error) {
 }
 
 // torn reports whether the record of n bytes at the place at of file, which cannot be read, is one that a
-// power cut has torn: the last, of which the end or a page is missing.
+// power cut has torn: the last, of which the end or a block is missing.
 func torn(file []byte, at, n int) bool {
 	next := vfs.EncodeRecord(vfs.MoreLeasesRecord, nil)[:8]
-	return (n > len(file)-at || lostPage(file, at, at+n)) && !bytes.Contains(file[at+1:], next)
+	return (n > len(file)-at || lostBlock(file, at, at+n)) && !bytes.Contains(file[at+1:], next)
 }
 
 // recordLen returns how long the record at the start of b says that it is; more than there is if it
@@ -305,12 +305,12 @@ func recordLen(b []byte) int {
 	return vfs.RecordLen(int(min(binary.LittleEndian.Uint64(b[8:]), maxLeases)))
 }
 
-// lostPage reports whether a page of file, or what of it is in [from, to), is zero: it was never
-// written.
-func lostPage(file []byte, from, to int) bool {
-	const page = 4096
+// lostBlock reports whether a block of file, or what of it is in [from, to), is zero: it was never
+// written. File systems write whole blocks, of at least 512 bytes each.
+func lostBlock(file []byte, from, to int) bool {
+	const block = 512
 	for from < to {
-		end := min((from/page+1)*page, to)
+		end := min((from/block+1)*block, to)
 		if len(bytes.Trim(file[from:end], "\x00")) == 0 {
 			return true
 		}

@@ -192,6 +192,27 @@ func TestAChangeThatEndsInAZeroBehindAPageIsRead(t *testing.T) {
 	}
 }
 
+// A power cut leaves out a block of a file, which may be as small as 512 bytes: what is lost was granted to nobody.
+func TestAChangeThatLostABlockIsLeftOut(t *testing.T) {
+	t.Parallel()
+	head := vfs.EncodeRecord(vfs.MoreLeasesRecord, make([]byte, 32))
+	whole := depot.Promise{Account: "whole", Expires: until(1)}
+	one := vfs.EncodeRecord(vfs.MoreLeasesRecord, encodeLeases([]depot.Promise{whole}))
+	long := vfs.EncodeRecord(vfs.MoreLeasesRecord, encodeLeases([]depot.Promise{{Account: strings.Repeat("l", 5000), Expires: until(2)}}))
+	good := slices.Concat(head, one, long)
+	for _, block := range []int{512, 1024, 4096} {
+		lost, damaged := bytes.Clone(good), bytes.Clone(good)
+		copy(lost[block:], make([]byte, block))
+		if got, err := parseChanges(lost, make([]byte, 32)); err != nil || !slices.Equal(got, []depot.Promise{whole}) {
+			t.Errorf("%d bytes are lost: %d changes, %v", block, len(got), err)
+		}
+		damaged[block]++
+		if _, err := parseChanges(damaged, make([]byte, 32)); err == nil {
+			t.Errorf("byte %d is damaged, and that is no error", block)
+		}
+	}
+}
+
 // Leases that are written whole again just as they were have no changes, also after a power cut.
 func TestLeasesWrittenWholeAgainAsTheyWere(t *testing.T) {
 	for seed := range uint64(16) {

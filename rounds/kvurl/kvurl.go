@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -62,6 +63,16 @@ func Absolute(at string) (string, error) {
 	}
 	path, err := filepath.Abs(path)
 	return "sqlite:" + path, err
+}
+
+// Place returns what of the URL says which store it is: without a user, a password, TLS and options.
+func Place(at string) (string, error) {
+	if strings.HasPrefix(at, "sqlite:") {
+		return Absolute(at)
+	}
+	p, err := parse(at)
+	slices.Sort(p.hosts)
+	return p.kind + "://" + strings.Join(p.hosts, ",") + "/" + p.name, err
 }
 
 // opened returns what a package opened, or nil: a nil pointer in an interface is not nil.

@@ -44,6 +44,26 @@ func TestURLs(t *testing.T) {
 	}
 }
 
+func TestThePlaceOfAStoreHasNoPassword(t *testing.T) {
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for at, want := range map[string]string{
+		"nats://a/fleet": "nats://a:4222/fleet",
+		"nats+tls://me:s%40crt@b,a:1/fleet?replicas=3": "nats://a:1,b:4222/fleet",
+		"etcd://token@a/fleet":                         "etcd://a:2379/fleet",
+		"sqlite:kv?a@b":                                "sqlite:" + filepath.Join(here, "kv?a@b"),
+	} {
+		if got, err := Place(at); err != nil || got != want {
+			t.Errorf("%s: %s, %v, want %s", at, got, err, want)
+		}
+	}
+	if _, err := Place("nats://me:secret@/fleet"); !errors.Is(err, ErrURL) {
+		t.Errorf("no URL: %v", err)
+	}
+}
+
 func TestWhatIsNoURLIsRefusedWithoutItsPassword(t *testing.T) {
 	for _, at := range []string{
 		"", "fleet", "http://a/fleet", "sqlite:", "nats:a", "nats://", "nats://a", "nats://a/", "nats:///fleet", "nats://a/b/c", "nats://a/b.c", "nats://a b/c",

@@ -237,8 +237,8 @@ func (h *history) kept(c *simnet.Content) {
 	}
 }
 
-// same expects an account to hold what the model says, and to use what that takes.
-func (h *history) same(account string, x *simnet.Node) {
+// holdings are the leases of an account according to the depot, asked until it answers.
+func (h *history) holdings(x *simnet.Node) []wire.Holding {
 	got, err := h.Holdings(x, h.d)
 	for range 60 { // after a power cut, it takes a while to be seen again
 		if err == nil {
@@ -248,6 +248,12 @@ func (h *history) same(account string, x *simnet.Node) {
 		got, err = h.Holdings(x, h.d)
 	}
 	h.Expect(err == nil, "%v", err)
+	return got
+}
+
+// same expects an account to hold what the model says, and to use what that takes.
+func (h *history) same(account string, x *simnet.Node) {
+	got := h.holdings(x)
 	n := 0
 	for k, l := range h.m.leases {
 		if k.account != account {
@@ -262,23 +268,29 @@ func (h *history) same(account string, x *simnet.Node) {
 	h.Expect(u.Used == h.m.used(account) && u.Used <= u.Quota, "%s uses %d bytes of %d, the model says %d", account, u.Used, u.Quota, h.m.used(account))
 }
 
+// beginning makes the depot, the accounts and the shares of a history.
+func beginning(s *Story) *history {
+	h := &history{Story: s, d: New(s.Net, Config{Name: "depot"}), m: newModel(), rng: s.Rand("history"), nodes: map[string]*simnet.Node{}, rotten: map[*simnet.Content]bool{}}
+	h.d.Excuse()
+	for i := range 3 {
+		h.all = append(h.all, s.Folder(fmt.Sprint("share", i), 2, 60_000+10_000*i))
+	}
+	for _, account := range []string{"anna", "bert"} {
+		x := s.Add(simnet.NodeConfig{Name: account})
+		for _, c := range h.all {
+			x.Seed(c)
+		}
+		h.nodes[account], h.m.quota[account] = x, 2*depot.Bytes(h.all[2].Manifest)+1
+		h.d.Account(account, h.m.quota[account], x)
+	}
+	s.Pass(time.Minute) // it has looked at its clock
+	return h
+}
+
 // play is a random history.
 func play(steps int) func(*Story) {
 	return func(s *Story) {
-		h := &history{Story: s, d: New(s.Net, Config{Name: "depot"}), m: newModel(), rng: s.Rand("history"), nodes: map[string]*simnet.Node{}, rotten: map[*simnet.Content]bool{}}
-		h.d.Excuse()
-		for i := range 3 {
-			h.all = append(h.all, s.Folder(fmt.Sprint("share", i), 2, 60_000+10_000*i))
-		}
-		for _, account := range []string{"anna", "bert"} {
-			x := s.Add(simnet.NodeConfig{Name: account})
-			for _, c := range h.all {
-				x.Seed(c)
-			}
-			h.nodes[account], h.m.quota[account] = x, 2*depot.Bytes(h.all[2].Manifest)+1
-			h.d.Account(account, h.m.quota[account], x)
-		}
-		s.Pass(time.Minute) // it has looked at its clock
+		h := beginning(s)
 		for range steps {
 			h.step()
 		}
@@ -293,7 +305,12 @@ func play(steps int) func(*Story) {
 //	DEPOT_FROM=1000     the first; default 1
 //	BUDGET=1m           after that, no more than 30
 func TestHistories(t *testing.T) {
-	seeds, from := rig.Most(30, 12), 1
+	histories(t, rig.Most(30, 12), play(12))
+}
+
+// histories runs one story with many seeds.
+func histories(t *testing.T, seeds int, tell func(*Story)) {
+	from := 1
 	if rig.Raced || testing.Short() {
 		seeds = 5
 	}
@@ -303,7 +320,7 @@ func TestHistories(t *testing.T) {
 	if n, err := strconv.Atoi(os.Getenv("DEPOT_FROM")); err == nil {
 		from = n
 	}
-	s := &simnet.Scenario{Name: "history", Limit: Limit, Set: func(r *simnet.Run) { Tell(r, play(12)) }}
+	s := &simnet.Scenario{Name: "history", Limit: Limit, Set: func(r *simnet.Run) { Tell(r, tell) }}
 	var next, failed atomic.Int64
 	for core := range 2 {
 		t.Run(fmt.Sprint(core), func(t *testing.T) {

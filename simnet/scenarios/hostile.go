@@ -153,6 +153,7 @@ var hostile = []*simnet.Scenario{
 		},
 	},
 	badDay,
+	muteSources,
 	greedyChild,
 	deafChildren,
 	{
@@ -224,6 +225,33 @@ var badDay = &simnet.Scenario{
 			r.Expect(r.Soon(f.EndedAt(), 90*time.Second), "ended at %v", f.EndedAt())
 			done, err := g.Done()
 			r.Expect(done && errors.Is(err, share.ErrDiskFull), "it has ended: %v, with %v", done, err)
+		})
+	},
+}
+
+// muteSources is about places of sources: see peers.Tiers.
+var muteSources = &simnet.Scenario{
+	Name:  "mute-sources",
+	Says:  "A node may fetch from so many sources at once, and the first so many that it knows send nothing, or next to nothing; four good ones wait behind them.",
+	Nodes: 12,
+	Set: func(r *simnet.Run) {
+		c := r.File("film", 16*mib)
+		line := even(20*simnet.Mbit, 15*time.Millisecond)
+		var from []*simnet.Node
+		for i := range r.Nodes {
+			acts := simnet.Mute(0)
+			if i%3 == 0 {
+				acts = simnet.Trickle(2000)
+			}
+			from = append(from, r.Add(simnet.NodeConfig{Name: fmt.Sprint("mute", i), Acts: acts, Line: line}).Seed(c))
+		}
+		for i := range 4 {
+			from = append(from, r.Add(simnet.NodeConfig{Name: fmt.Sprint("good", i), Line: line}).Seed(c))
+		}
+		cfg := actors.TransferConfig{Verifiers: 2, Anonymous: true, MaxSources: r.Nodes}
+		f := r.Add(simnet.NodeConfig{Name: "node"}).FetchWith(c, simnet.FetchOptions{Config: cfg, Manifest: true}, from...)
+		r.Finally(func() {
+			r.Expect(r.Soon(f.Took(), 25*time.Second), "took %v; a good source that comes after 10 s needs 7 s alone", f.Took())
 		})
 	},
 }

@@ -97,6 +97,30 @@ var networks = []*simnet.Scenario{
 		},
 	},
 	{
+		Name:  "three-offices",
+		Says:  "Three offices with fast networks and thin lines to the world; the source is in one, and each byte comes about once to each of the others.",
+		Nodes: 9,
+		Set: func(r *simnet.Run) {
+			c := r.Folder("photos", 64, 256<<10)
+			lan := even(1000*simnet.Mbit, 200*time.Microsecond)
+			var offices [3]*simnet.Site
+			for i := range offices {
+				offices[i] = r.Site([...]string{"oslo", "rome", "lima"}[i], even(20*simnet.Mbit, time.Duration(15+10*i)*time.Millisecond))
+			}
+			source := r.Add(simnet.NodeConfig{Name: "source", Site: offices[0], Line: lan}).Seed(c)
+			for i := range r.Nodes {
+				r.Add(simnet.NodeConfig{Name: fmt.Sprint("node", i), Site: offices[i%3], Line: lan}).Fetch(c, source)
+			}
+			r.Finally(func() {
+				for _, o := range offices[1:] {
+					copies := float64(cameTo(r, o)) / float64(c.Bytes())
+					r.Timeline().Note("%.2f copies came to %s", copies, o.Name())
+					r.Expect(!r.Modelled() || copies < 1.3, "%.2f copies came to %s", copies, o.Name())
+				}
+			})
+		},
+	},
+	{
 		Name: "busy-office",
 		Says: "An office sends all that its thin line up takes, and fetches over the same line: its requests do not wait behind what it sends.",
 		Set: func(r *simnet.Run) {
@@ -233,6 +257,19 @@ var networks = []*simnet.Scenario{
 			r.Patience(45 * time.Second)
 		},
 	},
+}
+
+// cameTo is how many bytes came to a site from others, framing included.
+func cameTo(r *simnet.Run, site *simnet.Site) (n int64) {
+	for _, x := range r.Net.Nodes() {
+		for _, y := range r.Net.Nodes() {
+			if x.Config().Site == site && y.Config().Site != site {
+				in, _ := x.Traffic(y.ID())
+				n += in
+			}
+		}
+	}
+	return n
 }
 
 func churn(r *simnet.Run, c *simnet.Content, cfg actors.TransferConfig) {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"os"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -33,6 +34,10 @@ import (
 
 func TestMain(m *testing.M) {
 	system.Lean()
+	if os.Getenv("GOGC") == "" { // a sixth of the time went into collections
+		debug.SetGCPercent(400)
+		debug.SetMemoryLimit(3 << 30)
+	}
 	if os.Getenv("SIM_PRINT") != "" {
 		fmt.Print(detailed(os.Getenv("SIM_PRINT") == "few"))
 		os.Exit(0)
@@ -81,7 +86,7 @@ func ciSeeds(nodes int) int {
 // dear are scenarios that take more than half of the time of all.
 var dear = []string{"flood", "election-fleet", "rotten-swarm", "flash-crowd-leaving", "election-paused", "election-late-large",
 	"crowd-free-riders", "rolling-partitions", "many-shares", "many-announcements", "flash-crowd", "one-owner", "source-leaves", "freezes", "rare-pieces",
-	"asymmetric-cuts", "restarts", "crowd-one-by-one", "greedy-child", "two-offices", "sync-fails-upstream", "coordinator-found-again"}
+	"asymmetric-cuts", "restarts", "crowd-one-by-one", "crowd-false-mirrors", "greedy-child", "two-offices", "sync-fails-upstream", "coordinator-found-again"}
 
 // TestScenarios runs scenarios side by side: no world knows of another.
 func TestScenarios(t *testing.T) {

@@ -15,28 +15,34 @@ import (
 func TestSourcesOfOneLocationAreAsGoodAsOthers(t *testing.T) {
 	rig.OnlyLong(t)
 	t.Parallel()
-	took := func(together bool) time.Duration {
-		s := &simnet.Scenario{Name: "sources", Set: func(r *simnet.Run) {
-			c := r.Folder("photos", 64, 256<<10)
-			var from []*simnet.Node
-			where := r.Site("office", simnet.Line{})
-			for i := range 20 {
-				if !together {
-					where = r.Site(fmt.Sprint("office", i), simnet.Line{})
-				}
-				from = append(from, r.Add(simnet.NodeConfig{Name: fmt.Sprint("source", i), Site: where, Line: even(5*simnet.Mbit, 15*time.Millisecond)}).Seed(c))
-			}
-			r.Add(simnet.NodeConfig{Name: "node", Line: even(80*simnet.Mbit, 10*time.Millisecond)}).Fetch(c, from...)
-		}}
-		r := s.Run(1, 0)
-		if !r.OK() {
-			t.Error(r.Report())
+	for _, most := range []int{64, 8} { // of which so many are fetched from at once
+		if one, many := tookOfTwenty(t, most, true), tookOfTwenty(t, most, false); one > many*21/20 {
+			t.Errorf("at most %d at once: took %v from twenty sources of one location, and %v from twenty locations", most, one, many)
 		}
-		return r.Virtual
 	}
-	if one, many := took(true), took(false); one > many*21/20 {
-		t.Errorf("took %v from twenty sources of one location, and %v from twenty locations", one, many)
+}
+
+// tookOfTwenty is how long a fetch takes from twenty sources, together in one location or not.
+func tookOfTwenty(t *testing.T, most int, together bool) time.Duration {
+	s := &simnet.Scenario{Name: "sources", Set: func(r *simnet.Run) {
+		c := r.Folder("photos", 192, 256<<10)
+		var from []*simnet.Node
+		where := r.Site("office", simnet.Line{})
+		for i := range 20 {
+			if !together {
+				where = r.Site(fmt.Sprint("office", i), simnet.Line{})
+			}
+			from = append(from, r.Add(simnet.NodeConfig{Name: fmt.Sprint("source", i), Site: where, Line: even(5*simnet.Mbit, 15*time.Millisecond)}).Seed(c))
+		}
+		cfg := actors.TransferConfig{Verifiers: 2, MaxSources: most}
+		r.Add(simnet.NodeConfig{Name: "node", Line: even(80*simnet.Mbit, 10*time.Millisecond)}).FetchWith(c, simnet.FetchOptions{Config: cfg}, from...)
+	}}
+	r := s.Run(1, 0)
+	t.Log(most, together, r.Virtual)
+	if !r.OK() {
+		t.Error(r.Report())
 	}
+	return r.Virtual
 }
 
 // Fifty children on one address are all served, though few of them are active.

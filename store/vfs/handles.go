@@ -85,10 +85,16 @@ func (h *Handles) Lstat(name string) (info Info, err error) {
 	return info, err
 }
 
-// Open opens the file at name for reading.
-func (h *Handles) Open(name string) (f File, err error) {
+// OpenSeen opens a file for reading that the caller has seen at name. What is opened must be
+// compared with that, by its Stat, before what is read of it is believed: it may be a different
+// one by then.
+func (h *Handles) OpenSeen(name string) (f File, err error) {
 	err = h.In(path.Dir(name), false, func(d FS) (err error) {
-		f, err = d.Open(path.Base(name))
+		if s, ok := d.(interface{ openSeen(string) (File, error) }); ok {
+			f, err = s.openSeen(path.Base(name))
+		} else {
+			f, err = d.Open(path.Base(name))
+		}
 		return err
 	})
 	return f, err

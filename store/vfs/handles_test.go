@@ -35,14 +35,14 @@ func TestTooManyOpenFilesAreTriedAFewTimes(t *testing.T) {
 	for _, after := range []int{0, 1, deep / 2, deep} {
 		opens := 0
 		h := NewHandles(crowded{nil, &opens, after}, 0)
-		_, err := h.Open(name)
+		_, err := h.OpenSeen(name)
 		if !tooManyOpen(err) {
 			t.Fatal(err)
 		}
 		if opens > after+5*deep {
 			t.Errorf("after %d folders: %d opens", after, opens)
 		}
-		if _, err := h.Files.Get(1, func() (File, error) { return h.Open(name) }); !tooManyOpen(err) || opens > after+10*deep {
+		if _, err := h.Files.Get(1, func() (File, error) { return h.OpenSeen(name) }); !tooManyOpen(err) || opens > after+10*deep {
 			t.Errorf("after %d folders, through the cache: %d opens, %v", after, opens, err)
 		}
 	}
@@ -77,7 +77,7 @@ func TestOpenThingsMakeWayWhenThereAreTooMany(t *testing.T) {
 	open := 0
 	h := NewHandles(few{nil, &open}, 100)
 	for k := range 50 {
-		f, err := h.Files.Get(k, func() (File, error) { return h.Open(fmt.Sprintf("d%d/e/%d", k%3, k)) })
+		f, err := h.Files.Get(k, func() (File, error) { return h.OpenSeen(fmt.Sprintf("d%d/e/%d", k%3, k)) })
 		if err != nil {
 			t.Fatal(k, err)
 		}

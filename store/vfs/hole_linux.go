@@ -3,7 +3,11 @@ package vfs
 import "golang.org/x/sys/unix"
 
 // Hole implements vfs.Hole. It moves the file's own position, which nothing here uses.
-func (f osFile) Hole(off, n int64) bool {
-	data, err := unix.Seek(int(f.Fd()), off, unix.SEEK_DATA)
-	return err == unix.ENXIO || err == nil && data >= off+n
+func (f *file) Hole(off, n int64) (hole bool) {
+	f.use("lseek", func(fd int) error {
+		data, err := unix.Seek(fd, off, unix.SEEK_DATA)
+		hole = err == unix.ENXIO || err == nil && data >= off+n
+		return nil
+	})
+	return hole
 }

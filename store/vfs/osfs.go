@@ -20,6 +20,7 @@ type dirFS struct {
 	private bool     // what is made here is for its owner alone
 	all     *os.File // what SyncAll is called on; nil: opened for it
 	blind   bool     // on a file system whose times do not show every change
+	kept    *kept    // the folder, open for what is done in it by name
 }
 
 // Dir is the folder at path, which must exist. A path that is a symlink is
@@ -29,7 +30,7 @@ func Dir(path string) (FS, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := dirFS{root: root, path: path}
+	d := dirFS{root: root, path: path, kept: new(kept)}
 	d.withDir(".", func(f *os.File) error { d.blind = isBlind(f); return nil })
 	return d, nil
 }
@@ -53,13 +54,14 @@ func PrivateDir(path string) (FS, error) {
 	if err != nil {
 		return nil, err
 	}
-	return dirFS{root: root, path: path, private: true}, nil
+	return dirFS{root: root, path: path, private: true, kept: new(kept)}, nil
 }
 
 func (d dirFS) Close() error {
 	if d.all != nil {
 		d.all.Close()
 	}
+	d.kept.close()
 	return d.root.Close()
 }
 
@@ -121,44 +123,36 @@ func local(op, name string) (string, error) {
 	return l, nil
 }
 
-func (d dirFS) open(op, name string, flag int, perm fs.FileMode) (File, error) {
-	name, err := local(op, name)
-	if err != nil {
-		return nil, err
-	}
-	f, err := d.root.OpenFile(name, flag|noWait, perm)
-	if err != nil {
-		return nil, d.told(err)
-	}
-	if flag&os.O_CREATE == 0 { // else the file is new
-		if err := regular(op, name, f.Stat); err != nil {
-			f.Close()
-			return nil, d.told(err)
-		}
-	}
-	return osFile{f, d.blind}, nil
-}
-
 // regular refuses what is not a file: a named pipe or a device may never answer.
-func regular(op, name string, stat func() (fs.FileInfo, error)) error {
-	fi, err := stat()
-	if err == nil && !fi.Mode().IsRegular() {
-		err = &fs.PathError{Op: op, Path: name, Err: fmt.Errorf("it is a %s, not a file", Special(fi.Mode().Type()))}
+func regular(op, name string, info Info) error {
+	if info.Type == 0 {
+		return nil
 	}
-	return err
+	return &fs.PathError{Op: op, Path: name, Err: fmt.Errorf("it is a %s, not a file", Special(info.Type))}
 }
 
 // exists opens a file that exists. It is checked before it is opened, and again after,
 // as it may be a different one by then.
 func (d dirFS) exists(op, name string, flag int) (File, error) {
-	l, err := local(op, name)
+	info, err := d.Lstat(name)
 	if err == nil {
-		err = regular(op, name, func() (fs.FileInfo, error) { return d.root.Lstat(l) })
+		err = d.told(regular(op, name, info))
 	}
 	if err != nil {
-		return nil, d.told(err)
+		return nil, err
 	}
-	return d.open(op, name, flag, 0)
+	f, err := d.open(op, name, flag, 0)
+	if err != nil {
+		return nil, err
+	}
+	if info, err = f.Stat(); err == nil {
+		err = d.told(regular(op, name, info))
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
 }
 
 func (d dirFS) Open(name string) (File, error) { return d.exists("open", name, os.O_RDONLY) }
@@ -178,18 +172,6 @@ func (d dirFS) perm(all fs.FileMode) fs.FileMode {
 		return all & 0o700
 	}
 	return all
-}
-
-func (d dirFS) Lstat(name string) (Info, error) {
-	name, err := local("lstat", name)
-	if err != nil {
-		return Info{}, err
-	}
-	fi, err := d.root.Lstat(name)
-	if err != nil {
-		return Info{}, d.told(err)
-	}
-	return infoOf(fi, d.blind), nil
 }
 
 func infoOf(fi fs.FileInfo, blind bool) Info {
@@ -379,7 +361,7 @@ func (d dirFS) Sub(name string) (FS, error) {
 	if err != nil {
 		return nil, d.told(err)
 	}
-	return dirFS{root: root, path: filepath.Join(d.path, name), private: d.private, blind: d.blind}, nil
+	return dirFS{root: root, path: filepath.Join(d.path, name), private: d.private, blind: d.blind, kept: new(kept)}, nil
 }
 
 func (d dirFS) Lock(name string) (io.Closer, error) {
@@ -415,27 +397,4 @@ func (d dirFS) Lock(name string) (io.Closer, error) {
 			return nil, d.told(err)
 		}
 	}
-}
-
-type osFile struct {
-	*os.File
-	blind bool
-}
-
-func (f osFile) Flush() error { return flush(f.File) }
-
-func (f osFile) WriteAt(b []byte, off int64) (int, error) {
-	n, err := f.File.WriteAt(b, off)
-	return n, full(err)
-}
-
-func (f osFile) Sync() error  { return full(f.File.Sync()) }
-func (f osFile) Close() error { return full(f.File.Close()) }
-
-func (f osFile) Stat() (Info, error) {
-	fi, err := f.File.Stat()
-	if err != nil {
-		return Info{}, err
-	}
-	return infoOf(fi, f.blind), nil
 }

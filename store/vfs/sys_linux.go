@@ -18,16 +18,6 @@ func ctimeOf(fi fs.FileInfo) int64 {
 	return 0
 }
 
-// flush leaves the disk's own cache alone, which syncing each of many files would
-// not.
-func flush(f *os.File) error {
-	err := unix.SyncFileRange(int(f.Fd()), 0, 0, unix.SYNC_FILE_RANGE_WAIT_BEFORE|unix.SYNC_FILE_RANGE_WRITE|unix.SYNC_FILE_RANGE_WAIT_AFTER)
-	if err == unix.ENOSYS || err == unix.EINVAL || err == unix.ESPIPE {
-		err = unix.Fsync(int(f.Fd()))
-	}
-	return os.NewSyscallError("sync_file_range", err)
-}
-
 // isBlind says whether a file system keeps its files in memory only: changes through a mapping
 // are never written out there, and after the first one do not show in the file's times.
 func isBlind(f *os.File) bool {

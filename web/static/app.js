@@ -151,11 +151,14 @@ function files(id, items, choose) {
     h('thead', {}, h('tr', {}, pick ? h('th', { class: 'pick', scope: 'col' }, pick.all) : null, pick ? h('th', { class: 'pick', scope: 'col' }, 'First') : null, h('th', { scope: 'col' }, 'Path'), h('th', { class: 'n', scope: 'col' }, 'Size'), h('th', { scope: 'col' }, 'Actions'))), h('tbody', {}, ...rows))), pick ? pick.bar : null);
 }
 
+// place says where a source stands, if more are known than are fetched from at once.
+const place = (st) => (st ? ` (${st.set}, ${st.why}; tier ${st.tier}, score ${st.score.toFixed(2)})` : '');
+
 function sourcesTable(items) {
   if (!items.length) return null;
   return h('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'Sources' }, h('table', {}, h('caption', {}, 'Sources'),
     h('thead', {}, h('tr', {}, ...['Peer', 'State'].map((t) => h('th', { scope: 'col' }, t)), ...['Verified', 'Rate', 'Bad blocks'].map((t) => h('th', { class: 'n', scope: 'col' }, t)))),
-    h('tbody', {}, ...items.map((s) => h('tr', {}, h('td', {}, h('a', { href: '#/peer/' + s.peer }, short(s.peer))), h('td', {}, s.state + (s.why ? ': ' + s.why : '')), h('td', { class: 'n' }, size(s.bytes)), h('td', { class: 'n' }, size(s.rate) + '/s'), h('td', { class: 'n' }, String(s.bad_blocks)))))));
+    h('tbody', {}, ...items.map((s) => h('tr', {}, h('td', {}, h('a', { href: '#/peer/' + s.peer }, short(s.peer))), h('td', {}, s.state + (s.why ? ': ' + s.why : '') + place(s.standing)), h('td', { class: 'n' }, size(s.bytes)), h('td', { class: 'n' }, size(s.rate) + '/s'), h('td', { class: 'n' }, String(s.bad_blocks)))))));
 }
 
 // childrenView shows who fetches an entry from here: how many by their distance, and the standing of each.

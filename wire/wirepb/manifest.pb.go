@@ -73,6 +73,7 @@ type ManifestHeader struct {
 	Size          uint64                 `protobuf:"varint,4,opt,name=size,proto3" json:"size,omitempty"`                               // OK: raw bytes of the manifest behind this header
 	NotAllowed    bool                   `protobuf:"varint,5,opt,name=not_allowed,json=notAllowed,proto3" json:"not_allowed,omitempty"` // REFUSED: the share is here, and not for the asker
 	Code          uint32                 `protobuf:"varint,6,opt,name=code,proto3" json:"code,omitempty"`                               // not OK: why
+	Whole         bool                   `protobuf:"varint,7,opt,name=whole,proto3" json:"whole,omitempty"`                             // OK: every piece is here
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -149,13 +150,20 @@ func (x *ManifestHeader) GetCode() uint32 {
 	return 0
 }
 
+func (x *ManifestHeader) GetWhole() bool {
+	if x != nil {
+		return x.Whole
+	}
+	return false
+}
+
 var File_manifest_proto protoreflect.FileDescriptor
 
 const file_manifest_proto_rawDesc = "" +
 	"\n" +
 	"\x0emanifest.proto\x12\ffetcher.wire\x1a\fstatus.proto\"'\n" +
 	"\x0fManifestRequest\x12\x14\n" +
-	"\x05share\x18\x01 \x01(\fR\x05share\"\xba\x01\n" +
+	"\x05share\x18\x01 \x01(\fR\x05share\"\xd0\x01\n" +
 	"\x0eManifestHeader\x12,\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x14.fetcher.wire.StatusR\x06status\x12\x19\n" +
 	"\bretry_ms\x18\x02 \x01(\rR\aretryMs\x12\x16\n" +
@@ -163,7 +171,8 @@ const file_manifest_proto_rawDesc = "" +
 	"\x04size\x18\x04 \x01(\x04R\x04size\x12\x1f\n" +
 	"\vnot_allowed\x18\x05 \x01(\bR\n" +
 	"notAllowed\x12\x12\n" +
-	"\x04code\x18\x06 \x01(\rR\x04codeB+Z)github.com/piecelease/fetcher/wire/wirepbb\x06proto3"
+	"\x04code\x18\x06 \x01(\rR\x04code\x12\x14\n" +
+	"\x05whole\x18\a \x01(\bR\x05wholeB+Z)github.com/piecelease/fetcher/wire/wirepbb\x06proto3"
 
 var (
 	file_manifest_proto_rawDescOnce sync.Once

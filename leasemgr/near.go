@@ -1,0 +1,107 @@
+package leasemgr
+
+import (
+	"time"
+
+	"github.com/piecelease/fetcher/peers"
+)
+
+// Peers of one network share its line to the world. When they fetch a share together, each piece need
+// cross that line once: each of them asks the sources beyond it for the pieces whose lot is its own (ours.go),
+// and gets the others from its neighbours. So a source beyond the line is asked for no piece that a
+// neighbour has or is to ask for, and does not hedge, as long as we are busy with our part and for half as
+// long again, and then as long as sources that miss some of the share bring SpareFactor times what it could.
+//
+// Neighbours are those less than nearTrip away. Beyond the line are sources at least nearFactor times as
+// far away. Nobody is relied on for longer: when nothing comes from anywhere, or the neighbours have had
+// their time and bring too little, all is asked for as if there were none, for a while.
+const (
+	nearTrip   = 5 * time.Millisecond
+	nearFactor = 4
+	nearGrace  = instant(time.Second)      // added to half of the time that our part took
+	nearSilent = instant(4 * time.Second)  // without a byte from anybody, neighbours are not relied on
+	nearAgain  = instant(10 * time.Second) // after which they are relied on again
+)
+
+// reliance is how far the neighbours are relied on.
+type reliance struct {
+	begun  bool    // our part is
+	since  instant // begun: when it was
+	done   instant // when it was done; 0: it is not
+	not    instant // until then they are not relied on
+	flowed instant // when a byte last came from anybody
+}
+
+// Away says how long the round trip of the connection to a source is; 0: that is not known.
+func (m *Manager) Away(id peers.ID, trip time.Duration) {
+	if i, ok := m.byID[id]; ok {
+		m.sources[i].away = trip
+	}
+}
+
+func (s *source) near() bool { return s.away > 0 && s.away < nearTrip }
+
+// neighbours are the lots of the neighbours that fetch the share, if s is beyond the line that we share with them.
+func (m *Manager) neighbours(s *source) []uint64 {
+	m.lots = m.lots[:0]
+	if m.self == "" || s.away < nearTrip {
+		return nil
+	}
+	for _, o := range m.sources {
+		if o != nil && o.near() && s.away >= nearFactor*o.away && o.told && !o.banned && o.have.n < m.space.n {
+			m.lots = append(m.lots, o.lots)
+		}
+	}
+	return m.lots
+}
+
+// relies reports whether a source beyond the line is asked for our part alone.
+func (m *Manager) relies(s *source) bool {
+	r, now := &m.reliance, m.clock.at
+	if now < r.not {
+		return false
+	}
+	if !r.begun {
+		*r = reliance{begun: true, since: now, flowed: now}
+	}
+	switch {
+	case now >= r.flowed+nearSilent:
+	case m.busyBeyond():
+		r.done = 0
+		return true
+	case r.done == 0:
+		r.done = now
+		return true
+	case now < r.done+(r.done-r.since)/2+nearGrace || m.fed(s):
+		return true
+	}
+	*r = reliance{not: now + nearAgain}
+	return false
+}
+
+// busyBeyond reports whether a source that is no neighbour has a lease.
+func (m *Manager) busyBeyond() bool {
+	for _, o := range m.sources {
+		if o != nil && o.count > 0 && !o.near() {
+			return true
+		}
+	}
+	return false
+}
+
+// ourPart is the next piece for a source beyond the line: one that is ours to ask for, and that no neighbour has.
+func (m *Manager) ourPart(s *source, lots []uint64) (p uint32, rank int, ok bool) {
+	p, rank, ok = m.rarest(s, lots, true)
+	s.left = !ok
+	return p, rank, ok
+}
+
+// nearHas reports whether a neighbour has p.
+func (m *Manager) nearHas(p uint32) bool {
+	for _, o := range m.sources {
+		if o != nil && o.near() && !o.banned && o.have.has(p, m.space.n) {
+			return true
+		}
+	}
+	return false
+}

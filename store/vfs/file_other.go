@@ -1,0 +1,62 @@
+//go:build !linux
+
+package vfs
+
+import (
+	"io/fs"
+	"os"
+)
+
+// kept is nothing here: see file_linux.go.
+type kept struct{}
+
+func (*kept) close() {}
+
+func (d dirFS) open(op, name string, flag int, perm fs.FileMode) (File, error) {
+	name, err := local(op, name)
+	if err != nil {
+		return nil, err
+	}
+	f, err := d.root.OpenFile(name, flag|noWait, perm)
+	if err != nil {
+		return nil, d.told(err)
+	}
+	return osFile{f, d.blind}, nil
+}
+
+func (d dirFS) openSeen(name string) (File, error) { return d.Open(name) }
+
+func (d dirFS) Lstat(name string) (Info, error) {
+	name, err := local("lstat", name)
+	if err != nil {
+		return Info{}, err
+	}
+	fi, err := d.root.Lstat(name)
+	if err != nil {
+		return Info{}, d.told(err)
+	}
+	return infoOf(fi, d.blind), nil
+}
+
+type osFile struct {
+	*os.File
+	blind bool
+}
+
+func (f osFile) Flush() error { return flush(f.File) }
+
+func (f osFile) WriteAt(b []byte, off int64) (int, error) {
+	n, err := f.File.WriteAt(b, off)
+	return n, full(err)
+}
+
+func (f osFile) Sync() error  { return full(f.File.Sync()) }
+func (f osFile) Close() error { return full(f.File.Close()) }
+
+func (f osFile) Stat() (Info, error) {
+	fi, err := f.File.Stat()
+	if err != nil {
+		return Info{}, err
+	}
+	return infoOf(fi, f.blind), nil
+}

@@ -1,0 +1,156 @@
+package transfer
+
+import (
+	"slices"
+	"time"
+
+	"github.com/piecelease/fetcher/peers"
+)
+
+// places decides which of the sources are fetched from, where more are known than
+// Config.MaxSources: those that are active in tiers have a pool, the others wait.
+//
+// A source is worth what it brings, beside what others bring. Where it is counts once it
+// has shown that it brings something: until then it shares a location with all that have
+// not, so that nobody displaces good sources by naming many places.
+type places struct {
+	tiers *peers.Tiers
+	clock time.Time // advances only while sources could bring something
+	at    time.Time // when that was last set
+}
+
+const (
+	rateEvery    = time.Second
+	exploreEvery = 30 * time.Second
+
+	// blockWithin is how long a source that sends may take for a block and keep its place: one that
+	// falls silent meanwhile is not fetched from for a while, and rated then.
+	blockWithin = 40 * time.Second
+)
+
+func newPlaces(most int, now time.Time) places {
+	return places{tiers: peers.NewTiers(peers.TierConfig{MaxActive: most, MaxTracked: 1 << 20, Explore: exploreEvery}), clock: now, at: now}
+}
+
+// enlist finds a place for a source that is new, or has given up its own.
+func (s *sources) enlist(src *source) {
+	s.tiers.Subscribe(src.addr.ID, peers.Endpoint{}, 0, s.clock)
+	s.place()
+}
+
+// dismiss takes a source out of all sets.
+func (s *sources) dismiss(src *source) {
+	s.tiers.Close(src.addr.ID, s.clock)
+	s.place()
+}
+
+// place stops the pools of sources that have lost their place, and starts those of sources that have got one.
+func (s *sources) place() {
+	s.tiers.Moves()
+	for _, src := range s.order {
+		if set := s.tiers.Set(src.addr.ID); set != src.set {
+			src.set, src.moved = set, s.now
+		}
+		if src.pool != 0 && src.set != peers.Active {
+			s.rest(src, "waits while others are tried: it brought less than they")
+		}
+	}
+	for _, src := range s.order {
+		if src.pool == 0 && src.set == peers.Active {
+			s.startPool(src)
+		}
+	}
+}
+
+// rest stops the pool of a source that stays known.
+func (s *sources) rest(src *source, why string) {
+	s.stop(src)
+	src.info.State, src.info.Why, src.info.Since = Resting, why, s.now
+	s.tell(src)
+}
+
+// seen is the present state of a source, as others are told.
+func (s *sources) seen(src *source) Source {
+	out := src.info
+	out.Rate = src.rate.perSecond(s.now)
+	if st, ok := s.tiers.Standing(src.addr.ID, s.clock); ok && s.someWait() {
+		st.ID, st.Since = "", src.moved
+		out.Standing = st
+	}
+	return out
+}
+
+// someWait says whether a source waits for a place.
+func (s *sources) someWait() bool { return s.tiers.Len(peers.Passive) > 0 }
+
+// rateAll lets better sources take the places of worse. It returns when to call it again.
+// idle says that this node wants nothing now. It holds them back too while its limit is all but used up.
+func (s *sources) rateAll(idle bool) (next time.Time) {
+	if !s.working || !s.someWait() {
+		s.at = s.now
+		return next
+	}
+	if next = s.at.Add(rateEvery); next.After(s.now) {
+		return next
+	}
+	passed := s.now.Sub(s.at)
+	s.at = s.now
+	var rates []float64
+	sum := 0.0
+	for _, src := range s.order {
+		if src.pool != 0 {
+			rates = append(rates, src.rate.perSecond(s.now))
+			sum += rates[len(rates)-1]
+		}
+	}
+	if idle || s.limit > 0 && sum >= float64(s.limit)/2 {
+		return s.now.Add(rateEvery)
+	}
+	s.clock = s.clock.Add(passed)
+	usual := usualOf(rates)
+	for _, src := range s.order {
+		if src.pool == 0 || s.mayStillBring(src) {
+			continue
+		}
+		worth := 0.0
+		if rate := src.rate.perSecond(s.now); rate > 0 {
+			worth, src.gave = rate/(rate+usual), s.clock
+		}
+		s.tiers.Did(src.addr.ID, worth, s.clock)
+		s.rehouse(src)
+	}
+	s.tiers.Tick(s.clock)
+	s.place()
+	return s.now.Add(rateEvery)
+}
+
+// mayStillBring says whether a block of a slow source may be under way, which would be lost with its place.
+func (s *sources) mayStillBring(src *source) bool {
+	st, ok := s.tiers.Standing(src.addr.ID, s.clock)
+	return ok && src.fetching && src.rate.perSecond(s.now) == 0 &&
+		(s.clock.Sub(st.Since) < blockWithin || s.clock.Sub(src.gave) < blockWithin)
+}
+
+// usualOf is the median.
+func usualOf(rates []float64) float64 {
+	if len(rates) == 0 {
+		return 0
+	}
+	slices.Sort(rates)
+	return rates[len(rates)/2]
+}
+
+// rehouse tells the tiers where a source is, once it has had its place for a while: nowhere,
+// unless it has brought something lately.
+func (s *sources) rehouse(src *source) {
+	st, ok := s.tiers.Standing(src.addr.ID, s.clock)
+	if !ok || s.clock.Sub(st.Since) < peers.DefaultDwell {
+		return
+	}
+	if s.clock.Sub(src.gave) < peers.DefaultDwell {
+		s.tiers.Subscribe(src.addr.ID, src.from, src.info.RTT, s.clock)
+		s.tiers.Measured(src.addr.ID, src.info.RTT, s.clock)
+	} else {
+		s.tiers.Subscribe(src.addr.ID, peers.Endpoint{}, 0, s.clock)
+	}
+}
