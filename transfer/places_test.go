@@ -194,3 +194,22 @@ func TestPlacesForAllNeedNoRating(t *testing.T) {
 		t.Error("woken at", next)
 	}
 }
+
+// A source that has brought something, and cannot be reached for a while, goes before those that never brought anything.
+func TestWhoHasBroughtSomethingComesBackFirst(t *testing.T) {
+	w := fetching(t, Config{MaxSources: 8, Stall: time.Hour}, append(named("g", 1), named("n", 1000)...)...)
+	good := rates(named("g", 1), 1<<20)
+	w.bring(30, good)
+	for range 70 { // cut off
+		w.bring(1, nil)
+		if w.poolOf("g0") != 0 {
+			w.status(SourceStatus{Source: "g0", State: Connecting, Dials: enoughDials})
+		}
+	}
+	for range 15 {
+		w.bring(1, good)
+	}
+	if w.poolOf("g0") == 0 {
+		t.Error("the only good source has no place 15 s after it can be reached again")
+	}
+}

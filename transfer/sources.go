@@ -182,11 +182,15 @@ func (s *sources) excuse(src *source) {
 	}
 }
 
-// makeRoom gives the place of a source that cannot be reached to one that waits.
+// makeRoom gives the place of a source that cannot be reached to one that waits. If it has brought
+// something, it is tried again before those that never did.
 func (s *sources) makeRoom(src *source) {
 	s.rest(src, "waits while others are tried: "+src.info.Why)
 	s.dismiss(src)
 	s.enlist(src)
+	if src.info.Bytes > 0 {
+		s.tiers.Did(src.addr.ID, 1, s.clock)
+	}
 }
 
 func (s *sources) lied(m SourceLied) {
