@@ -136,8 +136,3 @@ type finished struct {
 }
 
 type closed struct{ err error }
-
-func (t *transferActor) over() {
-	t.wake.Stop()
-	t.budget.End()
-}
