@@ -112,11 +112,34 @@ func (s *sweep) ours(d vfs.FS, name string, entry int, info vfs.Info) (bool, err
 		return true, nil
 	}
 	// Even where no time can be relied on: that may hide an edit, but not that we made the file.
-	if m, now := s.p.marks.get(entry), info.Stamp(); m.Stamp == now || m.maybe(now) {
+	m, now := s.p.marks.get(entry), info.Stamp()
+	if m.Stamp == now || m.maybe(now) && s.leftByUs(d, name, entry, now) {
 		return true, nil
 	}
 	return !s.p.marks.whole && s.whileRunning(info.MTime), nil
 }
+
+// leftByUs says whether a file is what a write of ours left whose end was not noted: what is
+// whole after one write holds the share's bytes, and anything else was last changed while we ran.
+func (s *sweep) leftByUs(d vfs.FS, name string, entry int, now vfs.Stamp) bool {
+	first, pieces := s.p.m.Layout().PiecesOf(entry)
+	switch size := s.p.m.Entry(entry).Size; {
+	case now.Size > size:
+		return false
+	case now.Size < size || pieces > 1:
+		info, err := s.p.stage.Lstat("marks")
+		return err == nil && max(now.MTime, now.CTime) <= info.MTime+int64(lateWrite)
+	}
+	b, err := vfs.ReadFile(d, name, now.Size)
+	if err != nil {
+		return false
+	}
+	_, value := share.HashPiece(nil, b, 0, true)
+	return value == s.p.m.PieceValue(first)
+}
+
+// lateWrite is how long after the last mark a write that it announced may have ended.
+const lateWrite = time.Second
 
 // lateSync is how long after our last known write a file whose mark is lost may have been
 // written. It is much longer than the time between two syncs.
