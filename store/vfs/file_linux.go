@@ -15,47 +15,108 @@ import (
 // os.Root and an os.File take twice as long for the same. They are what os.Root calls in the
 // end: a name of one part, in an open folder, and a symlink is not followed.
 
+// descriptor is an open one that several may use at once. The last of them closes it: a disk that
+// does not answer keeps nobody from closing what is on it.
+type descriptor struct {
+	mu    sync.Mutex
+	fd    int
+	users int
+	over  bool // closed, or to be closed by the last user
+}
+
+// use calls do, again while it is interrupted.
+func (d *descriptor) use(do func(fd int) error) error {
+	d.mu.Lock()
+	if d.over {
+		d.mu.Unlock()
+		return os.ErrClosed
+	}
+	d.users++
+	fd := d.fd
+	d.mu.Unlock()
+	defer d.unused()
+	return again(func() error { return do(fd) })
+}
+
+// again calls do until it is not interrupted.
+func again(do func() error) error {
+	for {
+		if err := do(); err != unix.EINTR {
+			return err
+		}
+	}
+}
+
+func (d *descriptor) unused() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.users--; d.over && d.users == 0 {
+		unix.Close(d.fd)
+	}
+}
+
+func (d *descriptor) close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.over {
+		return os.ErrClosed
+	}
+	if d.over = true; d.users > 0 {
+		return nil
+	}
+	if err := unix.Close(d.fd); err != unix.EINTR { // it is closed all the same
+		return err
+	}
+	return nil
+}
+
 // kept is a folder that stays open from the first use on. The zero value is not open yet.
 type kept struct {
-	mu   sync.RWMutex // held while dir is used
-	dir  *os.File     // nil: not open
+	mu   sync.Mutex
+	dir  *descriptor // nil: not open
 	over bool
 }
 
 // use calls f with the open folder.
 func (k *kept) use(root *os.Root, f func(dir int) error) error {
-	k.mu.RLock()
-	if k.dir == nil {
-		k.mu.RUnlock()
-		if err := k.open(root); err != nil {
+	k.mu.Lock()
+	dir := k.dir
+	k.mu.Unlock()
+	if dir == nil {
+		var err error
+		if dir, err = k.open(root); err != nil {
 			return err
 		}
-		k.mu.RLock()
 	}
-	defer k.mu.RUnlock()
-	if k.over {
-		return os.ErrClosed
-	}
-	return f(int(k.dir.Fd()))
+	return dir.use(f)
 }
 
-func (k *kept) open(root *os.Root) (err error) {
+func (k *kept) open(root *os.Root) (*descriptor, error) {
+	f, err := root.OpenFile(".", onlyFolder, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.over {
-		return os.ErrClosed
+	switch {
+	case k.over:
+		return nil, os.ErrClosed
+	case k.dir == nil:
+		fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+		if err != nil {
+			return nil, err
+		}
+		k.dir = &descriptor{fd: fd}
 	}
-	if k.dir == nil {
-		k.dir, err = root.OpenFile(".", onlyFolder, 0)
-	}
-	return err
+	return k.dir, nil
 }
 
 func (k *kept) close() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.over = true; k.dir != nil {
-		k.dir.Close()
+		k.dir.close()
 	}
 }
 
@@ -64,29 +125,27 @@ func (d dirFS) at(op, name string, f func(dir int, base string) error) error {
 	i := strings.LastIndexByte(name, '/')
 	base := name[i+1:]
 	do := func(dir int) error {
-		for {
-			err := f(dir, base)
-			if err == nil {
-				return nil
-			}
-			if err != unix.EINTR {
-				return d.told(&fs.PathError{Op: op, Path: name, Err: err})
-			}
+		err := f(dir, base)
+		if err == nil || err == unix.EINTR {
+			return err
 		}
+		return &fs.PathError{Op: op, Path: name, Err: err}
 	}
 	switch {
 	case base == "" || base == "." || base == "..":
 		return d.told(&fs.PathError{Op: op, Path: name, Err: unix.EISDIR})
 	case i < 0:
-		return d.kept.use(d.root, do)
+		return d.told(d.kept.use(d.root, do))
 	}
-	return d.withDir(name[:i], func(dir *os.File) error { return do(int(dir.Fd())) })
+	return d.withDir(name[:i], func(dir *os.File) error {
+		return d.told(again(func() error { return do(int(dir.Fd())) }))
+	})
 }
 
 func (d dirFS) open(op, name string, flag int, perm fs.FileMode) (File, error) {
 	out := &file{in: d.path, name: name, blind: d.blind}
 	err := d.at(op, name, func(dir int, base string) (err error) {
-		out.fd, err = unix.Openat(dir, base, flag|noWait|unix.O_NOFOLLOW|unix.O_CLOEXEC, uint32(perm))
+		out.of.fd, err = unix.Openat(dir, base, flag|noWait|unix.O_NOFOLLOW|unix.O_CLOEXEC, uint32(perm))
 		return err
 	})
 	if err != nil {
@@ -117,25 +176,13 @@ func (d dirFS) Lstat(name string) (Info, error) {
 
 // file is an open file.
 type file struct {
-	mu    sync.RWMutex // held while fd is used
-	fd    int          // -1: closed
-	in    string       // the folder, for errors
+	of    descriptor
+	in    string // the folder, for errors
 	name  string
 	blind bool
 }
 
-// use calls f with the file's descriptor, again while it is interrupted.
-func (f *file) use(op string, do func(fd int) error) error {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	err := error(os.ErrClosed)
-	for f.fd >= 0 {
-		if err = do(f.fd); err != unix.EINTR {
-			break
-		}
-	}
-	return f.told(op, err)
-}
+func (f *file) use(op string, do func(fd int) error) error { return f.told(op, f.of.use(do)) }
 
 func (f *file) told(op string, err error) error {
 	if err == nil {
@@ -194,16 +241,5 @@ func (f *file) Flush() error {
 	})
 }
 
-// Close waits for what is under way. Whatever it returns, the file is closed.
-func (f *file) Close() error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.fd < 0 {
-		return f.told("close", os.ErrClosed)
-	}
-	err := unix.Close(f.fd)
-	if f.fd = -1; err == unix.EINTR { // it is closed all the same
-		return nil
-	}
-	return f.told("close", err)
-}
+// Close closes the file, whatever it returns: at once, or once what is under way has ended.
+func (f *file) Close() error { return f.told("close", f.of.close()) }
