@@ -106,10 +106,11 @@ var fleets = []*simnet.Scenario{
 			joinAll(f, members, simnet.FetchOptions{Config: patient()}, source)
 			rng := r.Rand("troubles")
 			all := append([]*simnet.Node{seat}, members...)
-			at := time.Duration(0)
+			at, healed := time.Duration(0), time.Duration(0)
 			for range 6 {
 				at += time.Duration(300+rng.IntN(1500)) * time.Millisecond
 				gone := time.Duration(rng.IntN(5000)) * time.Millisecond
+				healed = max(healed, at+gone)
 				x, i := all[rng.IntN(len(all))], rng.IntN(3)
 				r.After(at, func() {
 					switch i {
@@ -131,6 +132,7 @@ var fleets = []*simnet.Scenario{
 				})
 			}
 			r.Patience(45 * time.Second)
+			r.AtLeast(healed + time.Second) // before, the coordinator may not have heard that all is done
 			whole(r, f, source, 2)
 		},
 	},
