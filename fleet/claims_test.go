@@ -177,6 +177,9 @@ func (m *claimMachine) step() {
 	case op == 0 && m.in[i]:
 		k.say(wire.Unsubscribe{Share: theShare})
 		m.leaves(i)
+		if !m.needed(i) {
+			m.has[i] = nil
+		}
 	case op == 0:
 		m.f.run(11 * time.Second) // a member that has left is forgotten
 		for j := range m.k {
@@ -216,6 +219,16 @@ func (m *claimMachine) step() {
 
 func (m *claimMachine) leaves(i int) {
 	m.in[i], m.source[i], m.doubts[i] = false, nil, nil
+}
+
+// needed reports whether one that has left has pieces that no member has.
+func (m *claimMachine) needed(i int) bool {
+	for p := range m.has[i] {
+		if !slices.ContainsFunc(upTo(len(m.k)), func(j share.Piece) bool { return m.in[j] && m.has[j][p] }) {
+			return true
+		}
+	}
+	return false
 }
 
 func (m *claimMachine) report(i int, list []share.Piece) {

@@ -80,7 +80,7 @@ func MemberPatience(p peers.Patience) peers.Patience { return patient(p, 10*time
 //	                              +--Subscribe--> joining ...+
 //
 // The leases of a member end when it is gone. What it has counts for Settle longer,
-// because it is likely to come back with it.
+// because it is likely to come back with it; if it has left and others have all of that, it is forgotten at once.
 type Coordinator struct {
 	ledger
 	absent map[peers.ID]bool // members of the last run that are not ready yet
@@ -311,11 +311,25 @@ func (c *Coordinator) Ended(who Port, now time.Time) {
 	}
 }
 
-// goes takes back the leases of a member; what it has counts for a while longer.
+// goes takes back the leases of a member; what it has counts for a while longer. The next run need not wait
+// for one that left and has nothing that is not here.
 func (c *Coordinator) goes(mb *member, how Change) {
 	c.takeBack(mb)
-	mb.until = c.now.Add(c.cfg.Settle)
+	if mb.until = c.now; how != MemberLeft || c.needed(mb) {
+		mb.until = c.now.Add(c.cfg.Settle)
+	}
 	c.notify(mb.peer, how)
+}
+
+// needed reports whether a member has pieces that no member has that is here.
+func (c *Coordinator) needed(mb *member) bool {
+	rest := mb.have
+	for _, o := range c.order {
+		if o != mb && !o.gone() {
+			rest = rest.Minus(o.have)
+		}
+	}
+	return rest.Count() > 0
 }
 
 // forgetGone forgets the members that have been gone for long, and returns when that is

@@ -236,6 +236,35 @@ func TestARunBeginsWithTheMembersOfTheLast(t *testing.T) {
 	a.lease("x", 2)
 }
 
+// The next run does not wait for a member that has left, unless it has what nobody else has; it waits for one that was lost.
+func TestARunDoesNotWaitForAMemberThatLeft(t *testing.T) {
+	for _, x := range []struct {
+		has   []share.Piece
+		lost  bool
+		waits string
+	}{{nil, false, "[b]"}, {[]share.Piece{1}, false, "[b]"}, {[]share.Piece{1, 2}, false, "[a b]"}, {[]share.Piece{1, 3}, false, "[a b]"}, {nil, true, "[a b]"}} {
+		f, k := newTable(t, "a", "b", "c")
+		a, b, c := k[0], k[1], k[2]
+		a.join(x.has...)
+		b.join(1)
+		c.join(3)
+		f.c.Ended(c.by.Reply, f.now) // what it has may be gone with it
+		if f.next(); x.lost {
+			f.c.Ended(a.by.Reply, f.now)
+			f.next()
+		} else {
+			a.say(wire.Unsubscribe{Share: theShare})
+		}
+		if got := fmt.Sprint(slices.DeleteFunc(f.known, func(id peers.ID) bool { return id == "c" })); got != x.waits {
+			t.Errorf("%+v: kept %v", x, got)
+		}
+		f.run(10 * time.Second)
+		if fmt.Sprint(f.known) != "[b]" {
+			t.Errorf("%+v: later kept %v", x, f.known)
+		}
+	}
+}
+
 // Until a member has said what it has it is granted nothing new, but it is told when it has.
 func TestAMemberSaysFirstWhatItHas(t *testing.T) {
 	_, k := newTable(t, "a")

@@ -57,6 +57,35 @@ var elections = []*simnet.Scenario{
 		},
 	},
 	{
+		Name:  "election-leaves",
+		Says:  "The coordinator that a fleet has elected leaves in good order, and so does the next; both come back later.",
+		Nodes: 4,
+		Only:  storeIsModelled,
+		Set: func(r *simnet.Run) {
+			f := newElectors(r, 12, r.Nodes)
+			f.slowly(8 * simnet.Mbit)
+			f.joinAll(simnet.FetchOptions{Config: patient()})
+			rng := r.Rand("leaves")
+			at := time.Duration(0)
+			for range 2 {
+				at += time.Duration(1500+rng.IntN(3000)) * time.Millisecond
+				gone := time.Duration(100+rng.IntN(8000)) * time.Millisecond
+				r.AtLeast(at + gone)
+				r.After(at, func() {
+					x := f.store.Holder()
+					if !x.Running() {
+						return
+					}
+					x.Stop()
+					f.takeover(fleet.DefaultHeartbeat)
+					f.leases(2*fleet.DefaultHeartbeat + settling)
+					r.After(gone, x.Start)
+				})
+			}
+			f.copies(1.1)
+		},
+	},
+	{
 		Name: "election-found-late",
 		Says: "The coordinator that a fleet has elected is killed, and members that have different pieces find the next one late.",
 		Only: storeIsModelled,
