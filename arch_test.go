@@ -128,7 +128,7 @@ var only = map[string]string{
 	"html/template":                          "", // see the page type in simnet/report
 	"text/template":                          "",
 	"testing":                                "store/storetest rounds/kvtest simnet/bubble internal/rig",
-	"github.com/zeebo/blake3":                "",
+	"github.com/zeebo/blake3":                "share",
 	"github.com/anishathalye/porcupine":      "rounds/kvtest",
 	"pgregory.net/rapid":                     "internal/rig store/storetest rounds/kvtest simnet/bubble",
 	"go.uber.org/goleak":                     "store/storetest rounds/kvtest simnet/bubble internal/rig",

@@ -90,6 +90,9 @@ func (l *Layout) ValidRun(p Piece, first Block, n int) bool {
 
 // file is the file that p is part of.
 func (l *Layout) file(p Piece) *extent {
+	if int64(p) < int64(len(l.files)) && l.files[p].first == p { // those before have one piece each
+		return &l.files[p]
+	}
 	i, n := 0, len(l.files) // files[i].first <= p, and from n on it is larger
 	for n-i > 1 {
 		if mid := int(uint(i+n) >> 1); l.files[mid].first <= p {
@@ -146,6 +149,9 @@ func (l *Layout) At(entry int, off int64) (Piece, Block) {
 }
 
 func (l *Layout) fileOf(entry int) (i int, ok bool) {
+	if entry < len(l.files) && l.files[entry].entry() == entry { // those before all have bytes
+		return entry, true
+	}
 	return slices.BinarySearchFunc(l.files, entry, func(f extent, entry int) int { return f.entry() - entry })
 }
 

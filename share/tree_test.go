@@ -52,6 +52,19 @@ func TestRootIsOfficialBLAKE3(t *testing.T) {
 	}
 }
 
+// Short files are hashed by another implementation than longer ones. Both give the same, at each length.
+func TestShortFilesHaveTheSameRootEitherWay(t *testing.T) {
+	data := pattern(narrow + 1)
+	for n := range len(data) + 1 {
+		if got, want := valueOf(data[:n], 0, true), value(node(data[:n], 0), true); got != want {
+			t.Fatalf("%d bytes: %x and %x", n, got[:], want[:])
+		}
+	}
+	if got := valueOf(data[:100], 0, false); got != value(node(data[:100], 0), false) {
+		t.Errorf("the value of a part is %x", got[:])
+	}
+}
+
 // hashed is a file with everything that can be computed from it.
 type hashed struct {
 	data   []byte
