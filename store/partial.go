@@ -253,50 +253,6 @@ func (p *Partial) write(piece share.Piece, first share.Block, data []byte, how f
 	return nil
 }
 
-// writeAt writes to a file.
-func (p *Partial) writeAt(s share.Span, data []byte) error {
-	once := s.Offset == 0 && int64(len(data)) == p.m.Entry(s.Entry).Size
-	return p.change(s.Entry, once, func(f vfs.File) error {
-		_, err := f.WriteAt(data, s.Offset)
-		if _, pieces := p.m.Layout().PiecesOf(s.Entry); err == nil && pieces >= earlyEvery/share.MinPiece {
-			if now := p.early.Add(int64(len(data))); now/earlyEvery != (now-int64(len(data)))/earlyEvery {
-				vfs.BeginFlush(f)
-			}
-		}
-		return err
-	})
-}
-
-// earlyEvery is how many bytes are written to large files between two hints to begin
-// writing them out. Small files are left to the sync of the whole file system.
-const earlyEvery = 8 << 20
-
-// change changes a file that nobody else has touched, or notes that somebody has. With once
-// f writes all of the file.
-func (p *Partial) change(entry int, once bool, f func(vfs.File) error) error {
-	defer p.hold(entry)()
-	isNew := false
-	h, err := p.handles.Files.Get(entry, func() (vfs.File, error) {
-		isNew = !p.isMade(entry)
-		return p.openFile(entry)
-	})
-	if err == nil {
-		defer p.handles.Files.Put(h)
-		err = p.writing(entry)
-	}
-	if !isNew || err != nil {
-		if e := p.inspect(entry); e != nil {
-			return e // it may be why the file cannot be opened
-		}
-	}
-	if err != nil {
-		return err
-	}
-	err = f(h.V)
-	p.wrote(entry, h.V, once && err == nil)
-	return err
-}
-
 // touch notes that a piece is written to. It returns how many losses there were.
 func (p *Partial) touch(piece share.Piece) (losses uint64) {
 	p.mu.Lock()
