@@ -267,16 +267,21 @@ func (m *mailbox) failed(now time.Time) int {
 	return len(m.failures)
 }
 
-// A Queue is a first-in first-out ring that grows and, when empty after a burst,
-// lets its memory go.
+// A Queue is a first-in first-out ring that grows. When it runs empty it lets the memory of a
+// burst go, unless bursts like it follow each other.
 type Queue[T any] struct {
 	buf  []T
 	head int
 	n    int
+	most int // the largest n since it was last empty
 }
 
-// keepRing is the ring that an empty queue keeps, in elements.
-const keepRing = 64
+// The ring that an empty queue keeps, in elements: always, and as long as it needs a quarter
+// of it each time.
+const (
+	keepRing  = 64
+	keepBurst = 512
+)
 
 func (q *Queue[T]) len() int { return q.n }
 
@@ -290,6 +295,7 @@ func (q *Queue[T]) Push(v T) {
 	}
 	q.buf[(q.head+q.n)&(len(q.buf)-1)] = v
 	q.n++
+	q.most = max(q.most, q.n)
 }
 
 // Pop takes the oldest element; not ok: there is none.
@@ -302,8 +308,11 @@ func (q *Queue[T]) Pop() (v T, ok bool) {
 	q.buf[q.head] = zero
 	q.head = (q.head + 1) & (len(q.buf) - 1)
 	q.n--
-	if q.n == 0 && len(q.buf) > keepRing {
-		*q = Queue[T]{}
+	if q.n == 0 {
+		if n := len(q.buf); n > keepRing && (n > keepBurst || n > 4*q.most) {
+			q.buf, q.head = nil, 0
+		}
+		q.most = 0
 	}
 	return v, true
 }

@@ -365,8 +365,22 @@ func TestQueueKeepsOrderAndLetsMemoryGo(t *testing.T) {
 		}
 		want++
 	}
-	if want != next || len(q.buf) > keepRing {
-		t.Errorf("popped %d of %d, ring of %d", want, next, len(q.buf))
+	burst := func(n int) (ring int) {
+		for range n {
+			q.Push(0)
+		}
+		for range n {
+			q.Pop()
+		}
+		return len(q.buf)
+	}
+	for _, x := range []struct{ n, ring int }{{300, 512}, {128, 512}, {127, 0}, {65, 128}, {1, 0}, {513, 0}, {1, 8}} {
+		if got := burst(x.n); got != x.ring {
+			t.Errorf("after a burst of %d: a ring of %d, want %d", x.n, got, x.ring)
+		}
+	}
+	if want != next {
+		t.Errorf("popped %d of %d", want, next)
 	}
 	if _, ok := q.peek(); ok {
 		t.Error("an empty queue has an oldest element")
