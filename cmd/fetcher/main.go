@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/signal"
 	"regexp"
-	"runtime/debug"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,22 +17,11 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-
-	actorsystem "github.com/piecelease/fetcher/actors/system"
 )
 
 func main() {
 	tune()
 	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr, interrupts()))
-}
-
-// tune bounds the memory of the process: the blocks in flight are a fixed
-// budget, so a collector that waits for the heap to double would use twice that.
-func tune() {
-	actorsystem.Lean()
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(50)
-	}
 }
 
 // sameSignal is how soon after the first signal a further one counts as the same: timeout and
