@@ -139,11 +139,11 @@ func (c Config) Validate() error {
 // ErrAddress says that an address of the configuration cannot be read.
 var ErrAddress = errors.New("not an address")
 
-// parse reads a multiaddr; what says what it is for.
+// parse reads a multiaddr; what says what it is for, with an example.
 func parse(what, s string) (ma.Multiaddr, error) {
 	a, err := share.ParseAddr(s)
 	if err != nil {
-		return nil, words.Error(ErrAddress, "%q is no address %s: %v", s, what, err)
+		return nil, words.Error(ErrAddress, "%q is no address %s (%v)", s, what, err)
 	}
 	return a, nil
 }

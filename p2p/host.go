@@ -140,7 +140,7 @@ func New(cfg Config) (*Host, error) {
 // announced reads Config.Announce.
 func announced(cfg Config) (out []ma.Multiaddr, err error) {
 	for _, s := range cfg.Announce {
-		a, err := parse("to announce", s)
+		a, err := parse("to announce, such as /dns4/example.org/tcp/4001", s)
 		if err != nil {
 			return nil, err
 		}

@@ -55,7 +55,7 @@ func spots(cfg Config) ([]spot, error) {
 			}
 			return nil, words.Error(ErrAddress, "%q is no address to listen on: a port is at most 65535", s)
 		}
-		a, err := parse("to listen on", s)
+		a, err := parse("to listen on, such as /ip4/192.0.2.1/tcp/4001, nor a port such as 4001, nor 192.0.2.1:4001, nor none", s)
 		if err != nil {
 			return nil, err
 		}

@@ -38,13 +38,13 @@ type station struct {
 // newPlaces reads Reach.Relays, gathered by relay.
 func newPlaces(relays []string) (out []*station, err error) {
 	for _, s := range relays {
-		a, err := parse("of a relay", s)
+		a, err := parse("of a relay, such as /ip4/192.0.2.1/tcp/4001/p2p/12D3...", s)
 		if err != nil {
 			return nil, err
 		}
 		info, err := peer.AddrInfoFromP2pAddr(a)
 		if err != nil || len(info.Addrs) == 0 || has(a, ma.P_CIRCUIT) {
-			return nil, words.Error(ErrAddress, "%q is no address of a relay: it must say where the relay is, and end in /p2p/ID", s)
+			return nil, words.Error(ErrAddress, "%q is no address of a relay: it must say where the relay is, and end in /p2p/ID, such as /ip4/192.0.2.1/tcp/4001/p2p/12D3...", s)
 		}
 		i := slices.IndexFunc(out, func(p *station) bool { return p.relay == info.ID })
 		if i < 0 {

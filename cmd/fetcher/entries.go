@@ -165,6 +165,9 @@ func (a asker) wishes(cmd *cobra.Command, args []string, fl addFlags) (out []api
 	if _, err := linkMode(fl.links); err != nil {
 		return nil, err
 	}
+	if err := checkName(fl.name); err != nil {
+		return nil, err
+	}
 	serve.Exclude, serve.Name, serve.Links = fl.exclude, fl.name, fl.links
 	for _, arg := range args {
 		_, missing := os.Lstat(arg)
@@ -327,7 +330,7 @@ func (a asker) printAdded(e api.Entry, called bool) error {
 	return err
 }
 
-// entriesOf finds the entries that arguments name: by number, share ID, or name.
+// entriesOf finds the entries that arguments name, each once: by number, share ID, or name.
 func entriesOf(ctx context.Context, c *api.Client, args []string) (ids []int64, err error) {
 	all, err := c.Entries(ctx)
 	if err != nil {
@@ -349,7 +352,9 @@ func entriesOf(ctx context.Context, c *api.Client, args []string) (ids []int64, 
 		case 0:
 			return nil, usageError{fmt.Errorf("the node has no entry %q; fetcher list shows what it has%s", arg, nameless(all))}
 		case 1:
-			ids = append(ids, found[0])
+			if !slices.Contains(ids, found[0]) {
+				ids = append(ids, found[0])
+			}
 		default:
 			return nil, usageError{fmt.Errorf("%d entries are called %q: %s; give a number", len(found), arg, strings.Trim(fmt.Sprint(found), "[]"))}
 		}

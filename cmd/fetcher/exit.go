@@ -119,7 +119,6 @@ var advices = []struct {
 	{share.ErrHeld, "Wait until the other process has ended, or end it."},
 	{share.ErrDiskFull, "Make room and run the same command again."},
 	{share.ErrChanged, "Run the same command again, when nothing writes to it."},
-	{fetcher.ErrAddress, "--listen takes a port such as 4001, or an address to listen on, such as 192.0.2.1:4001 or /ip4/192.0.2.1/tcp/4001, or none;\n--announce takes multiaddrs such as /dns4/example.org/tcp/4001."},
 	{errListen, "Name another address with --listen."},
 	{errHTTP, "Name another address with --http, or as http in node.toml, or end the program that has this one."},
 	{errBeacon, "Check that --beacon-at is the same on both machines, that the beacon runs, and that this machine can reach it."},

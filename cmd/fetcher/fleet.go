@@ -188,51 +188,65 @@ by the node of this machine from then on, as with fetcher add, and fetched by
 the others.`,
 		Args: oneTicket("TICKET or a PATH"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ticket, err := a.ticketOrPath(cmd, args[0])
+			if _, missing := os.Lstat(args[0]); args[0] != "-" && missing == nil {
+				return a.through(cmd.Context(), fl, func(d fleetDoor) error { return a.addPath(cmd.Context(), d, args[0]) })
+			}
+			if err := neither(args[0]); err != nil {
+				return err
+			}
+			ticket, err := a.ticket(cmd, args[0])
 			if err != nil {
 				return err
 			}
-			return a.through(cmd.Context(), fl, func(d fleetDoor) error {
-				s, err := d.AddToFleet(cmd.Context(), ticket)
-				if errors.Is(err, share.ErrTicket) || errors.Is(err, fetcher.ErrNoSource) {
-					return usageError{err}
-				}
-				if err == nil {
-					a.out.sum(map[string]any{"share": s.Share})
-					fmt.Fprintf(a.stderr, "the fleet fetches %s; see fetcher fleet status\n", s.Share)
-				}
-				return err
-			})
+			return a.through(cmd.Context(), fl, func(d fleetDoor) error { return a.add(cmd.Context(), d, ticket) })
 		},
 	}
 	fl.add(c.Flags())
 	return c
 }
 
-// ticketOrPath returns the ticket that is given, or that of a path that the node serves from now on.
-func (a fleetApp) ticketOrPath(cmd *cobra.Command, arg string) (ticket string, err error) {
-	if _, missing := os.Lstat(arg); arg == "-" || missing != nil {
-		if err := neither(arg); err != nil {
-			return "", err
-		}
-		return a.ticket(cmd, arg)
+// add has every machine fetch what a ticket names.
+func (a fleetApp) add(ctx context.Context, d fleetDoor, ticket string) error {
+	s, err := d.AddToFleet(ctx, ticket)
+	if errors.Is(err, share.ErrTicket) || errors.Is(err, fetcher.ErrNoSource) {
+		return usageError{err}
 	}
-	at, err := filepath.Abs(arg)
+	if err == nil {
+		a.out.sum(map[string]any{"share": s.Share})
+		fmt.Fprintf(a.stderr, "the fleet fetches %s; see fetcher fleet status\n", s.Share)
+	}
+	return err
+}
+
+// addPath has every other machine fetch a path, which the node serves from then on. If it cannot, the node does not.
+func (a fleetApp) addPath(ctx context.Context, d fleetDoor, path string) error {
+	at, err := filepath.Abs(path)
 	if err != nil {
-		return "", err
+		return err
 	}
-	err = asker(a).asking(cmd.Context(), func(c *api.Client) error {
-		e, err := c.Add(cmd.Context(), api.Add{Paths: []string{at}})
+	return asker(a).asking(ctx, func(c *api.Client) error {
+		e, err := c.Add(ctx, api.Add{Paths: []string{at}})
+		added := err == nil
 		if errors.Is(err, api.ErrHave) {
-			e, err = servedAt(cmd.Context(), c, at)
+			e, err = servedAt(ctx, c, at)
 		}
 		if err == nil {
-			e, err = asker(a).await(cmd.Context(), c, e)
+			e, err = asker(a).await(ctx, c, e)
 		}
-		ticket = e.Ticket
+		if t, bad := share.Parse(e.Ticket); err == nil && bad == nil && len(t.Peers) == 0 {
+			err = usageError{errors.New("no other machine could fetch it: the node listens nowhere. Run it without --listen none")}
+		}
+		if err == nil {
+			err = a.add(ctx, d, e.Ticket)
+		}
+		if err != nil && added {
+			undoing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+			defer cancel()
+			_, err2 := c.Remove(undoing, e.ID, false)
+			err = errors.Join(err, err2)
+		}
 		return err
 	})
-	return ticket, err
 }
 
 // servedAt returns the entry of a path that the node serves.

@@ -383,3 +383,31 @@ func TestANodeBelongsToTheFleetThatItsMachineHasJoined(t *testing.T) {
 		t.Errorf("left twice: exit %d, %s", r.code, r.stderr)
 	}
 }
+
+// A path that cannot come to the fleet is not served either.
+func TestAPathThatTheFleetDoesNotGetIsNotServed(t *testing.T) {
+	t.Parallel()
+	dir, src, secret := t.TempDir(), filepath.Join(t.TempDir(), "film.bin"), filepath.Join(t.TempDir(), "secret")
+	rig.WriteRandom(t, src, 1000, 5)
+	must(t, os.WriteFile(secret, []byte("the secret of a fleet\n"), 0o600))
+	n := startNode(t, dir, "--listen", "none")
+	with := []string{"--fleet", "sqlite:" + filepath.Join(t.TempDir(), "kv"), "--fleet-secret", secret}
+	for says, flags := range map[string][]string{"fleet join TOKEN": nil, "the node listens nowhere": with} {
+		if r := inDir(t, dir, append([]string{"fleet", "add", src}, flags...)...); r.code != exitUsage || !strings.Contains(r.stderr, says) {
+			t.Errorf("%q: exit %d: %s", flags, r.code, r.stderr)
+		}
+		if all, err := n.client.Entries(t.Context()); err != nil || len(all) > 0 {
+			t.Errorf("%q: %+v, %v", flags, all, err)
+		}
+	}
+	must(t, os.WriteFile(src, []byte("edited"), 0o600))
+	if r := inDir(t, dir, "add", src); r.code != 0 {
+		t.Fatal(r.stderr)
+	}
+	if r := inDir(t, dir, append([]string{"fleet", "add", src}, with...)...); r.code != exitUsage {
+		t.Errorf("what is served already: exit %d: %s", r.code, r.stderr)
+	}
+	if r := inDir(t, dir, "rm", "film.bin", "2", "film.bin"); r.code != 0 || strings.Count(r.stderr, "is removed") != 1 {
+		t.Errorf("one entry, named three times: exit %d: %s", r.code, r.stderr)
+	}
+}
