@@ -147,7 +147,7 @@ func (n *Node) p2pConfig() (p2p.Config, error) {
 			return p, fmt.Errorf("the key of this node, in %s: %w", n.cfg.Dir, share.ErrHeld)
 		}
 		if !stored {
-			n.log.Warn("another process has the key of this node: tickets of this one end with it", "dir", n.cfg.Dir)
+			n.log.Warn("another process has the key of this node: this one has another, and its tickets are good only while it runs", "dir", n.cfg.Dir)
 		}
 		p.Key, n.named = key, stored
 	}

@@ -138,7 +138,7 @@ func (d *Daemon) Add(ctx context.Context, a api.Add) (api.Entry, error) {
 		if _, err := d.remove(ctx, k, false); err != nil && !errors.Is(err, api.ErrNoEntry) {
 			return api.Entry{}, err
 		}
-		return api.Entry{}, api.Refuse(api.ErrRequest, "%s. It was not added: mend that, or leave it out", why)
+		return api.Entry{}, api.Refuse(api.ErrRequest, "%s\nIt was not added: mend that, or exclude it", why)
 	}
 	return k.view(), nil
 }

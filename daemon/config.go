@@ -311,7 +311,11 @@ func parseSettings(b []byte) (s Settings, err error) {
 			return s, fmt.Errorf("line %d: there is no setting %q", row, strings.Join(strict.Errors[0].Key(), "."))
 		case errors.As(err, &decode):
 			row, _ := decode.Position()
-			return s, fmt.Errorf("line %d cannot be read; text stands in quotes, numbers, true and false do not (%s)", row, strings.TrimPrefix(decode.Error(), "toml: "))
+			why := " (" + strings.TrimPrefix(decode.Error(), "toml: ") + ")"
+			if strings.Contains(why, "struct field") {
+				why = "" // it speaks of this program
+			}
+			return s, fmt.Errorf("line %d cannot be read; text stands in quotes, numbers, true and false do not%s", row, why)
 		}
 		return s, err
 	}

@@ -72,7 +72,7 @@ func MembershipOf(url, file string) (m Membership, err error) {
 	}
 	b, err := readUpTo(file, maxSecretFile)
 	if err != nil {
-		return m, words.Error(ErrMembership, "the secret of the fleet cannot be read: %v", err)
+		return m, words.Error(ErrMembership, "the secret of the fleet cannot be read: %s", words.Plain(err))
 	}
 	m.Secret = strings.TrimSpace(string(b))
 	if err := m.check(); err != nil {
@@ -93,7 +93,7 @@ func readUpTo(path string, most int64) ([]byte, error) {
 func (m Membership) check() error {
 	switch n := len(m.Secret); {
 	case n < 16 || n > 1024:
-		return fmt.Errorf("it has %d bytes, and must have 16 to 1024", n)
+		return fmt.Errorf("it has %s, and must have 16 to 1024", words.Count(n, "byte"))
 	case m.URL == "":
 		return errors.New("it names no store")
 	}

@@ -98,13 +98,14 @@ func TestSettingsThatCannotBeReadAreNamed(t *testing.T) {
 		"[[limits]]\nfrom=\"08:00\"\nto=\"25:00\"":             "a time of day is like 08:30",
 		"[[limits]]\nfrom=\"08:00\"\nto=\"09:00\"\nup=\"x\"":   "a limit is bytes",
 		"[[limits]]\nfrom=\"08:00\"\nto=\"09:00\"\ndown=\"x\"": "a limit is bytes",
+		"limit-down = 5":                                       "line 1 cannot be read; text stands in quotes",
 		"\nlimit-up = nonsense":                                "line 2 cannot be read; text stands in quotes",
 		"proxy = \"nonsense\"":                                 "proxy: a proxy is written socks5://",
 		"dht = [\"ipfs\"]":                                     `dht: "ipfs" is neither own nor public`,
 		"beacon-at = [\"zz\"]":                                 "beacon-at: beacon \"zz\" is no multiaddr",
 		"=":                                                    "line 1",
 	} {
-		if _, err := parseSettings([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := parseSettings([]byte(text)); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "struct field") {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}

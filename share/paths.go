@@ -21,7 +21,7 @@ const maxListed = 100
 
 func (e *PathError) Error() string {
 	var b strings.Builder
-	b.WriteString(ErrPath.Error())
+	b.WriteString("paths that are unsafe, or that this system cannot hold:")
 	for i, p := range e.Problems {
 		if i == maxListed {
 			fmt.Fprintf(&b, "\n  and %d more, %d in all", len(e.Problems)-maxListed, len(e.Problems))
@@ -41,6 +41,8 @@ func (m *Manifest) problems() []PathProblem {
 	add := func(path, why string) { out = append(out, PathProblem{path, why}) }
 	if strings.Contains(m.Name, "/") {
 		add(m.Name, "holds a / and cannot be the name of a share")
+	} else if m.Name == "." || m.Name == ".." {
+		add(m.Name, "cannot be the name of a share")
 	} else if why := badPath(m.Name); why != "" {
 		add(m.Name, why)
 	}

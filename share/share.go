@@ -53,7 +53,7 @@ var (
 	ErrNotAllowed = errors.New("not allowed")
 	ErrManifest   = errors.New("bad manifest")
 	ErrLimit      = errors.New("over a limit of the share format")
-	ErrPath       = errors.New("path is unsafe or cannot be held by this system")
+	ErrPath       = errors.New("the path is unsafe, or this system cannot hold it")
 	ErrExists     = errors.New("target exists and differs")
 	ErrHeld       = errors.New("held by another process")
 	ErrDiskFull   = errors.New("disk full")

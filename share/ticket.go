@@ -2,6 +2,7 @@ package share
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base32"
 	"errors"
 	"fmt"
@@ -149,7 +150,8 @@ func parted(addrs []multiaddr.Multiaddr) (direct []multiaddr.Multiaddr, relays [
 func ParseAddr(s string) (multiaddr.Multiaddr, error) {
 	a, err := multiaddr.NewMultiaddr(s)
 	if err != nil {
-		return nil, errors.New(strings.TrimPrefix(err.Error(), fmt.Sprintf("failed to parse multiaddr %q: ", s)))
+		_, why, _ := strings.Cut(err.Error(), `": `) // behind the address, which the library has changed
+		return nil, errors.New(cmp.Or(why, err.Error()))
 	}
 	return a, nil
 }

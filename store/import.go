@@ -26,7 +26,7 @@ type ImportOptions struct {
 }
 
 // ErrNothingLeft says that all that is in a folder is to be left out.
-var ErrNothingLeft = errors.New("nothing is left of it: all that is in it is to be left out")
+var ErrNothingLeft = errors.New("nothing is left of it: everything in it is excluded")
 
 // ImportProgress is how far an import is.
 type ImportProgress struct {

@@ -172,7 +172,7 @@ func (s *scan) entry(ctx context.Context, d vfs.FS, at string, e vfs.Listed) err
 	case fs.ModeSymlink:
 		s.link(d, at, e.Name)
 	default:
-		s.bad.add(at, fmt.Errorf("is a %s, and only files, folders and symlinks can be shared", vfs.Special(e.Type)))
+		s.bad.add(at, fmt.Errorf("it is a %s, and only files, folders and symlinks can be shared", vfs.Special(e.Type)))
 	}
 	return nil
 }
@@ -182,7 +182,7 @@ func (s *scan) file(at string, e vfs.Listed) {
 	case e.Err != nil:
 		s.bad.add(at, e.Err)
 	case e.Info.Type != 0:
-		s.bad.add(at, fmt.Errorf("is a %s, and only files, folders and symlinks can be shared", vfs.Special(e.Info.Type)))
+		s.bad.add(at, fmt.Errorf("it is a %s, and only files, folders and symlinks can be shared", vfs.Special(e.Info.Type)))
 	case e.Info.Size > share.MaxFileSize:
 		s.bad.add(at, fmt.Errorf("%w: %d bytes, and a file may have 2 TiB", share.ErrLimit, e.Info.Size))
 	case s.key.Inode != 0 && e.Info.Stamp().Like(s.key.Stamp()):
@@ -198,7 +198,7 @@ func (s *scan) link(d vfs.FS, at, name string) {
 	case LinksSkip:
 		s.skipped++
 	case LinksRefuse:
-		s.bad.add(at, words.Error(share.ErrPath, "is a symlink, and symlinks are refused"))
+		s.bad.add(at, words.Error(share.ErrPath, "it is a symlink, and symlinks are refused"))
 	default:
 		target, err := d.Readlink(name)
 		if err != nil {

@@ -58,6 +58,7 @@ func completions(root *cobra.Command) {
 		c.ValidArgsFunction = nil // its own commands
 		group(c)
 		for _, shell := range c.Commands() {
+			shell.Args = noArgs
 			shell.Short = "Print the script for " + shell.Name()
 			shell.Long = shell.Short + ". To use it in the shell that runs now:\n\n    " + sourced[shell.Name()] + "\n\nThe same line in the file that the shell reads when it starts makes it last."
 		}

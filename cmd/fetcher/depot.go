@@ -43,7 +43,7 @@ func (fl *nodeFlags) depotFlags(f *pflag.FlagSet) {
 	f.StringVar(&fl.depot, "depot", "", "keep shares for accounts in this folder, `DIR`, empty the first time")
 	f.StringVar(&fl.reserve, "depot-reserve", "", "leave this `SIZE` of that folder's disk free, such as 10G")
 	f.StringVar(&fl.open, "depot-open", "", "let every node hold up to this `SIZE` there, such as 1G (default: those with an account alone)")
-	f.StringVar(&fl.price, "depot-price", "", "what leases cost new accounts: free within their quota, or passes (`PRICE`, default free)")
+	f.StringVar(&fl.price, "depot-price", "", "the `PRICE` of new accounts' leases: free, within their quota, or passes (default free)")
 	f.StringVar(&fl.grace, "depot-grace", "", "keep a share for this `TIME` after its last lease expired, such as 7d (default 24h)")
 }
 
@@ -291,6 +291,9 @@ func (a depots) accountAddCommand() *cobra.Command {
 			if err != nil {
 				return usageError{fmt.Errorf("--quota: %w", err)}
 			}
+			if _, err := daemon.ParsePrice(fl.price); err != nil {
+				return usageError{fmt.Errorf("--price: %w", err)}
+			}
 			acc, err := c.AddAccount(cmd.Context(), api.AddAccount{Name: fl.name, Key: args[0], Quota: quota, MaxLease: fl.maxLease, Price: fl.price})
 			if err != nil {
 				return err
@@ -321,6 +324,12 @@ func (a depots) accountSetCommand() *cobra.Command {
 			}
 			if fl.maxLease != "" {
 				s.MaxLease = &fl.maxLease
+			}
+			if _, err := daemon.ParsePrice(fl.price); err != nil {
+				return usageError{fmt.Errorf("--price: %w", err)}
+			}
+			if s == (api.SetAccount{}) {
+				return usageError{fmt.Errorf("depot account set needs a flag that says what to change; see %s --help", cmd.CommandPath())}
 			}
 			return a.asking(cmd.Context(), func(c *api.Client) error {
 				acc, err := c.SetAccount(cmd.Context(), args[0], s)

@@ -103,10 +103,13 @@ func seedUntil(values []string) (ratio float64, long string, err error) {
 }
 
 func (a asker) add(ctx context.Context, c *api.Client, all []api.Add, fl addFlags) error {
-	for _, one := range all {
+	for i, one := range all {
 		e, err := c.Add(ctx, one)
 		if fl.repair && errors.Is(err, api.ErrHave) {
 			return fmt.Errorf("%w; fetcher set ENTRY --repair has what it has repaired", err)
+		}
+		if err != nil && len(all) > 1 {
+			return fmt.Errorf("%s: %w%s", givenAs(one), err, either(i < len(all)-1, "; what was given after it was not added", ""))
 		}
 		if err != nil {
 			return err
@@ -131,6 +134,9 @@ func (a asker) add(ctx context.Context, c *api.Client, all []api.Add, fl addFlag
 	}
 	return nil
 }
+
+// givenAs is how the arguments named what was to be added.
+func givenAs(x api.Add) string { return cmp.Or(strings.Join(x.Paths, ", "), x.Ticket) }
 
 // isPriority checks the value of --priority.
 func isPriority(s string) error {
@@ -191,6 +197,9 @@ func (a asker) wishes(cmd *cobra.Command, args []string, fl addFlags) (out []api
 			last.Paths = append(last.Paths, at)
 			continue
 		}
+		if err := nameable([]string{arg}, fl.name); err != nil {
+			return nil, err
+		}
 		one := serve
 		one.Paths = []string{at}
 		if fl.name != "" {
@@ -226,13 +235,13 @@ func (a asker) await(ctx context.Context, c *api.Client, e api.Entry) (api.Entry
 	defer a.stderr.clear()
 	was := ""
 	is := func(e api.Entry) bool {
+		if e.State != api.Opening && e.State != api.Waiting && e.State != api.Fetching {
+			return true // whoever waits says it
+		}
 		anew := e.State != was || e.State == api.Waiting // and its reason
 		was = e.State
-		if failed(e) != nil {
-			return true // the error says it
-		}
 		a.stderr.show(fmt.Sprintf("%s: %s", printable(nameOf(e)), describeEntry(e)), nil, anew)
-		return e.State != api.Opening && e.State != api.Waiting && e.State != api.Fetching
+		return false
 	}
 	if is(e) {
 		return e, failed(e)
@@ -356,7 +365,7 @@ func entriesOf(ctx context.Context, c *api.Client, args []string) (ids []int64, 
 				ids = append(ids, found[0])
 			}
 		default:
-			return nil, usageError{fmt.Errorf("%d entries are called %q: %s; give a number", len(found), arg, strings.Trim(fmt.Sprint(found), "[]"))}
+			return nil, usageError{fmt.Errorf("%d entries are called %q: %s; give a number", len(found), arg, strings.ReplaceAll(strings.Trim(fmt.Sprint(found), "[]"), " ", ", "))}
 		}
 	}
 	return ids, nil

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
+	"syscall"
 	"unicode/utf8"
 
 	"github.com/piecelease/fetcher"
@@ -133,6 +135,7 @@ var advices = []struct {
 	{share.ErrLied, "Name another source with --peer."},
 	{errUnfound, "Ask whoever shares it for the ticket, or name a peer that has it with --peer. By its ID alone a share is found only where it is announced: on this network with --visible lan, or in the table of --dht with --visible public."},
 	{share.ErrStalled, sharedText},
+	{syscall.EROFS, "Name another folder, on a disk that can be written to."},
 	{fs.ErrPermission, "Let this user use that file or folder, or run the command as a user who may."},
 	{fs.ErrNotExist, "Check its path."},
 }
@@ -176,7 +179,8 @@ func leaveOut(err error) string {
 	var names *share.PathError
 	switch {
 	case errors.As(err, &names):
-		return "To share the rest, leave these out with --exclude PATTERN, or all links with --links skip."
+		links := slices.ContainsFunc(names.Problems, func(p share.PathProblem) bool { return strings.Contains(p.Why, "link") })
+		return "To share the rest, leave these out with --exclude PATTERN" + either(links, ", or all links with --links skip.", ".")
 	case !errors.As(err, &bad) || bad.Problems[0].Path == ".":
 		return ""
 	case bad.Count > maxSuggested:
@@ -195,7 +199,7 @@ func literal(p string) string {
 	var b strings.Builder
 	for i, c := range p {
 		switch _, n := utf8.DecodeRuneInString(p[i:]); {
-		case c == utf8.RuneError && n == 1:
+		case c == utf8.RuneError && n == 1, printable(string(c)) != string(c):
 			b.WriteByte('?')
 		case strings.ContainsRune(`*?[\`, c):
 			b.WriteString(`\` + string(c))

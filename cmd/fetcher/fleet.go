@@ -93,16 +93,18 @@ func (a fleetApp) open(ctx context.Context, fl storeFlags) (s fetcher.FleetStore
 // now opens a store that must be reachable, and says so if that takes long.
 func (a fleetApp) now(ctx context.Context) func(at string) (kvurl.Store, error) {
 	return func(at string) (kvurl.Store, error) {
-		slow := time.AfterFunc(time.Second, func() {
-			fmt.Fprintln(a.stderr, "the store of the fleet has not answered yet; waiting for up to half a minute")
-		})
-		defer slow.Stop()
+		defer a.awaiting("the store of the fleet").Stop()
 		kv, err := kvurl.Open(ctx, at)
 		if err != nil && ctx.Err() != nil && !errors.Is(err, kvurl.ErrURL) {
 			err = cause(ctx)
 		}
 		return kv, err
 	}
+}
+
+// awaiting says that a store has not answered yet, if it is not stopped within a second.
+func (a *app) awaiting(what string) *time.Timer {
+	return time.AfterFunc(time.Second, func() { fmt.Fprintf(a.stderr, "%s has not answered yet; waiting for up to half a minute\n", what) })
 }
 
 // openLater is open for long-running commands: the store may come later.

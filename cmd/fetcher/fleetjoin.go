@@ -135,6 +135,7 @@ func (a fleetApp) tryStore(ctx context.Context, m daemon.Membership, made bool) 
 	}
 	if err == nil {
 		fmt.Fprintln(a.stderr, joinedText)
+		a.tellOfStart(ctx)
 	}
 	return err
 }

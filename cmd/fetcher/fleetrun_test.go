@@ -401,13 +401,19 @@ func TestAPathThatTheFleetDoesNotGetIsNotServed(t *testing.T) {
 		}
 	}
 	must(t, os.WriteFile(src, []byte("edited"), 0o600))
-	if r := inDir(t, dir, "add", src); r.code != 0 {
+	if r := inDir(t, dir, "add", src); r.code != 0 || strings.Count(r.stderr, "served") != 1 {
 		t.Fatal(r.stderr)
+	}
+	if r := inDir(t, dir, "add", src, dir); r.code != exitHeld || !strings.Contains(r.stderr, src+": the node has that already: it is entry") || !strings.Contains(r.stderr, "after it was not added") {
+		t.Errorf("two paths, one of which is served: exit %d: %s", r.code, r.stderr)
 	}
 	if r := inDir(t, dir, append([]string{"fleet", "add", src}, with...)...); r.code != exitUsage {
 		t.Errorf("what is served already: exit %d: %s", r.code, r.stderr)
 	}
 	if r := inDir(t, dir, "rm", "film.bin", "2", "film.bin"); r.code != 0 || strings.Count(r.stderr, "is removed") != 1 {
 		t.Errorf("one entry, named three times: exit %d: %s", r.code, r.stderr)
+	}
+	if r := inDir(t, dir, "fleet", "invite", "--fleet", with[1]+"2"); r.code != 0 || !strings.Contains(r.stderr, "restart the node that runs here") {
+		t.Errorf("invite beside a node: exit %d: %s", r.code, r.stderr)
 	}
 }

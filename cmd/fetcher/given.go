@@ -107,6 +107,17 @@ func neither(what string) error {
 	return usageError{fmt.Errorf("%q is neither a file or folder on this machine nor a ticket or an ID", what)}
 }
 
+// nameable refuses paths that no share can be named after, unless it has a name of its own.
+func nameable(paths []string, name string) error {
+	for _, p := range paths {
+		at, err := filepath.Abs(p)
+		if base := filepath.Base(at); err == nil && name == "" && p != shareStdin && at != filepath.Dir(at) && badName(base) != "" {
+			return usageError{fmt.Errorf("%q %s; give the share another name with --name", base, badName(base))}
+		}
+	}
+	return nil
+}
+
 // canHold refuses a folder that is none, or that can neither be made nor be written to.
 func canHold(dir string) error {
 	at := dir

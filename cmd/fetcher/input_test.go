@@ -94,7 +94,7 @@ func TestListenTakesAPort(t *testing.T) {
 		s.stop(t)
 	}
 	r := command(t, "share", src, "--listen", "here:80")
-	if r.code != exitUsage || !strings.Contains(r.stderr, `"here:80"`) || !strings.Contains(r.stderr, "--listen takes a port") {
+	if r.code != exitUsage || !strings.Contains(r.stderr, `"here:80"`) || !strings.Contains(r.stderr, "give a port, or an IP address") {
 		t.Errorf("exit %d: %s", r.code, r.stderr)
 	}
 	for _, port := range []string{"70000", "127.0.0.1:70000"} {
@@ -209,8 +209,17 @@ func TestMistakesInFlagsAreExplained(t *testing.T) {
 		"--copies is from 1 to 64, not 0":                                                          "hold x --on /ip4/127.0.0.1/tcp/1/p2p/12D3KooWJcge8xRZ5k8JqvEmhYiX4BRtBjinpdRf5jNBvhX5ycZN --copies 0",
 		`"x" is no address of a relay, such as /ip4/192.0.2.1/tcp/4001/p2p/12D3...`:                "share . --via x",
 		`"x" is no address to announce, such as /dns4/example.org/tcp/4001`:                        "share . --announce x",
+		`"192.0.2.1" is no address to listen on: give a port such as 4001`:                         "share . --listen 192.0.2.1",
+		`--budget takes a number, not "x"`:                                                         "hold x --budget x",
+		`--price: a price is free or passes, not "gold"`:                                           "depot account set me --price gold",
+		"depot account set needs a flag that says what to change":                                  "depot account set me",
+		"ls --nearby takes no TICKET, ID or PATH":                                                  "ls --nearby .",
+		"completion bash takes no arguments":                                                       "completion bash x",
+		`there is no command "why"; see fetcher --help`:                                            "why --help",
+		`there is no command "move"; see fetcher depot account`:                                    "depot account move --help",
+		`--name "." cannot be the name of a share`:                                                 "share . --name .",
 		`--name "a/b" holds a / and cannot be the name of a share`:                                 "add . --name a/b",
-		`"localhost:80" is no address to listen on: it takes an IP address`:                        "share . --listen localhost:80",
+		`"localhost:80" is no address to listen on: give a port, or an IP`:                         "share . --listen localhost:80",
 		`--seeds takes a number, not "many"`:                                                       "sim run x --seeds many",
 		`--json takes true or false, not "x"`:                                                      "ls x --json=x",
 		"--only needs a value; see fetcher fetch --help":                                           "fetch T --only",
@@ -259,5 +268,23 @@ func TestAnIDIsAloneIfNothingElseIsGiven(t *testing.T) {
 	must(t, c.Flags().Set("stall", "5m"))
 	if got := (fetchFlags{}).alone(c, id); !got.is || got.look != 0 {
 		t.Errorf("with --stall: %+v", got)
+	}
+}
+
+// No name in an error, or in what it says to run, sends control codes to a terminal.
+func TestErrorsAreSafeForATerminal(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("names have no control characters here")
+	}
+	top := filepath.Join(t.TempDir(), "a\x1b[31mb")
+	rig.WriteRandom(t, filepath.Join(top, "sub", "c\x1b"), 10, 1)
+	for says, at := range map[string]string{`"a\x1b[31mb" holds a control character; give the share another name with --name`: top, `"c\x1b" holds a control character`: filepath.Join(top, "sub")} {
+		if r := command(t, "share", at, "--listen", "none"); r.code == 0 || strings.Contains(r.stderr, "\x1b") || !strings.Contains(r.stderr, says) || strings.Contains(r.stderr, "--links") {
+			t.Errorf("exit %d: %q", r.code, r.stderr)
+		}
+	}
+	if p := literal("a\x1bb*"); p != `a?b\*` {
+		t.Errorf("%q", p)
 	}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -30,7 +31,10 @@ for 2 s: the address of each, and how many shares it announces there. Which they
 are can be seen only by those who know their IDs.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if near {
-				return noArgs(cmd, args)
+				if len(args) > 0 {
+					return usageError{errors.New("ls --nearby takes no TICKET, ID or PATH")}
+				}
+				return nil
 			}
 			return oneTicket("TICKET, ID or PATH")(cmd, args)
 		},
@@ -52,6 +56,7 @@ are can be seen only by those who know their IDs.`,
 	c.Flags().StringArrayVar(&fl.peers, "peer", nil, "ask at this `ADDR` too, a multiaddr that ends in /p2p/ID; may be repeated")
 	fl.reach.outbound(c.Flags(), lookHelp)
 	c.Flags().StringArrayVar(&fl.listen, "listen", []string{"none"}, listenHelp)
+	c.Flags().Lookup("listen").DefValue = "none" // the library writes [none]
 	c.Flags().BoolVar(&fl.identity, "identity", false, identityHelp)
 	c.Flags().BoolVar(&near, "nearby", false, "list the nodes of the local network")
 	c.Flags().StringVar(&links, "links", "keep", "for a PATH, what to do with symbolic links: `MODE` keep, skip or refuse")

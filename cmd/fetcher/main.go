@@ -94,13 +94,14 @@ var endings = map[os.Signal]struct{ name, says string }{
 
 // app is one invocation: its input, output and arguments.
 type app struct {
-	stdin  io.Reader
-	stdout io.Writer
-	stderr *terminal
-	out    *reporter // NDJSON, when asked for
-	plain  bool      // warnings are messages, and not lines of a log
-	kept   bool      // what the command has fetched is here for the next run
-	flags  globals
+	stdin   io.Reader
+	stdout  io.Writer
+	stderr  *terminal
+	out     *reporter // NDJSON, when asked for
+	plain   bool      // warnings are messages, and not lines of a log
+	kept    bool      // what the command has fetched is here for the next run
+	unknown error     // of a command whose help was asked for
+	flags   globals
 }
 
 // globals are the flags of every command.
@@ -156,10 +157,13 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer, ctx context.C
 	root.SetOut(stdout)
 	root.SetErr(a.stderr)
 	err := root.ExecuteContext(ctx)
+	if err == nil {
+		err = a.unknown
+	}
 	code := exitCode(err)
 	if err != nil && code != exitInterrupted && code != exitPipe {
 		a.stderr.clear()
-		fmt.Fprintln(a.stderr, "fetcher:", sentence(err))
+		fmt.Fprintln(a.stderr, "fetcher:", plainText(sentence(err)))
 		if s := advice(err); s != "" || a.kept {
 			fmt.Fprintln(a.stderr, strings.TrimSuffix(either(a.kept, keptText, "")+s, " "))
 		}
@@ -221,6 +225,14 @@ func (a *app) root() *cobra.Command {
 	f.BoolVar(&a.flags.json, "json", false, "write NDJSON to stdout; see docs/json.md")
 	f.StringVar(&a.flags.logLevel, "log-level", "warn", "log to stderr from this `LEVEL` on: debug, info, warn or error")
 	root.SetUsageFunc(usage)
+	help := root.HelpFunc()
+	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
+		if cmd.HasSubCommands() && cmd.Flags().NArg() > 0 {
+			a.unknown = noCommand(cmd, cmd.Flags().Arg(0))
+			return
+		}
+		help(cmd, args)
+	})
 	root.SetHelpCommand(helpCommand())
 	root.AddCommand(a.shareCommand(), a.fetchCommand(), a.catCommand(), a.lsCommand(), a.coordinateCommand(), a.fleetCommand(), a.roundCommand(), a.simCommand(), a.versionCommand(), manCommand())
 	completions(root)
@@ -283,7 +295,7 @@ func flagError(cmd *cobra.Command, err error) error {
 		switch f := value.GetFlag(); f.Value.Type() {
 		case "duration":
 			such = "a time such as 30s or 5m"
-		case "int", "uint64":
+		case "int", "int64", "uint64":
 			such = "a number"
 		case "bool":
 			such = "true or false"

@@ -10,7 +10,7 @@ import (
 	"github.com/piecelease/fetcher/api"
 )
 
-const priceHelp = "what its leases cost: free within the quota, or passes (`PRICE`)"
+const priceHelp = "the `PRICE` of its leases: free, within the quota, or passes"
 
 // voucherCommand lets the owner of a depot sell passes.
 func (a depots) voucherCommand() *cobra.Command {

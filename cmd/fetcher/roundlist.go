@@ -37,7 +37,7 @@ func roundList(ctx context.Context, a *app, url string) error {
 			return printRounds(a, all)
 		})
 	}
-	kv, err := openExistingKV(ctx, url)
+	kv, err := a.openExistingKV(ctx, url)
 	if err != nil {
 		return err
 	}

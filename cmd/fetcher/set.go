@@ -26,7 +26,7 @@ type setFlags struct {
 func (a asker) setCommand() *cobra.Command {
 	var fl setFlags
 	c := &cobra.Command{
-		Use: "set ENTRY...", Short: "Change entries of the node, or its limits",
+		Use: "set [ENTRY...]", Short: "Change entries of the node, or its limits",
 		ValidArgsFunction: a.completeEntries,
 		Long: `Change entries of the node. An ENTRY is its number in fetcher list, its name, or
 its share ID; its limits hold within those of the node. Without one, --limit-up

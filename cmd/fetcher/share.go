@@ -47,7 +47,7 @@ it ends; it needs a --name, and is kept in the state directory meanwhile.
 
 Messages go to stderr. What has not changed since it was last shared is not read
 again. When a file changes, its share ends, and others are served on: each file
-is checked before it is sent, and a thousand of them in a second at all times.
+is checked before it is sent, and all of them in turn, a thousand in a second.
 
 With --exclude, files and folders are left out by their path in the share:
 * ? [a-z] match within a part of it, ** any number of parts. A pattern without
@@ -118,18 +118,26 @@ func (fl shareFlags) check(paths []string) (opt fetcher.ShareOptions, limitUp in
 		return opt, 0, usageError{errors.New("--visible lan needs the local network to be found on: leave out --lan=false")}
 	}
 	if limitUp, err = parseRate("--limit-up", fl.limitUp); err == nil {
-		err = cmp.Or(fl.reach.check(), present(paths), eachOnce(paths))
+		err = cmp.Or(fl.reach.check(), present(paths), nameable(paths, fl.name), eachOnce(paths))
 	}
 	return opt, limitUp, err
 }
 
 // checkName refuses what cannot be the name of a share, before anything is read for it.
 func checkName(name string) error {
-	var bad *share.PathError
-	if _, err := share.NewManifest(name+"/", nil); name != "" && errors.As(err, &bad) {
-		return usageError{fmt.Errorf("--name %q %s", name, bad.Problems[0].Why)}
+	if why := badName(name); name != "" && why != "" {
+		return usageError{fmt.Errorf("--name %q %s", name, why)}
 	}
 	return nil
+}
+
+// badName says why no share can have a name; "" if one can.
+func badName(name string) string {
+	var bad *share.PathError
+	if _, err := share.NewManifest(name+"/", nil); errors.As(err, &bad) {
+		return bad.Problems[0].Why
+	}
+	return ""
 }
 
 // visibleHelp describes --visible.

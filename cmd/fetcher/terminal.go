@@ -214,6 +214,15 @@ func bar(done, total int64, n int) string {
 	return "[" + strings.Repeat("=", full-len(head)) + head + strings.Repeat(" ", n-full) + "]"
 }
 
+// plainText is lines that are safe for a terminal, whatever is named in them.
+func plainText(s string) string {
+	lines := strings.Split(s, "\n")
+	for i := range lines {
+		lines[i] = printable(lines[i])
+	}
+	return strings.Join(lines, "\n")
+}
+
 // printable is a name from elsewhere, made safe for a terminal.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
