@@ -43,6 +43,7 @@ type member struct {
 
 	asking sync.Mutex // held while the store is asked for the fields below
 	last   api.Fleet
+	stale  bool // last counts no more, whenever it was made
 }
 
 // listed is a share on the list.
@@ -323,7 +324,7 @@ func (d *Daemon) Fleet(ctx context.Context) (api.Fleet, error) {
 	}
 	m.asking.Lock()
 	defer m.asking.Unlock()
-	if time.Since(m.last.At) < fleetFresh {
+	if !m.stale && time.Since(m.last.At) < fleetFresh {
 		return m.last, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, fleetTime)
@@ -339,7 +340,7 @@ func (d *Daemon) Fleet(ctx context.Context) (api.Fleet, error) {
 		}
 		return out, nil
 	}
-	m.last = FleetView(r, time.Now())
+	m.last, m.stale = FleetView(r, time.Now()), false
 	return m.last, nil
 }
 
@@ -426,10 +427,10 @@ func ForgetMachine(ctx context.Context, s fetcher.FleetStore, text string) (api.
 	return was, s.Forget(ctx, id)
 }
 
-// forget discards the last report, so that the store is asked again.
+// forget has the store asked again; if it does not answer, the last report is what is known.
 func (m *member) forget() {
 	m.asking.Lock()
-	m.last.At = time.Time{}
+	m.stale = true
 	m.asking.Unlock()
 }
 

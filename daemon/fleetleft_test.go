@@ -26,6 +26,7 @@ func TestANodeThatWasPutOutOfItsFleetSaysSo(t *testing.T) {
 	defer kv.Close()
 	next := Membership{URL: m.URL, Secret: "another secret of the fleet", ID: m.Fleet(), Changes: 1}
 	must(t, fetcher.FleetStore{KV: kv, Secret: m.Secret}.ChangeSecret(t.Context(), next.Secret))
+	a.member.forget() // as when something was added
 	out := func(advice string) {
 		t.Helper()
 		f := rolled(t, a, "no more its own: "+advice, func(f api.Fleet) bool {
@@ -33,7 +34,7 @@ func TestANodeThatWasPutOutOfItsFleetSaysSo(t *testing.T) {
 		})
 		s, err := a.Status(t.Context())
 		must(t, err)
-		if f.AwaySince.IsZero() || !slices.ContainsFunc(s.Warnings, func(w string) bool { return strings.Contains(w, advice) }) {
+		if f.At.IsZero() || f.AwaySince.IsZero() || !slices.ContainsFunc(s.Warnings, func(w string) bool { return strings.Contains(w, advice) }) {
 			t.Errorf("%+v; the status warns of %q", f, s.Warnings)
 		}
 	}

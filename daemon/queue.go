@@ -77,8 +77,8 @@ func (q *queue) call() {
 	}
 }
 
-// before returns how many waiting entries come before an entry.
-func (q *queue) before(id catalog.ID) (n int) {
+// before returns how many waiting entries come before an entry, if it waits.
+func (q *queue) before(id catalog.ID) (n int, waits bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	mine := -1
@@ -92,5 +92,5 @@ func (q *queue) before(id catalog.ID) (n int) {
 			n++
 		}
 	}
-	return n
+	return n, mine >= 0
 }

@@ -187,9 +187,12 @@ func (r *record) view() api.Entry {
 		v.Reason = e.Why
 	}
 	if v.State == api.Waiting && v.Reason == "" {
-		if n := r.d.queue.before(r.id); n > 0 {
+		switch n, waits := r.d.queue.before(r.id); {
+		case !waits:
+			v.Reason = "it is about to begin"
+		case n > 0:
 			v.Reason = fmt.Sprintf("others are fetched first; %d more wait before it", n)
-		} else {
+		default:
 			v.Reason = "others are fetched first; it is next"
 		}
 	}

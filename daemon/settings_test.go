@@ -308,8 +308,11 @@ func TestTheQueueLetsInByPriorityAndThenByAge(t *testing.T) {
 		for id, p := range []int{0, 0, -1, 1, 0, 1} {
 			enter(catalog.ID(id), p)
 		}
-		if n := q.before(2); n != 4 {
+		if n, waits := q.before(2); n != 4 || !waits {
 			t.Errorf("%d wait before the last, not 4", n)
+		}
+		if _, waits := q.before(0); waits {
+			t.Error("what has a turn waits")
 		}
 		for range 5 {
 			q.leave()

@@ -168,10 +168,8 @@ func (a asker) wishes(cmd *cobra.Command, args []string, fl addFlags) (out []api
 			return nil, err
 		}
 	}
-	if _, err := linkMode(fl.links); err != nil {
-		return nil, err
-	}
-	if err := checkName(fl.name); err != nil {
+	_, err = linkMode(fl.links)
+	if err := cmp.Or(err, checkName(fl.name)); err != nil {
 		return nil, err
 	}
 	serve.Exclude, serve.Name, serve.Links = fl.exclude, fl.name, fl.links
@@ -189,16 +187,13 @@ func (a asker) wishes(cmd *cobra.Command, args []string, fl addFlags) (out []api
 			continue
 		}
 		at, err := filepath.Abs(arg)
-		if err != nil {
+		if err := cmp.Or(err, nameable([]string{arg}, fl.name)); err != nil {
 			return nil, err
 		}
 		if fl.name != "" && len(serve.Paths) > 0 {
 			last := &out[len(out)-1]
 			last.Paths = append(last.Paths, at)
 			continue
-		}
-		if err := nameable([]string{arg}, fl.name); err != nil {
-			return nil, err
 		}
 		one := serve
 		one.Paths = []string{at}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -93,7 +94,7 @@ func (a fleetApp) open(ctx context.Context, fl storeFlags) (s fetcher.FleetStore
 // now opens a store that must be reachable, and says so if that takes long.
 func (a fleetApp) now(ctx context.Context) func(at string) (kvurl.Store, error) {
 	return func(at string) (kvurl.Store, error) {
-		defer a.awaiting("the store of the fleet").Stop()
+		defer awaiting(a.stderr, "the store of the fleet").Stop()
 		kv, err := kvurl.Open(ctx, at)
 		if err != nil && ctx.Err() != nil && !errors.Is(err, kvurl.ErrURL) {
 			err = cause(ctx)
@@ -103,8 +104,8 @@ func (a fleetApp) now(ctx context.Context) func(at string) (kvurl.Store, error) 
 }
 
 // awaiting says that a store has not answered yet, if it is not stopped within a second.
-func (a *app) awaiting(what string) *time.Timer {
-	return time.AfterFunc(time.Second, func() { fmt.Fprintf(a.stderr, "%s has not answered yet; waiting for up to half a minute\n", what) })
+func awaiting(w io.Writer, what string) *time.Timer {
+	return time.AfterFunc(time.Second, func() { fmt.Fprintf(w, "%s has not answered yet; waiting for up to half a minute\n", what) })
 }
 
 // openLater is open for long-running commands: the store may come later.
@@ -340,7 +341,7 @@ fleet invite --new-secret.`,
 				a.out.sum(map[string]any{"peer": m.Peer, "name": m.Name})
 				fmt.Fprintf(a.stderr, "%s (%s) is forgotten\n", printable(m.Name), peers.ID(m.Peer).Short())
 				if !m.Silent {
-					fmt.Fprintln(a.stderr, "it was heard from a moment ago, and comes back as long as its node runs: on that machine, run fetcher fleet leave, and restart the node")
+					fmt.Fprintln(a.stderr, "it was heard from a moment ago, and comes back as long as its node runs: leave the fleet on that machine, and restart the node there")
 				}
 				return nil
 			})

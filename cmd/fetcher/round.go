@@ -131,7 +131,7 @@ func (a *app) roundRun(ctx context.Context, fl roundFlags, args []string) error 
 	if err != nil {
 		return err
 	}
-	kv, err := a.openKV(ctx, fl.kv)
+	kv, err := openKV(ctx, a, fl.kv)
 	if err != nil {
 		return err
 	}
@@ -152,7 +152,7 @@ func (a *app) roundRun(ctx context.Context, fl roundFlags, args []string) error 
 }
 
 // openExistingKV opens a store for a command that only reads it, and creates none.
-func (a *app) openExistingKV(ctx context.Context, url string) (kvurl.Store, error) {
+func openExistingKV(ctx context.Context, a *app, url string) (kvurl.Store, error) {
 	if path, ok := strings.CutPrefix(url, "sqlite:"); ok && path != "" {
 		if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
 			return nil, usageError{fmt.Errorf("--kv: there is no store at %s; fetcher round run makes it", path)}
@@ -160,12 +160,12 @@ func (a *app) openExistingKV(ctx context.Context, url string) (kvurl.Store, erro
 			return nil, err
 		}
 	}
-	return a.openKV(ctx, url)
+	return openKV(ctx, a, url)
 }
 
 // openKV opens a store.
-func (a *app) openKV(ctx context.Context, url string) (kvurl.Store, error) {
-	defer a.awaiting("the store").Stop()
+func openKV(ctx context.Context, a *app, url string) (kvurl.Store, error) {
+	defer awaiting(a.stderr, "the store").Stop()
 	kv, err := kvurl.Open(ctx, url)
 	if errors.Is(err, kvurl.ErrURL) {
 		return nil, usageError{fmt.Errorf("--kv: %w", err)}

@@ -37,7 +37,7 @@ func roundList(ctx context.Context, a *app, url string) error {
 			return printRounds(a, all)
 		})
 	}
-	kv, err := a.openExistingKV(ctx, url)
+	kv, err := openExistingKV(ctx, a, url)
 	if err != nil {
 		return err
 	}

@@ -31,7 +31,7 @@ func (a *app) roundShow(ctx context.Context, url, name string) error {
 	if _, err := rounds.NewPointer(nil, name); err != nil {
 		return usageError{err}
 	}
-	kv, err := a.openExistingKV(ctx, url)
+	kv, err := openExistingKV(ctx, a, url)
 	if err != nil {
 		return err
 	}

@@ -296,7 +296,7 @@ async function peer(id) {
 
 function standing(s, m) {
   const done = s.done ? `done${s.waits ? ', ' + s.waits : ''}` : !s.begun ? 'has not begun' : !s.bytes ? s.waits || 'begins' : `${Math.floor(s.verified_bytes * 100 / s.bytes)} %${s.waits ? ', ' + s.waits : ''}`;
-  return m.silent ? `not heard from for ${ago(m.at)}; then: ${done}` : done;
+  return m.silent ? `not heard from for ${ago(m.at)}, last known: ${done}` : done;
 }
 
 function rollout(s, f) {
