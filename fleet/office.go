@@ -52,7 +52,6 @@ type Office struct {
 	now   time.Time
 	seat  Seat
 	held  bool // seat is ours, and its run has begun
-	over  bool // this node leaves
 	why   string
 	views []View
 
@@ -71,10 +70,9 @@ type Office struct {
 type Call uint8
 
 const (
-	NoCall      Call = iota
-	TakeOffice       // take the office if it is free
-	KeepOffice       // it is ours, and goes on
-	LeaveOffice      // give it back
+	NoCall     Call = iota
+	TakeOffice      // take the office if it is free
+	KeepOffice      // it is ours, and goes on
 )
 
 // Outcome is the result of a Call.
@@ -157,7 +155,7 @@ func (o *Office) Seat() (seat Seat, ours bool) { return o.seat, o.held }
 // Next does what is due, and hands over all there is to do.
 func (o *Office) Next(now time.Time) OfficeTodo {
 	o.now = now
-	if !o.calling && !o.over && !o.next.After(now) {
+	if !o.calling && !o.next.After(now) {
 		o.calling, o.last, o.todo.Call = true, now, TakeOffice
 		if o.held {
 			o.todo.Call = KeepOffice
@@ -167,11 +165,8 @@ func (o *Office) Next(now time.Time) OfficeTodo {
 	out := o.todo
 	o.todo = OfficeTodo{}
 	out.Seat, out.Why = o.seat, o.why
-	if !o.over {
-		out.Wake = o.ask
-		if !o.calling {
-			out.Wake = times.Earliest(out.Wake, o.next)
-		}
+	if out.Wake = o.ask; !o.calling {
+		out.Wake = times.Earliest(out.Wake, o.next)
 	}
 	return out
 }
@@ -297,13 +292,6 @@ func (o *Office) Failed(now time.Time) {
 	}
 }
 
-// Leave ends this node's part in the office. If it holds it, it gives it back once the
-// call under way has been answered.
-func (o *Office) Leave(now time.Time) {
-	o.now, o.over = now, true
-	o.todo.Call = LeaveOffice
-}
-
 // ---- the members ----
 
 // Seen is told the standing of a member of this node; ended: it is no longer one.
@@ -368,7 +356,7 @@ func (o *Office) tell(peer peers.ID) { o.todo.Tell = append(o.todo.Tell, Told{pe
 // askOthers asks some of the other members who coordinates, when neither the
 // coordinator nor the store can be reached. Those that know a later term say so.
 func (o *Office) askOthers() {
-	if o.over || o.ask.After(o.now) {
+	if o.ask.After(o.now) {
 		return
 	}
 	o.ask = o.now.Add(o.cfg.Heartbeat)
