@@ -55,7 +55,7 @@ func (s *Store) wrote(e rounds.Entry) {
 	if !strings.HasPrefix(e.Key, "round.") || json.Unmarshal(e.Value, &rec) != nil {
 		return
 	}
-	if n := len(s.terms); n > 0 && s.terms[n-1].Term == rec.Term {
+	if n := len(s.terms); n > 0 && s.terms[n-1].Term == rec.Term && string(s.terms[n-1].Holder.id) == rec.Holder {
 		s.terms[n-1].Seen++
 		return
 	}
@@ -87,6 +87,12 @@ func (s *Store) Cut(nodes ...*Node) {
 	}
 }
 func (s *Store) Heal() { s.say("can be reached by all"); clear(s.cut) }
+
+// Copy copies what the store has; restore sets it back to that.
+func (s *Store) Copy() (restore func()) {
+	back := s.kv.Copy()
+	return func() { s.say("is restored from a copy"); back() }
+}
 
 // Lose loses a share of the answers from now on: the requests still take effect.
 func (s *Store) Lose(often float64) { s.loses = often }

@@ -110,6 +110,19 @@ func (m *KV) Wipe() {
 	clear(m.latest)
 }
 
+// Copy returns a function that sets the store back to what it has now, revisions too, as an operator does who restores
+// a copy. Nobody may watch it.
+func (m *KV) Copy() (restore func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	rev, latest := m.rev, maps.Clone(m.latest)
+	return func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.rev, m.latest = rev, maps.Clone(latest)
+	}
+}
+
 // Watch implements [rounds.KV].
 func (m *KV) Watch(ctx context.Context, key string, f func([]rounds.Entry)) error {
 	if err := rounds.CheckKey(strings.TrimSuffix(key, ".")); err != nil {

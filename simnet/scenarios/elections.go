@@ -133,6 +133,28 @@ var elections = []*simnet.Scenario{
 		},
 	},
 	{
+		Name: "election-store-older",
+		Says: "The store by which a fleet elects is restored from a copy that knows nothing of the last election.",
+		Only: storeIsModelled,
+		Set: func(r *simnet.Run) {
+			f := newElectors(r, 12, 4)
+			f.slowly(8 * simnet.Mbit)
+			f.joinAll(simnet.FetchOptions{Config: patient()})
+			rng := r.Rand("older")
+			at := time.Duration(500+rng.IntN(2000)) * time.Millisecond
+			older := at + 4*time.Second + time.Duration(rng.IntN(3000))*time.Millisecond
+			back := at + 100*time.Millisecond + time.Duration(rng.IntN(8000))*time.Millisecond
+			r.After(at, func() {
+				r.After(older-at, f.store.Copy())
+				x := f.store.Holder()
+				x.Kill()
+				r.After(back-at, x.Start)
+			})
+			r.AtLeast(back)
+			f.entered(1.1)
+		},
+	},
+	{
 		Name:  "election-store-parted",
 		Says:  "Some members of a fleet, and perhaps its coordinator, cannot reach the store by which it elects; others can.",
 		Nodes: 4,
@@ -287,12 +309,19 @@ func (f *electors) joinAll(opt simnet.FetchOptions) {
 	}
 }
 
-// copies expects that no more than this many came from the source, and that terms grew.
-func (f *electors) copies(most float64) {
+// entered expects that no more than this many copies came from the source.
+func (f *electors) entered(most float64) {
 	f.r.Finally(func() {
 		sent := float64(f.source.Sent()) / float64(f.c.Bytes())
 		f.r.Timeline().Note("%.3f copies entered the fleet", sent)
 		f.r.Expect(sent <= most, "%.3f copies entered the fleet, %.2f are allowed", sent, most)
+	})
+}
+
+// copies is entered, and expects that terms grew.
+func (f *electors) copies(most float64) {
+	f.entered(most)
+	f.r.Finally(func() {
 		last := uint64(0)
 		for _, t := range f.store.Terms() {
 			f.r.Expect(t.Term > last, "term %d comes after term %d", t.Term, last)
