@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -199,4 +202,114 @@ func TestTheOldSecretChangesNothingOnTheList(t *testing.T) {
 	if r, err := to.Rollout(t.Context()); err != nil || !lists(r, want) {
 		t.Errorf("of %d shares %d are on the list: %v", len(want), len(r.Shares), err)
 	}
+}
+
+// unsteady is a store that one node cannot reach while it is cut off.
+type unsteady struct {
+	rounds.KV
+	cut atomic.Bool
+}
+
+func (u *unsteady) Get(ctx context.Context, key string) (rounds.Entry, error) {
+	if u.cut.Load() {
+		return rounds.Entry{}, errCut
+	}
+	return u.KV.Get(ctx, key)
+}
+
+func (u *unsteady) Create(ctx context.Context, key string, value []byte) (uint64, error) {
+	if u.cut.Load() {
+		return 0, errCut
+	}
+	return u.KV.Create(ctx, key, value)
+}
+
+func (u *unsteady) Update(ctx context.Context, key string, value []byte, rev uint64) (uint64, error) {
+	if u.cut.Load() {
+		return 0, errCut
+	}
+	return u.KV.Update(ctx, key, value, rev)
+}
+
+// Watch ends when the node is cut off, or a second later.
+func (u *unsteady) Watch(ctx context.Context, key string, f func([]rounds.Entry)) error {
+	if u.cut.Load() {
+		return errCut
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var looking sync.WaitGroup
+	defer looking.Wait()
+	defer cancel()
+	looking.Go(func() {
+		for !u.cut.Load() && ctx.Err() == nil {
+			time.Sleep(time.Second)
+		}
+		cancel()
+	})
+	return u.KV.Watch(ctx, key, f)
+}
+
+// heardOf is work that notes what it is told.
+type heardOf struct {
+	noWork
+	listed, gone []share.ID
+	member       error
+}
+
+func (h *heardOf) Update(_ context.Context, listed []ListedShare, gone []share.ID) {
+	for _, l := range listed {
+		h.listed = append(h.listed, l.ID)
+	}
+	h.gone = append(h.gone, gone...)
+}
+
+func (h *heardOf) Member(err error) { h.member = err }
+
+// While a member cannot reach the store the secret is changed. It drops nothing of what it has, and when it is back it writes
+// nothing, takes nothing over, and is told that it is no member.
+func TestTheSecretIsChangedWhileTheStoreIsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		kv := memkv.New()
+		u := &unsteady{KV: kv}
+		s, to, far := FleetStore{kv, fleetSecret}, FleetStore{kv, nextSecret}, FleetStore{u, fleetSecret}
+		must(t, s.Claim(t.Context()))
+		want := listOf(t, s, 4)
+		ctx, end := context.WithCancel(t.Context())
+		var work heardOf
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			_ = far.Follow(ctx, MemberReport{Peer: "follower"}, nil, &work)
+		}()
+		time.Sleep(time.Minute)
+		was, err := kv.Get(t.Context(), statusKey+"follower")
+		must(t, err)
+		u.cut.Store(true)
+		time.Sleep(time.Minute)
+		if err := far.ChangeSecret(t.Context(), nextSecret); !errors.Is(err, errCut) {
+			t.Errorf("changed without the store: %v", err)
+		}
+		must(t, s.ChangeSecret(t.Context(), nextSecret))
+		late := share.IDOf([]byte("added since"))
+		must(t, to.editList(t.Context(), late, func(rounds.Entry) (any, error) {
+			return ListedShare{Ticket: share.Ticket{ID: late}.String(), Added: time.Unix(9, 0)}, nil
+		}))
+		time.Sleep(time.Hour)
+		u.cut.Store(false)
+		time.Sleep(time.Minute)
+		end()
+		<-ended
+		if is, err := kv.Get(t.Context(), statusKey+"follower"); err != nil || is.Rev != was.Rev {
+			t.Errorf("it reports with the old secret: %v", err)
+		}
+		if !errors.Is(work.member, ErrOtherFleet) {
+			t.Errorf("it is told that it is a member: %v", work.member)
+		}
+		if slices.Contains(work.listed, late) || slices.ContainsFunc(work.gone, func(id share.ID) bool { return slices.Contains(want, id) }) {
+			t.Errorf("it takes over %v, and drops %v", work.listed, work.gone)
+		}
+		if r, err := to.Rollout(t.Context()); err != nil || len(r.Members) != 0 || !lists(r, append(want, late)) {
+			t.Errorf("afterwards: %+v, %v", r, err)
+		}
+	})
 }
