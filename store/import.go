@@ -103,7 +103,7 @@ type importing struct {
 	known             recalled             // by found: what the cache says
 	roots             []share.Hash         // by found: of files that were hashed
 	pieces            map[int][]share.Hash // by found: of files that have more than one
-	places            []int64              // by found: its first slot
+	places            []int64              // by found: its first slot; nil if there are no slots
 	bad               problems             // files that could not be hashed
 	slots             *slotFile
 	temp              string   // the slots' name in the State until they have an ID
@@ -233,10 +233,11 @@ func (im *importing) entry(i int, content bool) share.Entry {
 func (im *importing) plan() (todo []int) {
 	im.known = im.opt.State.recall(im.where, im.found)
 	im.roots, im.pieces = make([]share.Hash, len(im.found)), map[int][]share.Hash{}
-	im.places = make([]int64, len(im.found))
 	var slot int64
 	for i, f := range im.found {
-		im.places[i] = slot
+		if im.places != nil {
+			im.places[i] = slot
+		}
 		if f.kind != share.File {
 			continue
 		}
@@ -247,9 +248,14 @@ func (im *importing) plan() (todo []int) {
 			im.done.Files++
 			im.done.Bytes += f.stamp.Size
 		} else {
+			if todo == nil {
+				todo = make([]int, 0, len(im.found)-i)
+			}
 			todo = append(todo, i)
 		}
-		slot += room
+		if slot += room; room > 0 && im.places == nil {
+			im.places = make([]int64, len(im.found)) // those before, and this one, begin at 0
+		}
 	}
 	return todo
 }
@@ -278,7 +284,7 @@ func (im *importing) hash(ctx context.Context, todo []int) (err error) {
 		n: len(todo),
 		file: func(k int) aim {
 			f := &im.found[todo[k]]
-			return aim{im.where.file(f.path), im.places[todo[k]], slotsOf(f.stamp.Size), f.stamp}
+			return aim{im.where.file(f.path), im.place(todo[k]), slotsOf(f.stamp.Size), f.stamp}
 		},
 		done: func(k int, f *hashed) { im.took(todo[k], f) },
 	}); err != nil {
@@ -371,7 +377,7 @@ func (im *importing) copyKnown() error {
 			open[k.m.ID()] = from
 		}
 		first, n := k.m.Layout().PiecesOf(k.at)
-		if err := copySlots(im.slots, im.places[i], from, k.slots, first, n); err != nil {
+		if err := copySlots(im.slots, im.place(i), from, k.slots, first, n); err != nil {
 			return err
 		}
 	}
@@ -400,7 +406,7 @@ func (im *importing) finish(m *share.Manifest) *Tree {
 func (im *importing) placeSlots(m *share.Manifest) {
 	final := newSlotMap(m)
 	for i := range im.found {
-		if im.found[i].kind == share.File && final.at(i) != im.places[i] {
+		if im.found[i].kind == share.File && final.at(i) != im.place(i) {
 			// A file changed its size while it was hashed, and the places of those
 			// behind it moved. This is too rare to be worth more than starting over.
 			im.discardSlots()

@@ -82,7 +82,7 @@ func (s *State) remember(at string, m *share.Manifest, stamps []vfs.Stamp) error
 }
 
 func encodeImport(at string, m *share.Manifest, stamps []vfs.Stamp) []byte {
-	b := make([]byte, 0, importHead+len(at)+importEntry*len(stamps))
+	b := vfs.BeginRecord(vfs.ImportsRecord, importHead+len(at)+importEntry*len(stamps))
 	b = binary.LittleEndian.AppendUint16(b, uint16(len(at)))
 	b = append(b, at...)
 	b = append(b, m.ID().Bytes()...)
@@ -94,7 +94,7 @@ func encodeImport(at string, m *share.Manifest, stamps []vfs.Stamp) []byte {
 		b = binary.LittleEndian.AppendUint64(b, uint64(st.CTime))
 		b = binary.LittleEndian.AppendUint64(b, st.Inode)
 	}
-	return vfs.EncodeRecord(vfs.ImportsRecord, b)
+	return vfs.EndRecord(b)
 }
 
 // remembered is the head of one record.

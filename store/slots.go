@@ -72,6 +72,14 @@ func (s *slotMap) of(p share.Piece) (first int64, n int) {
 	return s.at(entry) + int64(p-start)*int64(s.layout.Blocks(start)), s.layout.Blocks(p)
 }
 
+// place is the first slot of the file found at i, or where it would be.
+func (im *importing) place(i int) int64 {
+	if im.places == nil {
+		return 0
+	}
+	return im.places[i]
+}
+
 // slotFile is block hashes, on disk or in memory. The zero value keeps them in
 // memory. New values gather until flush, so that neighbours are written together.
 type slotFile struct {

@@ -65,11 +65,21 @@ func RecordLen(payload int) int { return RecordHead + payload + recordSum }
 
 // EncodeRecord is a record of kind k.
 func EncodeRecord(k Kind, payload []byte) []byte {
-	b := make([]byte, 0, RecordLen(len(payload)))
-	b = append(b, RecordMagic...)
-	b = append(b, k.version(), byte(k), 0, 0)
-	b = binary.LittleEndian.AppendUint64(b, uint64(len(payload)))
-	b = append(b, payload...)
+	return EndRecord(append(BeginRecord(k, len(payload)), payload...))
+}
+
+// BeginRecord is what comes before a payload of about n bytes, with room for it and what follows: a
+// long one is appended to it, which spares a copy.
+func BeginRecord(k Kind, n int) []byte {
+	b := make([]byte, RecordHead, RecordLen(n))
+	copy(b, RecordMagic)
+	b[4], b[5] = k.version(), byte(k)
+	return b
+}
+
+// EndRecord makes a record of what BeginRecord returned and a payload behind it.
+func EndRecord(b []byte) []byte {
+	binary.LittleEndian.PutUint64(b[8:], uint64(len(b)-RecordHead))
 	sum := blake3.Sum256(b)
 	return append(b, sum[:]...)
 }
