@@ -107,6 +107,27 @@ func (l *lostRig) durable() []share.Piece {
 
 // pieces: big is 0, 1, 2; small is 3.
 
+// A small file is closed as soon as it is written. If only that shows that its bytes were lost, they
+// are written again.
+func TestASmallFileThatCannotBeClosedIsLost(t *testing.T) {
+	l := newLostRig(t)
+	l.d.Fault = func(op storetest.Op) error {
+		if op.Kind == "close" && op.Name == "stuff.partial/data/small" {
+			return errDisk
+		}
+		return nil
+	}
+	l.write(3, 0, 1)
+	l.complete(3)
+	l.wantLost(3)
+	l.d.Fault = nil
+	l.write(3, 0, 1)
+	l.complete(3)
+	if got := l.durable(); !slices.Equal(got, []share.Piece{3}) {
+		t.Fatalf("verified: %v", got)
+	}
+}
+
 func TestAFailedSyncLosesPiecesInProgressToo(t *testing.T) {
 	l := newLostRig(t)
 	l.write(1, 0, 8) // half of it
