@@ -11,6 +11,7 @@ import (
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store"
 	"github.com/piecelease/fetcher/store/storetest"
+	"github.com/piecelease/fetcher/store/vfs"
 )
 
 // lostRig is a file of three pieces beside one of a single piece, being fetched
@@ -125,6 +126,24 @@ func TestASmallFileThatCannotBeClosedIsLost(t *testing.T) {
 	l.complete(3)
 	if got := l.durable(); !slices.Equal(got, []share.Piece{3}) {
 		t.Fatalf("verified: %v", got)
+	}
+}
+
+// A small file whose piece was lost, and that somebody else has replaced since, is not written to.
+func TestALostSmallFileThatWasReplacedStays(t *testing.T) {
+	l := newLostRig(t)
+	l.write(3, 0, 1)
+	l.complete(3)
+	l.failSync("small")
+	l.wantLost(3)
+	theirs := "stuff.partial/data/small"
+	check(t, l.d.FS().Remove(theirs))
+	check(t, vfs.WriteFile(l.d.FS(), theirs, theirs+".new", []byte("theirs"), false))
+	if err := copyPiece(l.p, l.im.Tree, 3, 1); !errors.Is(err, share.ErrChanged) {
+		t.Errorf("written: %v", err)
+	}
+	if b, err := vfs.ReadFile(l.d.FS(), theirs, 1<<20); string(b) != "theirs" {
+		t.Errorf("the other file has %d bytes (%v)", len(b), err)
 	}
 }
 

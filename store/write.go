@@ -63,21 +63,12 @@ func (p *Partial) writeNew(entry int, data []byte) (done bool, err error) {
 	}
 	f, err := p.openFile(entry)
 	if err != nil {
-		return true, p.whyNot(entry, err)
+		return true, err
 	}
 	defer func() { p.closedFile(entry, f.Close()) }()
-	if err := p.writing(entry); err != nil {
-		return true, p.whyNot(entry, err)
+	if err = p.writing(entry); err == nil {
+		_, err = f.WriteAt(data, 0)
+		p.wrote(entry, f, err == nil)
 	}
-	_, err = f.WriteAt(data, 0)
-	p.wrote(entry, f, err == nil)
 	return true, err
-}
-
-// whyNot is why a file could not be opened: what somebody else has done to it, or else err.
-func (p *Partial) whyNot(entry int, err error) error {
-	if e := p.inspect(entry); e != nil {
-		return e
-	}
-	return err
 }
