@@ -388,11 +388,12 @@ func (im *importing) copyKnown() error {
 // after it: of a million files, it is half of the memory.
 func (im *importing) finish(m *share.Manifest) *Tree {
 	im.placeSlots(m)
+	im.known, im.roots, im.pieces, im.places = nil, nil, nil, nil
 	stamps := make([]vfs.Stamp, len(im.found))
 	for i := range im.found {
 		stamps[i] = im.found[i].stamp
 	}
-	im.found, im.known, im.roots, im.pieces, im.places = nil, nil, nil, nil, nil
+	im.found = nil
 	st := im.opt.State
 	if st != nil {
 		if err := st.remember(im.where.path, m, stamps); err != nil {
