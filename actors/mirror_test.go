@@ -134,7 +134,7 @@ func TestAMirrorHearsOfNothingAndIsNoChild(t *testing.T) {
 	if r := p.subscribes(source, wire.Subscribe{Share: m.ID(), Addrs: []string{"/sim"}, Mirror: true}); !r.Accepted || len(r.Children) > 0 {
 		t.Errorf("as a mirror: %+v", r)
 	}
-	source.tellSeeder(PieceAvailable{m.ID(), 3})
+	source.tellSeeder(PieceAvailable{m.ID(), 3, false})
 	sw.w.Run(time.Second)
 	if n := p.told(8).Count(); n > 0 {
 		t.Errorf("it heard of %d pieces", n)

@@ -133,6 +133,9 @@ func (d *seeder) available(m PieceAvailable) {
 	for s := range flushHave {
 		d.flushSoon(peers.Set(s))
 	}
+	if m.Soon {
+		d.flushSooner()
+	}
 }
 
 // withdraw says goodbye to those who subscribed to a share, unless it is still offered.

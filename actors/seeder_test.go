@@ -249,7 +249,7 @@ func TestAChildThatCameBackStaysAChild(t *testing.T) {
 	p := sw.puppet("child", source)
 	p.subscribe(source, m.ID(), 7)
 	source.tellSeeder(ChildLost{"child"})
-	source.tellSeeder(PieceAvailable{m.ID(), 3})
+	source.tellSeeder(PieceAvailable{m.ID(), 3, false})
 	sw.w.Run(time.Second)
 	if n := p.told(8).Count(); n != 1 {
 		t.Errorf("the child heard of %d pieces, want 1", n)
@@ -266,7 +266,7 @@ func TestAnnouncementsThatWereRefusedAreMadeLater(t *testing.T) {
 	p.subscribe(source, m.ID(), 7)
 	source.refuses = true
 	for piece := range share.Piece(8) {
-		source.tellSeeder(PieceAvailable{m.ID(), piece})
+		source.tellSeeder(PieceAvailable{m.ID(), piece, false})
 		sw.w.Run(150 * time.Millisecond)
 	}
 	source.refuses = false

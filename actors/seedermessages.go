@@ -20,6 +20,7 @@ type OfferShare struct{ Share share.ID }
 type PieceAvailable struct {
 	Share share.ID
 	Piece share.Piece
+	Soon  bool // children that have not heard of it ask others for it meanwhile; in a fleet nobody does
 }
 
 // WithdrawShare, API -> Seeder: the Catalog no longer offers it. Answered when the

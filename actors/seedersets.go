@@ -17,12 +17,24 @@ import (
 // one that knows no other source would wait for ever.
 var flushHave = [...]time.Duration{peers.Active: 100 * time.Millisecond, peers.Passive: time.Second, peers.Tracked: 30 * time.Second}
 
+// flushEach is how long pieces are gathered for each active child, where they are few: a piece that
+// their neighbour lacks is soon one that they ask the source for. So this node sends
+// at most 200 messages a second, or ten to each child.
+const flushEach = 5 * time.Millisecond
+
 // measureEvery is how often the round trip of a child is read.
 const measureEvery = time.Second
 
 func (d *seeder) flushSoon(s peers.Set) {
 	if d.tiers.Len(s) > 0 && d.flushAt[s].IsZero() {
 		d.flushAt[s] = d.s.Now().Add(flushHave[s])
+	}
+}
+
+// flushSooner makes a flush of the active children, if one is due, come sooner where they are few.
+func (d *seeder) flushSooner() {
+	if at := d.s.Now().Add(time.Duration(d.tiers.Len(peers.Active)) * flushEach); at.Before(d.flushAt[peers.Active]) {
+		d.flushAt[peers.Active] = at
 	}
 }
 

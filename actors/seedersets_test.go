@@ -58,7 +58,7 @@ func TestAnnouncementsFollowTheSets(t *testing.T) {
 		}
 	}
 	for piece := range share.Piece(4) {
-		source.tellSeeder(PieceAvailable{m.ID(), piece})
+		source.tellSeeder(PieceAvailable{m.ID(), piece, false})
 		sw.w.Run(150 * time.Millisecond)
 	}
 	heard(4, 0, 0)
@@ -68,7 +68,7 @@ func TestAnnouncementsFollowTheSets(t *testing.T) {
 		t.Errorf("the passive child heard of four pieces in %d messages", n)
 	}
 	all[0].say(source, wire.Envelope{Kind: wire.KindTell, To: SeederName, Type: wire.TypeUnsubscribe, Payload: wire.Append(nil, wire.Unsubscribe{Share: m.ID()})})
-	source.tellSeeder(PieceAvailable{m.ID(), 4})
+	source.tellSeeder(PieceAvailable{m.ID(), 4, false})
 	sw.w.Run(200 * time.Millisecond)
 	heard(4, 5, 0) // it is active now
 	sw.w.Run(time.Second)
@@ -76,7 +76,7 @@ func TestAnnouncementsFollowTheSets(t *testing.T) {
 	if r := all[3].subscribes(source, wire.Subscribe{Share: m.ID()}); !r.Accepted {
 		t.Errorf("a place has fallen free: %+v", r)
 	}
-	source.tellSeeder(PieceAvailable{m.ID(), 5})
+	source.tellSeeder(PieceAvailable{m.ID(), 5, false})
 	sw.w.Run(2 * time.Second)
 	if heard(4, 6, 6); all[3].told(8).Has(5) {
 		t.Error("a tracked child heard of a piece")
@@ -84,6 +84,36 @@ func TestAnnouncementsFollowTheSets(t *testing.T) {
 	sw.w.Run(30 * time.Second)
 	if !all[3].told(8).Has(5) {
 		t.Error("a tracked child never hears of anything")
+	}
+}
+
+// A few children hear of each piece at once, unless in a fleet; many hear of those that came within 100 ms.
+func TestFewChildrenHearSoon(t *testing.T) {
+	sw := newSwarm(t, 1)
+	m, _ := testShare(t, 9<<20)
+	source := sw.add("source", 1e6, func(*Deps) {})
+	source.offer(m.ID(), 9, share.NewSet(9))
+	var all []*puppet
+	for i, c := range []struct {
+		children int
+		soon     bool
+		messages int
+	}{{2, true, 3}, {2, false, 1}, {24, true, 1}} {
+		for len(all) < c.children {
+			p := sw.puppet(fmt.Sprint("child", len(all)), source)
+			p.subscribe(source, m.ID(), 7)
+			all = append(all, p)
+		}
+		sw.w.Run(time.Second)
+		before := all[0].hears(wire.TypeHave)
+		for j := range 3 {
+			source.tellSeeder(PieceAvailable{m.ID(), share.Piece(3*i + j), c.soon})
+			sw.w.Run(20 * time.Millisecond)
+		}
+		sw.w.Run(100 * time.Millisecond)
+		if n := all[0].hears(wire.TypeHave) - before; n != c.messages || all[0].told(9).Count() != 3*(i+1) {
+			t.Errorf("one of %d children heard of %d pieces, the last three in %d messages, want %d", c.children, all[0].told(9).Count(), n, c.messages)
+		}
 	}
 }
 
@@ -103,7 +133,7 @@ func TestAChildWithoutAPlaceIsToldGoodbye(t *testing.T) {
 	if r := far.subscribes(source, wire.Subscribe{Share: m.ID()}); !r.Accepted {
 		t.Fatalf("whoever comes from elsewhere: %+v", r)
 	}
-	source.tellSeeder(PieceAvailable{m.ID(), 1})
+	source.tellSeeder(PieceAvailable{m.ID(), 1, false})
 	sw.w.Run(150 * time.Millisecond)
 	if far.told(8).Count() != 1 {
 		t.Error("whoever comes from elsewhere is not active")
@@ -330,7 +360,7 @@ func announce(b *testing.B, cfg peers.TierConfig) (sent int, took time.Duration)
 	sent = 0
 	began := time.Now()
 	for i := range share.Piece(each * announcedFor) {
-		source.tellSeeder(PieceAvailable{id, i})
+		source.tellSeeder(PieceAvailable{id, i, false})
 		sw.w.Run(time.Second / each)
 	}
 	return sent, time.Since(began)

@@ -242,7 +242,7 @@ func (t *transferActor) tell(ctx actor.Context, what any) bool {
 	case transfer.Offer:
 		ctx.Send(t.seeder, OfferShare{t.cmd.Share})
 	case transfer.Available:
-		ctx.Send(t.seeder, PieceAvailable{t.cmd.Share, x.Piece})
+		ctx.Send(t.seeder, PieceAvailable{t.cmd.Share, x.Piece, !t.cmd.Config.Fleet.Used()})
 	case transfer.StayInFleet:
 		ctx.Send(t.node, StayInFleet{t.cmd.Share, t.manifest.Layout(), x.Have.Clone(), t.cmd.Config.Fleet})
 	case transfer.ServeOn:

@@ -25,10 +25,11 @@ import (
 // elsewhere for what it has sent already. If another source has the whole share, nothing has
 // to get around first: the one that sent us is spared for pressSoon, and no longer.
 const (
-	elsewhereFor = time.Second      // when the source names no time
-	maxElsewhere = 10 * time.Second // the longest that is believed
-	maxDeferred  = 4096             // pieces of one source; with more it starts over
-	flowMemory   = 2 * time.Second  // over which the rate of the others is smoothed
+	elsewhereFor = time.Second           // when the source names no time
+	maxElsewhere = 10 * time.Second      // the longest that is believed
+	maxDeferred  = 4096                  // pieces of one source; with more it starts over
+	flowMemory   = 2 * time.Second       // over which the rate of the others is smoothed
+	shortest     = 10 * time.Millisecond // time over which a rate is believed
 	lookAgain    = instant(500 * time.Millisecond)
 	pressAfter   = instant(4 * time.Second)
 	pressSoon    = instant(1500 * time.Millisecond)
@@ -97,16 +98,26 @@ func (s *source) defers(p uint32) bool {
 
 // flow is bytes per second, smoothed over flowMemory.
 type flow struct {
-	rate float64
-	at   instant // when that was so
+	rate  float64
+	at    instant // when that was so
+	since instant // when the first bytes came; 0: none have
 }
 
 func (f *flow) add(n uint32, now instant) {
+	if f.since == 0 {
+		f.since = now
+	}
 	f.rate, f.at = f.now(now)+float64(n)/flowMemory.Seconds(), now
 }
 
 func (f *flow) now(now instant) float64 {
 	return f.rate * math.Exp(-float64(now-f.at)/float64(flowMemory))
+}
+
+// sofar is now, over the time since the first bytes while that is short.
+func (f *flow) sofar(now instant) float64 {
+	age := max(now-f.since, instant(shortest))
+	return f.now(now) / -math.Expm1(-float64(age)/float64(flowMemory))
 }
 
 // flows counts n bytes that came from a source.

@@ -16,8 +16,9 @@ import (
 // ours is found, and left to the others as long as those that miss some bring us
 // SpareFactor times what the source could. Only bytes that really came count.
 const (
-	mostTries = 256  // pieces of others that one search passes over
-	lotPieces = 4096 // most lots drawn for a share: one for each piece would make disks jump at each
+	mostTries  = 256  // pieces of others that one search passes over
+	nearlyEven = 0.8  // of what as many others bring as there are, when each sends us as much as the source
+	lotPieces  = 4096 // most lots drawn for a share: one for each piece would make disks jump at each
 )
 
 // lotsOf is the number from which all lots of a peer follow.
@@ -78,7 +79,13 @@ func (m *Manager) ourNext(s *source, l *layer, from, to uint32, rivals []uint64,
 	return p, ok
 }
 
-// fed reports whether the rest may be left to others.
+// fed reports whether the rest may be left to others. Where the source is as near as they are, all
+// lines are likely alike: then the others bring as many times what it does as they are,
+// and that soon.
 func (m *Manager) fed(s *source) bool {
-	return m.fromParts.now(m.clock.at) >= m.cfg.SpareFactor*max(s.rate, leastRate)
+	brought, factor := m.fromParts.now(m.clock.at), m.cfg.SpareFactor
+	if s.near() {
+		brought, factor = m.fromParts.sofar(m.clock.at), min(factor, nearlyEven*float64(len(m.lots)))
+	}
+	return brought >= factor*max(s.rate, leastRate)
 }

@@ -128,6 +128,32 @@ func TestTheRestIsLeftToThoseWhoBringIt(t *testing.T) {
 	}
 }
 
+// On one network each of two others soon brings what the source does, and more than that cannot be had.
+func TestTheRestIsLeftSoonerToThoseAsNearAsTheSource(t *testing.T) {
+	for _, c := range []struct {
+		away  time.Duration // of the source
+		rate  int           // of the others together
+		takes bool          // what is another's is asked for
+	}{{time.Millisecond, 180_000, false}, {time.Millisecond, 60_000, true}, {nearTrip, 180_000, true}} {
+		r := beside(t, "a", 60).rate("s", 100_000, 0)
+		r.m.Away("s", c.away)
+		ours := r.ours()
+		var p share.Piece
+		for ours[p] {
+			p++
+		}
+		r.feeds("b", p, c.rate, 1)
+		took := false
+		for got := r.get("s", 1); len(got) > 0; got = r.get("s", 1) {
+			took = took || !ours[got[0].Piece] && got[0].Piece != p
+			r.done(got[0])
+		}
+		if took != c.takes {
+			t.Errorf("%+v: %v", c, took)
+		}
+	}
+}
+
 func TestUrgentAndBegunPiecesAreLeftToNobody(t *testing.T) {
 	r := beside(t, "a", 60)
 	ours := r.ours()
