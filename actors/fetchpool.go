@@ -319,7 +319,7 @@ func (f *fetchPool) states(m PieceStates) {
 		delete(f.unclear, st.Piece)
 		works = append(works, fetchpool.Work{Piece: st.Piece, Token: st.Token, Have: st.Have, Proven: st.Proven, Hedge: l.Hedge, Urgent: l.Urgent, Pressed: l.Pressed})
 	}
-	f.core.Grant(works, f.s.Now())
+	f.core.GrantLate(works, f.s.Now())
 }
 
 func (f *fetchPool) revoked(m LeaseRevoked) {

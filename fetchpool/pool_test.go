@@ -1338,6 +1338,23 @@ func TestAShortLastBlockIsNotAskedForAgain(t *testing.T) {
 	}
 }
 
+func TestARefusalStandsBesideLeasesThatCameWithIt(t *testing.T) {
+	h := ready(t, Config{}, 8<<20)
+	nearly := make([]bool, 15) // one block is missing
+	for i := range nearly {
+		nearly[i] = true
+	}
+	h.p.Refused("", time.Time{}, h.now)
+	h.p.GrantLate([]Work{{Piece: 0, Token: 1, Have: nearly}}, h.now)
+	if todo := h.next(); todo.Want > 0 || len(todo.Requests) != 1 {
+		t.Errorf("it wants %d more, and makes %d requests", todo.Want, len(todo.Requests))
+	}
+	h.p.Grant([]Work{{Piece: 1, Token: 2, Have: nearly}}, h.now)
+	if h.next().Want == 0 {
+		t.Error("it wants no more after leases")
+	}
+}
+
 func TestWhyAReadyPoolDoesNotAsk(t *testing.T) {
 	h := ready(t, Config{}, 8<<20)
 	h.p.Refused("", time.Time{}, h.now)

@@ -11,10 +11,15 @@ import (
 // Grant gives the pool leases. Those it cannot use come back at once; one for a piece
 // that is held already replaces the older lease, whose requests are cancelled.
 func (p *Pool) Grant(work []Work, now time.Time) {
-	p.now = now
 	if len(work) > 0 {
 		p.refused, p.refusal = false, ""
 	}
+	p.GrantLate(work, now)
+}
+
+// GrantLate is Grant of leases that came with an answer whose end is known: what it refused stands.
+func (p *Pool) GrantLate(work []Work, now time.Time) {
+	p.now = now
 	for _, w := range work {
 		p.grant(w)
 	}
