@@ -277,10 +277,9 @@ func (l *Link) waits(why string) {
 }
 
 // await waits until this machine has time for another source, if the source is one that a peer
-// named and is not connected. If ok, what is counted must be ended.
+// named. If ok, what is counted must be ended.
 func (l *Link) await() (counted *paced, ok bool) {
-	to, err := peer.Decode(string(l.to.ID))
-	counted, ok = l.h.pace.begin(l.share, l.to.By == "" || err != nil || l.h.usable(to))
+	counted, ok = l.h.pace.begin(l.share, l.to.By == "")
 	if !ok {
 		l.waits(paceReason)
 		ok = l.h.pace.wait(l.ctx, l.share, counted) == nil

@@ -11,7 +11,7 @@ import (
 // A further source is worth its connection only while this machine has time for it: where many
 // nodes share a few cores, dials, connections and what is said on them take the time of the
 // bytes. So a share has enoughLinks at once, and beyond these the peers that others
-// named are dialled one by one: between two of them passes lateFactor times the time by which
+// named, connected or not, are fetched from one by one: between two of them passes lateFactor times the time by which
 // this machine is late with its work, at most longestPace. A machine with time to spare is not late.
 const (
 	enoughLinks = 4
