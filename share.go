@@ -165,7 +165,7 @@ func (s *Share) Call(ticket string, heard func(peer peers.ID, err error)) error 
 	case !slices.ContainsFunc(them, func(a peers.Addr) bool { return a.ID != s.node.ID() }):
 		return words.Error(share.ErrTicket, "the ticket leads to this node itself")
 	}
-	s.node.program.Tell(actors.ServeOn{Share: id, Layout: s.manifest.Layout(), Sources: them, Again: callAgain, Heard: func(peer peers.ID, err error) {
+	s.node.program.Tell(actors.ServeOn{Share: id, Layout: s.manifest.Layout(), Sources: them, Whole: true, Again: callAgain, Heard: func(peer peers.ID, err error) {
 		if heard != nil {
 			heard(peer, calledError(err))
 		}

@@ -2,6 +2,7 @@ package actors
 
 import (
 	"slices"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -21,7 +22,8 @@ type audience struct {
 
 	mirrors peers.Mirrors
 	words   map[peers.ID]*actor.PID // the actor that announced each mirror
-	helped  bool                    // the last child to be done got more than half elsewhere
+	last    peers.ID                // the last child to be done, if it was given less than half here
+	helped  bool                    // mirrors gave a child that stays more than half
 }
 
 // child is one subscriber. What it was told is kept as state, not as a queue: the rest is
@@ -34,6 +36,9 @@ type child struct {
 	set       peers.Set
 	told      int  // how many of the news it has been told
 	whole     bool // send a HaveMap
+	// When it was first and last sent to mirrors without a pause, and that it is no more.
+	fedSince, fedLast time.Time
+	unfed             bool
 }
 
 // heard records a new piece. Only the latest are remembered.
@@ -68,25 +73,45 @@ func (o *audience) crowd(peer peers.ID) (others int, spreads bool) {
 	return others, c.nameable
 }
 
-// When those who stay are enough to fill a newcomer's line, it is given a little less than an
+// When those who stay and have the whole share are enough to fill a newcomer's line, it is given a little less than an
 // even share here: it takes that before it has found them. They are believed as long as they
-// helped the one before it.
+// helped the one before it that stayed. A child that says that it gets too little from them, or asks on
+// for fedFor, is not sent to them again.
 const (
 	enoughMirrors = 3
 	evenPart      = 0.75
+	fedFor        = 4 * time.Second
+	askedOn       = 3 * time.Second // less passes between two requests of a child that asks on
 )
 
 // fed reports whether a child that was given so many of all bytes has had its part here.
-func (o *audience) fed(peer peers.ID, given, all int64) bool {
-	k := o.mirrors.Len()
-	return o.helped && k >= enoughMirrors && o.byPeer[peer] != nil && float64(given)*float64(1+k) >= evenPart*float64(all)
+func (o *audience) fed(peer peers.ID, given, all int64, pressed bool, now time.Time) bool {
+	c, k := o.byPeer[peer], o.mirrors.Whole()
+	if c == nil || c.unfed || !o.helped || k < enoughMirrors || float64(given)*float64(1+k) < evenPart*float64(all) {
+		return false
+	}
+	if now.Sub(c.fedLast) >= askedOn {
+		c.fedSince = now
+	}
+	c.fedLast = now
+	c.unfed = pressed || now.Sub(c.fedSince) >= fedFor
+	return !c.unfed
 }
 
-// done takes note of a child that has the whole share, and was given so many of all bytes here.
+// done takes note of a child that has all that it wanted, and was given so many of all bytes here.
 func (o *audience) done(peer peers.ID, given, all int64) {
-	if o.byPeer[peer] != nil {
-		o.helped = 2*given < all
+	if o.byPeer[peer] == nil {
+		return
 	}
+	o.last = ""
+	if o.helped = o.helped && 2*given < all; 2*given < all {
+		o.last = peer
+	}
+}
+
+// stays takes note of a child that was done, and has become a mirror with the whole share: others gave it that.
+func (o *audience) stays(peer peers.ID) {
+	o.helped = o.helped || o.last == peer
 }
 
 func (o *audience) add(c *child) {

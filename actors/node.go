@@ -378,6 +378,7 @@ type ServeOn struct {
 	Share   share.ID
 	Layout  *share.Layout
 	Sources []peers.Addr
+	Whole   bool          // this node has every piece of it
 	Again   time.Duration // until a source that is away or refuses is told again; 0: notBefore
 	// Heard is called with each answer: nil, an *Unwanted, or why the peer was not reached. It must not block.
 	Heard func(peer peers.ID, err error)

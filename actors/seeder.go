@@ -269,7 +269,7 @@ func (d *seeder) mirror(ctx actor.Context, o *audience, peer peers.ID, m wire.Su
 		d.refuse(ctx, peer, m, wire.CodeNoAddress, 0)
 		return
 	}
-	gone, ok := o.mirrors.Add(peer, from.Net, endpoints)
+	gone, ok := o.mirrors.Add(peer, from.Net, endpoints, m.Whole)
 	if !ok {
 		ctx.Respond(wire.SubscribeResult{Share: m.Share, Reason: wire.Why(wire.CodeMirrors), Retry: mirrorRetry})
 		return
@@ -277,6 +277,9 @@ func (d *seeder) mirror(ctx actor.Context, o *audience, peer peers.ID, m wire.Su
 	if gone != "" {
 		ctx.Send(o.words[gone], wire.Goodbye{Share: m.Share}) // it may try again later
 		d.noMirror(ctx, o, gone)
+	}
+	if m.Whole {
+		o.stays(peer)
 	}
 	o.words[peer] = ctx.Sender()
 	ctx.Watch(ctx.Sender())
@@ -405,7 +408,7 @@ func (d *seeder) admit(m AdmitRequest) {
 		all, whole := d.catalog.Whole(m.Share)
 		a.Whole, a.Pressed = whole, m.Pressed
 		a.Crowd, a.Spreads = o.crowd(m.Child)
-		a.Fed = whole && o.fed(m.Child, d.taken.bytes(m.Share, m.Child), all)
+		a.Fed = whole && o.fed(m.Child, d.taken.bytes(m.Share, m.Child), all, m.Pressed, d.s.Now())
 	}
 	v := d.uploads.Ask(a, d.s.Now())
 	d.waiting[d.job] = asked{m.Child, m.Share, m.Bytes, m.Reply}

@@ -319,54 +319,88 @@ func TestAPieceGoesToOneOfManyChildrenAtATime(t *testing.T) {
 	}
 }
 
+// mirrored is a source, with mirrors and a child that was given some of the share here before it became one of them.
+func mirrored(t *testing.T, size int64, mirrors int, whole bool, before int64) (sw *swarm, give func(to peers.ID, piece share.Piece, pressed bool) int64) {
+	t.Helper()
+	sw = newSwarm(t, 1)
+	m, content := testShare(t, int(size))
+	source := sw.add("source", 1e9).seed(m, content)
+	give = func(to peers.ID, piece share.Piece, pressed bool) (bytes int64) {
+		source.program.Request(AdmitRequest{Child: to, Share: m.ID(), Piece: piece, Bytes: 1 << 20, Pressed: pressed, Reply: func(a Admission) {
+			if a.Reply.Status == wire.OK {
+				bytes = 1 << 20
+			}
+			if to == "before" { // the rest is on its way
+				source.program.Served(a.Job, int(bytes))
+			}
+		}})
+		sw.w.Settle()
+		return bytes
+	}
+	mirror := wire.Subscribe{Share: m.ID(), Addrs: []string{"/sim"}, Mirror: true, Whole: whole}
+	for i := range mirrors - 1 {
+		sw.puppet(fmt.Sprint("mirror", i), source).subscribes(source, mirror)
+	}
+	last := sw.puppet("before", source)
+	last.subscribes(source, wire.Subscribe{Share: m.ID()})
+	for p := range share.Piece(before >> 20) {
+		give("before", p, false)
+	}
+	last.say(source, wire.Envelope{Kind: wire.KindTell, To: SeederName, Type: wire.TypeUnsubscribe, Payload: wire.Append(nil, wire.Unsubscribe{Share: m.ID(), Done: true})})
+	last.subscribes(source, mirror)
+	sw.puppet("child", source).subscribes(source, wire.Subscribe{Share: m.ID()})
+	return sw, give
+}
+
 // A child is given a part of the share by its source, and the rest by the mirrors, when there
-// are enough of them, and they helped the child before it.
+// are enough that have all of it, and they helped the one before it.
 func TestMirrorsGiveTheRest(t *testing.T) {
 	const size = 8 << 20
 	for _, x := range []struct {
 		mirrors int
-		before  int64 // bytes that the child before was given here, in whole MiB
-		done    bool  // it has them all
+		whole   bool
+		before  int64 // bytes that the child before was given here
 		most    int64 // bytes that this one is given
 	}{
-		{3, 0, true, 0.75 / 4 * size}, {3, size/2 - 1<<20, true, 0.75 / 4 * size}, {5, 0, true, 1 << 20},
-		{2, 0, true, size}, {3, size / 2, true, size}, {3, 0, false, size}, // too few, of no help, of none yet
+		{3, true, 0, 0.75 / 4 * size}, {3, true, size/2 - 1<<20, 0.75 / 4 * size}, {5, true, 0, 1 << 20},
+		{2, true, 0, size}, {3, true, size / 2, size}, {3, false, 0, size}, // too few, of no help, without the rest
 	} {
-		sw := newSwarm(t, 1)
-		m, content := testShare(t, size)
-		source := sw.add("source", 1e9).seed(m, content)
-		give := func(to peers.ID, piece share.Piece, pressed bool) (bytes int) {
-			source.program.Request(AdmitRequest{Child: to, Share: m.ID(), Piece: piece, Bytes: 1 << 20, Pressed: pressed, Reply: func(a Admission) {
-				if a.Reply.Status == wire.OK {
-					bytes = 1 << 20
-				}
-				if to == "before" { // the rest is on its way
-					source.program.Served(a.Job, bytes)
-				}
-			}})
-			sw.w.Settle()
-			return bytes
-		}
-		for i := range x.mirrors {
-			sw.puppet(fmt.Sprint("mirror", i), source).subscribes(source, wire.Subscribe{Share: m.ID(), Addrs: []string{"/sim"}, Mirror: true})
-		}
-		before := sw.puppet("before", source)
-		before.subscribes(source, wire.Subscribe{Share: m.ID()})
-		for p := range share.Piece(x.before >> 20) {
-			give("before", p, false)
-		}
-		before.say(source, wire.Envelope{Kind: wire.KindTell, To: SeederName, Type: wire.TypeUnsubscribe, Payload: wire.Append(nil, wire.Unsubscribe{Share: m.ID(), Done: x.done})})
-		sw.w.Settle()
-		sw.puppet("child", source).subscribes(source, wire.Subscribe{Share: m.ID()})
+		_, give := mirrored(t, size, x.mirrors, x.whole, x.before)
 		given := int64(0)
 		for p := range share.Piece(8) {
-			given += int64(give("child", p, false))
+			given += give("child", p, false)
 		}
 		if want := (x.most + 1<<20 - 1) >> 20 << 20; given != want {
 			t.Errorf("%+v: it was given %d MiB, want %d", x, given>>20, want>>20)
 		}
-		if given < size && give("child", 7, true) == 0 {
-			t.Errorf("%+v: it is pressed, and was given nothing", x)
+	}
+}
+
+// A child that says once that it gets too little from mirrors, or asks on for 4 s, is not sent to them again; one that
+// asks now and then is.
+func TestAChildIsNotSentToMirrorsForLong(t *testing.T) {
+	const size = 8 << 20
+	for _, x := range []struct {
+		pressed bool // at the third request
+		every   time.Duration
+		after   int // requests that are not served
+	}{
+		{false, time.Second, 4}, {true, time.Second, 2}, {false, 4 * time.Second, 10},
+	} {
+		sw, give := mirrored(t, size, 3, true, 0)
+		for p := range share.Piece(2) { // its part
+			give("child", p, false)
+		}
+		refused := 0
+		for n := 0; n < 10 && give("child", share.Piece(2+n%6), x.pressed && n == 2) == 0; n++ {
+			refused++
+			sw.w.Run(x.every)
+		}
+		if refused != x.after {
+			t.Errorf("%+v: %d requests were not served", x, refused)
+		}
+		if refused < 10 && give("child", 7, false) == 0 {
+			t.Errorf("%+v: it is sent to them again", x)
 		}
 	}
 }

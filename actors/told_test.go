@@ -134,11 +134,18 @@ func unanswered(t *testing.T) (sw *swarm, n *simNode, content []byte, end func()
 // subscription; on a later link, when it may have less, it is not.
 func TestWhatASourceSaidItHasIsGoodForOneLink(t *testing.T) {
 	sw, n, content, end := unanswered(t)
+	source := sw.nodes["source"]
 	sw.w.Run(10*time.Second + 500*time.Millisecond)
 	first := n.asked
 	if first == 0 || len(n.opened) != 1 {
 		t.Fatalf("asked for %d bytes on %d links", first, len(n.opened))
 	}
+	source.mute = true
+	for len(n.opened) < 2 && sw.w.Elapsed() < time.Minute {
+		sw.w.Run(time.Second)
+	}
+	first = n.asked
+	source.mute = false
 	sw.w.Run(8 * time.Second)
 	if len(n.opened) != 2 || n.asked != first {
 		t.Errorf("asked for %d bytes more, on %d links", n.asked-first, len(n.opened))

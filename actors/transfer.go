@@ -246,7 +246,7 @@ func (t *transferActor) tell(ctx actor.Context, what any) bool {
 	case transfer.StayInFleet:
 		ctx.Send(t.node, StayInFleet{t.cmd.Share, t.manifest.Layout(), x.Have.Clone(), t.cmd.Config.Fleet})
 	case transfer.ServeOn:
-		ctx.Send(t.node, ServeOn{Share: t.cmd.Share, Layout: t.manifest.Layout(), Sources: x.Sources})
+		ctx.Send(t.node, ServeOn{Share: t.cmd.Share, Layout: t.manifest.Layout(), Sources: x.Sources, Whole: x.Whole})
 	case transfer.ReaderOpened:
 		t.readerOpened(ctx, x)
 	case transfer.ReaderReady:

@@ -45,9 +45,13 @@ func (p *Pool) hear() {
 	p.heard, p.pace, p.mute = p.now, p.win.rate, 0
 }
 
-// alive notes a sign of life in the reply to a request of l.
+// alive notes a sign of life in the reply to a request of l. A source that sends what was asked
+// for early has time to answer the subscription, which on a slow line comes behind it.
 func (p *Pool) alive(l *lease) {
 	p.hear()
+	if p.early {
+		p.until = p.now.Add(p.cfg.SubscribeFor)
+	}
 	if d := p.now.Add(p.allowed(p.inFlight)); d.After(l.deadline) {
 		l.deadline, l.guessed = d, false
 	}

@@ -10,7 +10,8 @@ import (
 // cross that line once: each of them asks the sources beyond it for the pieces whose lot is its own (ours.go),
 // and gets the others from its neighbours. So a source beyond the line is asked for no piece that a
 // neighbour has or is to ask for, and does not hedge, as long as we are busy with our part and for half as
-// long again, and then as long as sources that miss some of the share bring SpareFactor times what it could.
+// long again, and then as long as sources that miss some of the share bring SpareFactor times what it could, if
+// that was measured.
 //
 // Neighbours are those less than nearTrip away. Beyond the line are sources at least nearFactor times as
 // far away. Nobody is relied on for longer: when nothing comes from anywhere, or the neighbours have had
@@ -72,7 +73,7 @@ func (m *Manager) relies(s *source) bool {
 	case r.done == 0:
 		r.done = now
 		return true
-	case now < r.done+(r.done-r.since)/2+nearGrace || m.fed(s):
+	case now < r.done+(r.done-r.since)/2+nearGrace || s.measured && m.fed(s):
 		return true
 	}
 	*r = reliance{not: now + nearAgain}

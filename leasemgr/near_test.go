@@ -142,6 +142,7 @@ func TestNeighboursThatBringMuchAreReliedOn(t *testing.T) {
 	for _, l := range r.get("s", 96) {
 		r.done(l)
 	}
+	r.m.Measured("s", leastRate, 30*time.Millisecond, r.now)
 	r.not("s", Spared)
 	for p := range part(r) {
 		delete(theirs, p)
@@ -170,4 +171,49 @@ func TestSilenceEndsRelying(t *testing.T) {
 	}
 	r.pass(2 * time.Second)
 	r.not("t", Spared)
+}
+
+// A slow neighbour that has all but one piece is not relied on for ever in place of a fast source that was never measured,
+// because it was never asked.
+func TestASlowNeighbourDoesNotTakeThePlaceOfASourceThatWasNeverAsked(t *testing.T) {
+	r := office(t, 96)
+	r.m.RemoveSource("t", r.now)
+	r.m.RemoveSource("c", r.now)
+	lacks := share.Piece(0)
+	for p := range share.Piece(96) { // one that the neighbour is to ask for
+		if r.m.another([]uint64{lotsOf("b")}, uint32(p)) {
+			lacks = p
+		}
+	}
+	var has []share.Piece
+	for p := range share.Piece(96) {
+		if p != lacks {
+			has = append(has, p)
+		}
+	}
+	r.has("b", has...)
+	const rate = 4 * leastRate // 64 KiB a second
+	at, got := r.one("b"), 0
+	for range 20 {
+		r.pass(time.Second)
+		r.m.Progress("b", at.Piece, at.Token, rate, r.now)
+		if got += rate; got >= r.m.layout.PieceLen(at.Piece) {
+			r.done(at)
+			at, got = r.one("b"), 0
+		}
+		if ls, _ := r.m.Acquire("s", 1, r.now); len(ls) > 0 {
+			return
+		}
+	}
+	t.Error("in 20 s the source beyond the line was asked for nothing")
+}
+
+// A neighbour whose connection was lost, or who declined the subscription, has nothing and fetches nothing: nothing is left to it.
+func TestANeighbourThatIsAwayIsNotReliedOn(t *testing.T) {
+	r := office(t, 96)
+	r.m.SetHave("b", nil, r.now) // as a pool says when its link is lost, or the source declines
+	r.m.SetHave("c", nil, r.now)
+	if got := len(r.get("s", 96)); got != 96 {
+		t.Errorf("the source beyond the line is asked for %d of 96, the rest is left to neighbours that are not there", got)
+	}
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// SetHave replaces what a source has. The set is not kept. The source's leases on pieces
-// that it no longer has end.
+// SetHave replaces what a source has; nil: that is not known any more. The set is not kept. The source's
+// leases on pieces that it no longer has end.
 func (m *Manager) SetHave(id peers.ID, have *share.Set, now time.Time) Todo {
 	m.clock.tick(now)
 	i, ok := m.byID[id]
@@ -19,7 +19,7 @@ func (m *Manager) SetHave(id peers.ID, have *share.Set, now time.Time) Todo {
 	}
 	s := m.sources[i]
 	m.uncount(s)
-	s.have, s.told = m.space.parse(have), true
+	s.have, s.told = m.space.parse(have), have != nil
 	m.count(s)
 	s.cursor = cursor{}
 	for at := s.head; at != 0; {

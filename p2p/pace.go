@@ -117,11 +117,11 @@ func (p *pace) room(x *paced) bool {
 	return x.links < enoughLinks
 }
 
-// saw notes how late a timer was.
+// saw notes how late a timer was. However long the machine slept, it is soon awake again.
 func (p *pace) saw(late time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.late = max(late-notLate, p.late/2)
+	p.late = min(max(late-notLate, p.late/2), longestPace/lateFactor)
 }
 
 // pause is the time between two dials.

@@ -177,3 +177,21 @@ func TestABusyMachineWaitsBeforeItDialsWhomPeersNamed(t *testing.T) {
 		all = append(all, l)
 	}
 }
+
+// A process that was stopped for an hour was late once. It is not slow for minutes afterwards.
+func TestOneLongPauseDoesNotSlowDownTheDialsThatFollow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, _, _ := pacing(t, 0)
+		p.saw(time.Hour) // a laptop's lid, a debugger, SIGSTOP
+		began := time.Now()
+		for range 20 { // none of these timers is late
+			x, _ := p.begin(share.ID{}, false)
+			if err := p.wait(t.Context(), share.ID{}, x); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if took := time.Since(began); took > 4*longestPace {
+			t.Errorf("20 dials of a machine with time to spare took %v", took)
+		}
+	})
+}

@@ -21,12 +21,13 @@ type mirror struct {
 	id        ID
 	net       string
 	endpoints []Endpoint
+	whole     bool
 }
 
 // Add adds a peer, or moves it to the end if it was there, with the network that it
-// comes from and where it may be reached. Not ok: there is no room for it. gone is the
-// peer that had to give way to it; empty: none had to.
-func (m *Mirrors) Add(id ID, net string, endpoints []Endpoint) (gone ID, ok bool) {
+// comes from, where it may be reached, and whether it has the whole share. Not ok: there is
+// no room for it. gone is the peer that had to give way to it; empty: none had to.
+func (m *Mirrors) Add(id ID, net string, endpoints []Endpoint, whole bool) (gone ID, ok bool) {
 	m.Remove(id)
 	of := map[string]int{}
 	most := net
@@ -50,7 +51,7 @@ func (m *Mirrors) Add(id ID, net string, endpoints []Endpoint) (gone ID, ok bool
 		}
 		m.Remove(gone)
 	}
-	m.each = append(m.each, mirror{id, net, endpoints})
+	m.each = append(m.each, mirror{id, net, endpoints, whole})
 	return gone, true
 }
 
@@ -61,6 +62,16 @@ func (m *Mirrors) Remove(id ID) {
 
 // Len is how many there are.
 func (m *Mirrors) Len() int { return len(m.each) }
+
+// Whole is how many of them have the whole share.
+func (m *Mirrors) Whole() (n int) {
+	for _, x := range m.each {
+		if x.whole {
+			n++
+		}
+	}
+	return n
+}
 
 // Pick offers mirrors to name, each in its turn, until it has accepted most of them.
 func (m *Mirrors) Pick(most int, name func(id ID, endpoints []Endpoint) bool) {

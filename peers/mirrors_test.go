@@ -15,7 +15,7 @@ func ids(m *Mirrors, most int) (out []ID) {
 func TestMirrorsAreNamedEachInItsTurn(t *testing.T) {
 	var m Mirrors
 	for i := range 6 {
-		m.Add(ID(fmt.Sprint(i)), fmt.Sprint("net", i), nil)
+		m.Add(ID(fmt.Sprint(i)), fmt.Sprint("net", i), nil, false)
 	}
 	heard := map[ID]int{}
 	for range 3 {
@@ -29,7 +29,7 @@ func TestMirrorsAreNamedEachInItsTurn(t *testing.T) {
 		}
 	}
 	m.Remove("3")
-	m.Add("4", "net4", []Endpoint{{Addr: "new"}})
+	m.Add("4", "net4", []Endpoint{{Addr: "new"}}, true)
 	if got := ids(&m, 9); len(got) != 5 {
 		t.Errorf("without one and with one said again: %v", got)
 	}
@@ -37,19 +37,19 @@ func TestMirrorsAreNamedEachInItsTurn(t *testing.T) {
 
 func TestOneNetworkCannotFillTheMirrors(t *testing.T) {
 	var m Mirrors
-	if _, ok := m.Add("honest", "home", nil); !ok {
+	if _, ok := m.Add("honest", "home", nil, false); !ok {
 		t.Fatal("no room for the first")
 	}
 	for i := range 5000 { // from many networks, as many of each as allowed
-		m.Add(ID(fmt.Sprint("pretends", i)), fmt.Sprint("net", i/mirrorsOfANet%40), nil)
+		m.Add(ID(fmt.Sprint("pretends", i)), fmt.Sprint("net", i/mirrorsOfANet%40), nil, false)
 	}
 	if m.Len() > maxMirrors {
 		t.Errorf("%d mirrors", m.Len())
 	}
-	if _, ok := m.Add("one more", "net0", nil); ok {
+	if _, ok := m.Add("one more", "net0", nil, false); ok {
 		t.Error("there is room for one of a network that has as many as it may")
 	}
-	gone, ok := m.Add("newcomer", "elsewhere", nil)
+	gone, ok := m.Add("newcomer", "elsewhere", nil, false)
 	if !ok || gone == "honest" || gone == "" {
 		t.Errorf("a mirror of a new network: %v, and %q gave way", ok, gone)
 	}
@@ -74,7 +74,7 @@ func TestMirrorsAreBounded(t *testing.T) {
 				continue
 			}
 			net := fmt.Sprint(rapid.IntRange(0, 30).Draw(t, "net"))
-			gone, ok := m.Add(id, net, nil)
+			gone, ok := m.Add(id, net, nil, false)
 			delete(is, id)
 			delete(is, gone)
 			if ok {

@@ -30,7 +30,7 @@ import (
 // given before; and a child that knows few others, or none, is not sent away.
 //
 // A child that knows enough others that have all of the share, and was given its part here, is
-// sent to them for the rest (Ask.Fed), unless it is pressed: nothing has to get around first.
+// sent to them for the rest (Ask.Fed), unless it is pressed or asks on: nothing has to get around first.
 //
 // A source with a limit has less to give than its children could take, however few
 // they are: they wait for whatever it sends twice. So there one other child is enough to

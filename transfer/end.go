@@ -62,7 +62,7 @@ func (t *Transfer) serveOn() {
 		t.then(StayInFleet{t.have})
 	}
 	if !t.cfg.Anonymous {
-		t.then(ServeOn{t.good()})
+		t.then(ServeOn{t.good(), t.have.Full()})
 	}
 }
 

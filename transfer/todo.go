@@ -112,9 +112,12 @@ type (
 	// Available says that one more piece can be had.
 	Available struct{ Piece share.Piece }
 	// StayInFleet and ServeOn say that the share is here and is still being served;
-	// ServeOn also says where it came from.
+	// ServeOn also says where it came from, and whether every piece of it is here.
 	StayInFleet struct{ Have *share.Set } // the transfer's own: to be cloned
-	ServeOn     struct{ Sources []peers.Addr }
+	ServeOn     struct {
+		Sources []peers.Addr
+		Whole   bool
+	}
 	// PrioritySet answers SetPriority.
 	PrioritySet struct {
 		To  peers.Port

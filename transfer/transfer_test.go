@@ -41,7 +41,7 @@ func TestATransferFromTheFirstSourceToTheLastByte(t *testing.T) {
 	w.find("late")
 	w.claim(len(w.pools) == 0, "a pool though all is here")
 	w.worked(nil, 0, 0)
-	if len(got[ServeOn](w)) != 1 || len(got[StayInFleet](w)) != 0 {
+	if on := got[ServeOn](w); len(on) != 1 || !on[0].Whole || len(got[StayInFleet](w)) != 0 {
 		t.Errorf("it serves on: %v", w.did)
 	}
 	end := w.isOver()

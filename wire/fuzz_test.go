@@ -57,8 +57,10 @@ func FuzzParseProve(f *testing.F)           { fuzz(f, "prove-ask", "prove-source
 func FuzzParseManifestHeader(f *testing.F) {
 	fuzz(f, "manifest-header", "manifest-header-gone", "manifest-header-whole")
 }
-func FuzzParseEnvelope(f *testing.F)        { fuzz(f, "envelope") }
-func FuzzParseSubscribe(f *testing.F)       { fuzz(f, "subscribe", "subscribe-mirror", "subscribe-offer") }
+func FuzzParseEnvelope(f *testing.F) { fuzz(f, "envelope") }
+func FuzzParseSubscribe(f *testing.F) {
+	fuzz(f, "subscribe", "subscribe-mirror", "subscribe-offer", "subscribe-whole")
+}
 func FuzzParseSubscribeResult(f *testing.F) { fuzz(f, "subscribe-result", "subscribe-result-code") }
 func FuzzParseUnsubscribe(f *testing.F)     { fuzz(f, "unsubscribe", "unsubscribe-done") }
 func FuzzParseHaveMap(f *testing.F)         { fuzz(f, "have-map") }

@@ -24,6 +24,7 @@ type Subscribe struct {
 	Nameable bool     // the child agrees to be named to others as a source
 	Mirror   bool     // it serves the share too, wants no announcements, and agrees to be named for that
 	Offer    bool     // a mirror: it is to be fetched from, and refused if the source fetches no more of the share
+	Whole    bool     // a mirror: it has every piece of the share
 }
 
 func (m *Subscribe) fields(c *coder) {
@@ -32,6 +33,7 @@ func (m *Subscribe) fields(c *coder) {
 	c.bool(3, &m.Nameable)
 	c.bool(4, &m.Mirror)
 	c.bool(5, &m.Offer)
+	c.bool(6, &m.Whole)
 }
 
 // SubscribeResult is the answer to Subscribe.

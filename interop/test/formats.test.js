@@ -105,6 +105,7 @@ const golden = {
   subscribe: wire.Messages[wire.SUBSCRIBE],
   'subscribe-mirror': wire.Messages[wire.SUBSCRIBE],
   'subscribe-offer': wire.Messages[wire.SUBSCRIBE],
+  'subscribe-whole': wire.Messages[wire.SUBSCRIBE],
   'subscribe-result': wire.Messages[wire.SUBSCRIBE_RESULT],
   'subscribe-result-code': wire.Messages[wire.SUBSCRIBE_RESULT],
   'subscribe-result-not-allowed': wire.Messages[wire.SUBSCRIBE_RESULT],

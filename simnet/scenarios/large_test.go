@@ -61,7 +61,7 @@ var large = &simnet.Scenario{
 			}
 			nodes = append(nodes, x)
 		}
-		r.AtLeast(time.Duration(r.Nodes) * 20 * time.Millisecond)
+		r.AtLeast(time.Duration(r.Nodes)*20*time.Millisecond + 5500*time.Millisecond) // then all have come back
 		r.Patience(45 * time.Second)
 	},
 }

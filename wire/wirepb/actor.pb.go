@@ -315,6 +315,7 @@ type Subscribe struct {
 	Nameable      bool                   `protobuf:"varint,3,opt,name=nameable,proto3" json:"nameable,omitempty"` // the child agrees to be named to others
 	Mirror        bool                   `protobuf:"varint,4,opt,name=mirror,proto3" json:"mirror,omitempty"`     // it wants to hear of nothing: it serves the share on, and agrees to be named for that
 	Offer         bool                   `protobuf:"varint,5,opt,name=offer,proto3" json:"offer,omitempty"`       // of a mirror: it is to be fetched from, and refused if the source fetches no more of the share
+	Whole         bool                   `protobuf:"varint,6,opt,name=whole,proto3" json:"whole,omitempty"`       // of a mirror: it has every piece of the share
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -380,6 +381,13 @@ func (x *Subscribe) GetMirror() bool {
 func (x *Subscribe) GetOffer() bool {
 	if x != nil {
 		return x.Offer
+	}
+	return false
+}
+
+func (x *Subscribe) GetWhole() bool {
+	if x != nil {
+		return x.Whole
 	}
 	return false
 }
@@ -3441,13 +3449,14 @@ const file_actor_proto_rawDesc = "" +
 	"\fKIND_UNWATCH\x10\x04\x12\x13\n" +
 	"\x0fKIND_TERMINATED\x10\x05\x12\x0f\n" +
 	"\vKIND_CREDIT\x10\x06\x12\x14\n" +
-	"\x10KIND_UNSUPPORTED\x10\a\"\x81\x01\n" +
+	"\x10KIND_UNSUPPORTED\x10\a\"\x97\x01\n" +
 	"\tSubscribe\x12\x14\n" +
 	"\x05share\x18\x01 \x01(\fR\x05share\x12\x14\n" +
 	"\x05addrs\x18\x02 \x03(\tR\x05addrs\x12\x1a\n" +
 	"\bnameable\x18\x03 \x01(\bR\bnameable\x12\x16\n" +
 	"\x06mirror\x18\x04 \x01(\bR\x06mirror\x12\x14\n" +
-	"\x05offer\x18\x05 \x01(\bR\x05offer\"\xdf\x01\n" +
+	"\x05offer\x18\x05 \x01(\bR\x05offer\x12\x14\n" +
+	"\x05whole\x18\x06 \x01(\bR\x05whole\"\xdf\x01\n" +
 	"\x0fSubscribeResult\x12\x14\n" +
 	"\x05share\x18\x01 \x01(\fR\x05share\x12\x1a\n" +
 	"\baccepted\x18\x02 \x01(\bR\baccepted\x12\x16\n" +
