@@ -128,6 +128,9 @@ func (m *Manager) flows(s *source, n uint32) {
 	if s.have.n < m.space.n {
 		m.fromParts.add(n, m.clock.at)
 	}
+	if s.near() {
+		m.fromNear.add(n, m.clock.at)
+	}
 	m.reliance.flowed = m.clock.at
 }
 

@@ -75,6 +75,7 @@ type Manager struct {
 
 	flow      flow // of sources that are not to be spared
 	fromParts flow // of sources that miss some of the share
+	fromNear  flow // of neighbours
 
 	reliance reliance // on neighbours
 
@@ -109,9 +110,10 @@ type source struct {
 	serial uint64 // no other source of this manager has it, then or now
 	lots   uint64 // see lotsOf
 	have   haves
-	told   bool // whether it has said what it has
-	relied bool // it was asked for our part alone at the last check
-	left   bool // what is wanted of it was left to others at the last check
+	told   bool    // whether it has said what it has
+	grew   instant // when it last said that it has more than before, or has nothing yet; 0: never
+	relied bool    // it was asked for our part alone at the last check
+	left   bool    // what is wanted of it was left to others at the last check
 	cursor cursor
 
 	head, tail uint32 // its leases, in the order of grants

@@ -10,8 +10,7 @@ import (
 // cross that line once: each of them asks the sources beyond it for the pieces whose lot is its own (ours.go),
 // and gets the others from its neighbours. So a source beyond the line is asked for no piece that a
 // neighbour has or is to ask for, and does not hedge, as long as we are busy with our part and for half as
-// long again, and then as long as sources that miss some of the share bring SpareFactor times what it could, if
-// that was measured.
+// long again, and then as long as neighbours bring SpareFactor times what it could, if that was measured.
 //
 // Neighbours are those less than nearTrip away. Beyond the line are sources at least nearFactor times as
 // far away. Nobody is relied on for longer: when nothing comes from anywhere, or the neighbours have had
@@ -22,6 +21,8 @@ const (
 	nearGrace  = instant(time.Second)      // added to half of the time that our part took
 	nearSilent = instant(4 * time.Second)  // without a byte from anybody, neighbours are not relied on
 	nearAgain  = instant(10 * time.Second) // after which they are relied on again
+	// nearFetches is how long a neighbour counts as one that fetches since it last got a piece.
+	nearFetches = instant(30 * time.Second)
 )
 
 // reliance is how far the neighbours are relied on.
@@ -49,11 +50,17 @@ func (m *Manager) neighbours(s *source) []uint64 {
 		return nil
 	}
 	for _, o := range m.sources {
-		if o != nil && o.near() && s.away >= nearFactor*o.away && o.told && !o.banned && o.have.n < m.space.n {
+		if o != nil && o.near() && s.away >= nearFactor*o.away && m.fetches(o) {
 			m.lots = append(m.lots, o.lots)
 		}
 	}
 	return m.lots
+}
+
+// fetches reports whether a neighbour has shown that it fetches the share: one that serves a part of it
+// on, and wants no more, is to ask for nothing.
+func (m *Manager) fetches(o *source) bool {
+	return o.told && !o.banned && o.have.n < m.space.n && o.grew > 0 && m.clock.at < o.grew+nearFetches
 }
 
 // relies reports whether a source beyond the line is asked for our part alone.
@@ -73,7 +80,7 @@ func (m *Manager) relies(s *source) bool {
 	case r.done == 0:
 		r.done = now
 		return true
-	case now < r.done+(r.done-r.since)/2+nearGrace || s.measured && m.fed(s):
+	case now < r.done+(r.done-r.since)/2+nearGrace || s.measured && m.fromNear.now(m.clock.at) >= m.cfg.SpareFactor*s.rate:
 		return true
 	}
 	*r = reliance{not: now + nearAgain}

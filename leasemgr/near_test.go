@@ -17,6 +17,9 @@ func office(t *testing.T, n int) *rig {
 	for id, trip := range map[peers.ID]time.Duration{"b": time.Millisecond, "c": 2 * time.Millisecond, "s": 30 * time.Millisecond, "t": 8 * time.Millisecond} {
 		r.m.Away(id, trip)
 	}
+	for _, id := range []peers.ID{"b", "c"} { // they have nothing yet
+		r.m.SetHave(id, share.NewSet(n), r.now)
+	}
 	return r
 }
 
@@ -123,6 +126,9 @@ func TestNeighboursHaveTheirTime(t *testing.T) {
 		r.pass(time.Second)
 		r.m.Away("b", time.Millisecond)
 		r.m.reliance.flowed = r.m.clock.at // something comes from others
+		for _, id := range []peers.ID{"b", "c"} {
+			r.m.sources[r.m.byID[id]].grew = r.m.clock.at // and to them
+		}
 		r.not("s", Spared)
 	}
 	r.pass(2 * time.Second)

@@ -19,7 +19,11 @@ func (m *Manager) SetHave(id peers.ID, have *share.Set, now time.Time) Todo {
 	}
 	s := m.sources[i]
 	m.uncount(s)
+	had, was := s.have.n, s.told
 	s.have, s.told = m.space.parse(have), have != nil
+	if s.told && (s.have.n == 0 || was && s.have.n > had) {
+		s.grew = m.clock.at
+	}
 	m.count(s)
 	s.cursor = cursor{}
 	for at := s.head; at != 0; {
@@ -50,6 +54,7 @@ func (m *Manager) Have(id peers.ID, pieces []share.Piece, now time.Time) Todo {
 		if int64(p) >= int64(m.space.n) || !m.gain(s, uint32(p)) {
 			continue
 		}
+		s.grew = m.clock.at
 		open := m.plan.has(uint32(p)) && !m.verified.has(uint32(p))
 		if open && s.idle() {
 			m.rouse(i)

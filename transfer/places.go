@@ -115,6 +115,8 @@ func (s *sources) rateAll(idle bool) (next time.Time) {
 		worth := 0.0
 		if rate := src.rate.perSecond(s.now); rate > 0 {
 			worth, src.gave = rate/(rate+usual), s.clock
+		} else if src.held {
+			worth = peers.InitialScore // it waits for this node, like those without a place
 		}
 		s.tiers.Did(src.addr.ID, worth, s.clock)
 		s.rehouse(src)

@@ -213,3 +213,19 @@ func TestWhoHasBroughtSomethingComesBackFirst(t *testing.T) {
 		t.Error("the only good source has no place 15 s after it can be reached again")
 	}
 }
+
+// Sources whose links wait for this node keep their places, but for those that are exchanged now and then.
+func TestWhoWaitsForThisNodeKeepsItsPlace(t *testing.T) {
+	a := named("a", 4)
+	w := fetching(t, Config{MaxSources: 4, Stall: time.Hour}, append(slices.Clone(a), named("b", 4)...)...)
+	for range exploreEvery / time.Second {
+		w.happens(func() { w.x.moved = w.now })
+		for _, id := range w.running() {
+			w.status(SourceStatus{Source: id, State: Connecting, Why: "waits: this machine is busy", Held: true})
+		}
+		w.pass(time.Second)
+	}
+	if n := w.run(a); n < 3 {
+		t.Errorf("%d of 4 have kept their places", n)
+	}
+}
