@@ -49,13 +49,26 @@ func (c *child) gather(buf *buffer, n int) (yes bool, err error) {
 	if wait <= 0 || !c.more() {
 		return true, c.flush(n)
 	}
-	g.timer = time.AfterFunc(wait, func() {
-		defer close(g.left)
-		if c.send(g, func(int) {}) != nil {
-			c.cut()
+	g.timer = time.AfterFunc(wait, func() { c.leave(g) })
+	return true, nil
+}
+
+// leave sends g when its time has come. If the child reads nothing, the stream is parked meanwhile.
+func (c *child) leave(g *gathered) {
+	defer close(g.left)
+	parked := false
+	err := c.send(g, func(int) {
+		if !parked {
+			parked = true
+			c.h.kids.park(c)
 		}
 	})
-	return true, nil
+	if parked {
+		c.h.kids.moved(c)
+	}
+	if err != nil {
+		c.cut()
+	}
 }
 
 // startGathering takes a buffer for replies, and says whether there was one.
