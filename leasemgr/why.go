@@ -203,7 +203,7 @@ func (m *Manager) nextLeased(e Explanation, f findings) string {
 	case h.Overdue && others > 0:
 		return "its holder is overdue: the next source with nothing else to do fetches it too"
 	default:
-		return "if nothing more comes within " + words.Duration(h.Until.Sub(e.At)) + ", " + then
+		return "if nothing more comes within " + words.Duration(h.Until.Sub(e.At)) + ": " + then
 	}
 }
 
@@ -242,8 +242,8 @@ func (e Explanation) String() string {
 	}
 	fmt.Fprintf(&b, ": %s; ", e.State)
 	for _, h := range e.Holders {
-		fmt.Fprintf(&b, "held by %s for %s, until %s from now, %d of %d bytes came; ",
-			h.Source.Short(), words.Duration(e.At.Sub(h.Since)), words.Duration(h.Until.Sub(e.At)), h.Got, h.Size)
+		fmt.Fprintf(&b, "held by %s for %s, until %s from now, %s of %s came; ",
+			h.Source.Short(), words.Duration(e.At.Sub(h.Since)), words.Duration(h.Until.Sub(e.At)), share.Size(h.Got), share.Size(h.Size))
 	}
 	if e.Has > 0 {
 		names := make([]string, 0, len(e.Sources))

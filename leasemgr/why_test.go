@@ -57,34 +57,34 @@ func TestWhySaysWhatToDo(t *testing.T) {
 			r.pass(500 * time.Millisecond)
 			r.m.Progress("a", 7, l.Token, 300, r.now)
 			r.pass(500 * time.Millisecond)
-		}, "piece 7: leased; held by a for 1 s, until 4 s from now, 300 of 1048576 bytes came; had by a, b; if nothing more comes within 4 s, it goes to 1 other source"},
+		}, "piece 7: leased; held by a for 1 s, until 4 s from now, 300 B of 1.05 MB came; had by a, b; if nothing more comes within 4 s: it goes to 1 other source"},
 		{"it is leased to the only source", func(r *rig) {
 			r.add("a").has("a", 7)
 			r.one("a")
-		}, "piece 7: leased; held by a for 0 s, until 5 s from now, 0 of 1048576 bytes came; had by a; if nothing more comes within 5 s, no other source has it, so it is asked again"},
+		}, "piece 7: leased; held by a for 0 s, until 5 s from now, 0 B of 1.05 MB came; had by a; if nothing more comes within 5 s: no other source has it, so it is asked again"},
 		{"all others failed with it", func(r *rig) {
 			r.add("a", "b", "c").has("a", 7).has("b", 7).has("c", 7)
 			r.m.Fail("c", 7, r.one("c").Token, BadData, r.now)
 			r.m.Rank("c", 0, true, r.now)
 			r.m.Fail("a", 7, r.one("a").Token, Missed, r.now)
 			r.one("b")
-		}, "piece 7: leased; held by b for 0 s, until 5 s from now, 0 of 1048576 bytes came; had by a, b, c; if nothing more comes within 5 s, it is wanted again; of those that failed with it the first is asked again in 30 s"},
+		}, "piece 7: leased; held by b for 0 s, until 5 s from now, 0 B of 1.05 MB came; had by a, b, c; if nothing more comes within 5 s: it is wanted again; of those that failed with it the first is asked again in 30 s"},
 		{"all others are banned", func(r *rig) {
 			r.add("a", "b").has("a", 7).has("b", 7)
 			r.m.Rank("a", 0, true, r.now)
 			r.one("b")
-		}, "piece 7: leased; held by b for 0 s, until 5 s from now, 0 of 1048576 bytes came; had by a, b; if nothing more comes within 5 s, no other source has it that is not banned, so it is asked again"},
+		}, "piece 7: leased; held by b for 0 s, until 5 s from now, 0 B of 1.05 MB came; had by a, b; if nothing more comes within 5 s: no other source has it that is not banned, so it is asked again"},
 		{"its holder is overdue", func(r *rig) {
 			r.add("a", "b").has("a", 7).has("b", 7)
 			r.one("a")
 			r.pass(2 * time.Second)
-		}, "piece 7: leased; held by a for 2 s, until 3 s from now, 0 of 1048576 bytes came; had by a, b; its holder is overdue: the next source with nothing else to do fetches it too"},
+		}, "piece 7: leased; held by a for 2 s, until 3 s from now, 0 B of 1.05 MB came; had by a, b; its holder is overdue: the next source with nothing else to do fetches it too"},
 		{"it is hedged", func(r *rig) {
 			r.add("a", "b").has("a", 7).has("b", 7)
 			r.one("a")
 			r.pass(2 * time.Second)
 			r.one("b")
-		}, "piece 7: leased; held by a for 2 s, until 3 s from now, 0 of 1048576 bytes came; held by b for 0 s, until 5 s from now, 0 of 1048576 bytes came; had by a, b; the first of them to finish counts"},
+		}, "piece 7: leased; held by a for 2 s, until 3 s from now, 0 B of 1.05 MB came; held by b for 0 s, until 5 s from now, 0 B of 1.05 MB came; had by a, b; the first of them to finish counts"},
 		{"it is verified", func(r *rig) {
 			r.m.Verified(7, r.now)
 		}, "piece 7: verified; nothing: we have it"},

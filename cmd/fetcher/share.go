@@ -386,7 +386,7 @@ func (s *sharer) describeOne(one served, addrs []string) {
 		fmt.Fprintf(e, "left out %d %s\n", imp.Excluded, either(imp.Excluded == 1, "file or folder", "files and folders"))
 	}
 	fmt.Fprintf(e, "share    %s\n", one.ID())
-	fmt.Fprintf(e, "hashed   %s in %v, %s known from before\n", share.Size(imp.Hashed), one.took.Round(time.Millisecond), share.Size(imp.Cached))
+	fmt.Fprintf(e, "hashed   %s in %s, %s known from before\n", share.Size(imp.Hashed), words.Duration(one.took), share.Size(imp.Cached))
 	for _, w := range imp.Warnings {
 		fmt.Fprintf(e, "warning: %s\n", printable(w))
 	}
