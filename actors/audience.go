@@ -22,8 +22,8 @@ type audience struct {
 
 	mirrors peers.Mirrors
 	words   map[peers.ID]*actor.PID // the actor that announced each mirror
-	last    peers.ID                // the last child to be done, if it was given less than half here
-	helped  bool                    // mirrors gave a child that stays more than half
+	last    peers.ID                // the last child to be done, if it was helped
+	helped  bool                    // mirrors helped a child that stays
 }
 
 // child is one subscriber. What it was told is kept as state, not as a queue: the rest is
@@ -80,6 +80,7 @@ func (o *audience) crowd(peer peers.ID) (others int, spreads bool) {
 const (
 	enoughMirrors = 3
 	evenPart      = 0.75
+	helpedPart    = 0.6 // a child that was given less of the share here was helped by others
 	fedFor        = 4 * time.Second
 	askedOn       = 3 * time.Second // less passes between two requests of a child that asks on
 )
@@ -104,7 +105,8 @@ func (o *audience) done(peer peers.ID, given, all int64) {
 		return
 	}
 	o.last = ""
-	if o.helped = o.helped && 2*given < all; 2*given < all {
+	little := float64(given) < helpedPart*float64(all)
+	if o.helped = o.helped && little; little {
 		o.last = peer
 	}
 }

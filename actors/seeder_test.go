@@ -363,7 +363,7 @@ func TestMirrorsGiveTheRest(t *testing.T) {
 		most    int64 // bytes that this one is given
 	}{
 		{3, true, 0, 0.75 / 4 * size}, {3, true, size/2 - 1<<20, 0.75 / 4 * size}, {5, true, 0, 1 << 20},
-		{2, true, 0, size}, {3, true, size / 2, size}, {3, false, 0, size}, // too few, of no help, without the rest
+		{2, true, 0, size}, {3, true, size * 5 / 8, size}, {3, false, 0, size}, // too few, of no help, without the rest
 	} {
 		_, give := mirrored(t, size, x.mirrors, x.whole, x.before)
 		given := int64(0)
