@@ -28,9 +28,9 @@ func TestCaps(t *testing.T) {
 		{"not measured, tiny pieces, own cap", Config{MaxSmallLeases: 20}, 100, 0, 0, 20},
 		{"slow", Config{}, mib, 1000, 0, 2},
 		{"slow, small pieces", Config{}, share.BlockSize, 1000, 0, 4},
-		{"20 MiB/s", Config{}, mib, 20 * mib, 0, 5},
-		{"20 MiB/s, twice the pipeline", Config{Ahead: 500 * time.Millisecond}, mib, 20 * mib, 0, 10},
-		{"20 MiB/s, one second away", Config{}, mib, 20 * mib, time.Second, 25},
+		{"10 MiB/s", Config{}, mib, 10 * mib, 0, 5},
+		{"10 MiB/s, twice the pipeline", Config{Ahead: time.Second}, mib, 10 * mib, 0, 10},
+		{"10 MiB/s, one second away", Config{}, mib, 10 * mib, time.Second, 15},
 		{"1 GB/s", Config{}, mib, 1e9, 0, 64},
 		{"1 GB/s, own window", Config{MaxWindow: 8 * mib}, mib, 1e9, 0, 8},
 		{"1 GB/s, tiny pieces", Config{}, 100, 1e9, 0, 4096},
@@ -50,7 +50,7 @@ func TestCaps(t *testing.T) {
 
 func TestProgressMakesRoom(t *testing.T) {
 	r := newRig(t, 100, Config{})
-	r.add("a").full("a").rate("a", 40<<20, 0)
+	r.add("a").full("a").rate("a", 20<<20, 0)
 	ls := r.get("a", 100)
 	equal(t, "leases", len(ls), 10)
 	r.not("a", AtCapacity)

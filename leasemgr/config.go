@@ -27,7 +27,7 @@ type Config struct {
 	// been measured. Default 256.
 	MaxSmallLeases int
 	// Ahead is how much work beyond one round trip a measured source may hold,
-	// as time at its rate: its request pipeline. Default 250 ms. A measured
+	// as time at its rate: its request pipeline. Default 500 ms. A measured
 	// source may always hold two leases: one it fetches, one that is next.
 	Ahead time.Duration
 	// MaxWindow caps the bytes still to come on the leases of a measured
@@ -97,7 +97,7 @@ func (c Config) withDefaults() Config {
 	c.Patience = c.Patience.WithDefaults()
 	bounds.Default(&c.MaxLeasesPerPeer, 4)
 	bounds.Default(&c.MaxSmallLeases, 256)
-	bounds.Default(&c.Ahead, 250*time.Millisecond)
+	bounds.Default(&c.Ahead, 500*time.Millisecond)
 	bounds.Default(&c.MaxWindow, 64<<20)
 	bounds.Default(&c.MaxMeasuredLeases, 4096)
 	bounds.Default(&c.MinPeerScore, 0.2)

@@ -141,7 +141,7 @@ func TestSlowHonestSourceKeepsItsLeases(t *testing.T) {
 
 func TestSilentSourceLosesItsWindowWithinSeconds(t *testing.T) {
 	r := newRig(t, 1000, Config{})
-	r.add("a").full("a").rate("a", 200<<20, 20*time.Millisecond)
+	r.add("a").full("a").rate("a", 100<<20, 20*time.Millisecond)
 	ls := r.get("a", 1000)
 	if len(ls) < 40 {
 		t.Fatalf("%d leases", len(ls))

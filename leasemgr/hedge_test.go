@@ -117,7 +117,7 @@ func TestHolderNotMeasuredYetIsJudgedByWhatCame(t *testing.T) {
 
 func TestHedgeStaysWithinTheCap(t *testing.T) {
 	r := newRig(t, 6, Config{})
-	r.add("slow", "fast").full("slow", "fast").rate("fast", 14*mib, 0) // room for 3.5 MiB
+	r.add("slow", "fast").full("slow", "fast").rate("fast", 7*mib, 0) // room for 3.5 MiB
 	equal(t, "leases", len(r.get("fast", 3)), 3)
 	equal(t, "leases", len(r.get("slow", 3)), 3)
 	r.pass(1600 * time.Millisecond)
