@@ -136,7 +136,7 @@ func (c *coder) ms(num protowire.Number, v *time.Duration) {
 	case !c.reading:
 		c.b = appendUint(c.b, num, uint64((min(max(*v, 0), MaxDuration)+time.Millisecond-1)/time.Millisecond))
 	case c.at(num, protowire.VarintType):
-		*v = min(time.Duration(uint32(c.v))*time.Millisecond, MaxDuration) // the field has 32 bits, and what is above them is dropped, as everywhere
+		*v = time.Duration(min(c.v, uint64(MaxDuration/time.Millisecond))) * time.Millisecond
 	}
 }
 

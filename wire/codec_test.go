@@ -374,9 +374,11 @@ func TestDurationsAreRoundedUpAndCut(t *testing.T) {
 			t.Errorf("%v is read as %v, %v, want %v", c.sent, m.RTT, err, c.read)
 		}
 	}
-	m, err := Parse[LeaseRequest](join(field(1, someID.Bytes()), number(4, maxToken)))
-	if err != nil || m.RTT != MaxDuration {
-		t.Errorf("the longest is read as %v, %v", m.RTT, err)
+	for _, long := range []uint64{1 << 32, maxToken} {
+		m, err := Parse[LeaseRequest](join(field(1, someID.Bytes()), number(4, long)))
+		if err != nil || m.RTT != MaxDuration {
+			t.Errorf("%d ms are read as %v, %v", long, m.RTT, err)
+		}
 	}
 }
 

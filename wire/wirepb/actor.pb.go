@@ -398,7 +398,7 @@ type SubscribeResult struct {
 	Share         []byte                 `protobuf:"bytes,1,opt,name=share,proto3" json:"share,omitempty"`
 	Accepted      bool                   `protobuf:"varint,2,opt,name=accepted,proto3" json:"accepted,omitempty"`
 	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`                            // refused: for people, of peers that know no codes
-	RetryMs       uint32                 `protobuf:"varint,4,opt,name=retry_ms,json=retryMs,proto3" json:"retry_ms,omitempty"`          // refused: ask again after; 0 never
+	RetryMs       uint64                 `protobuf:"varint,4,opt,name=retry_ms,json=retryMs,proto3" json:"retry_ms,omitempty"`          // refused: ask again after; 0 never
 	Children      []*PeerAddr            `protobuf:"bytes,5,rep,name=children,proto3" json:"children,omitempty"`                        // others that fetch the share and agreed to be named
 	NotAllowed    bool                   `protobuf:"varint,6,opt,name=not_allowed,json=notAllowed,proto3" json:"not_allowed,omitempty"` // refused: the share is here, and not for the subscriber
 	Code          uint32                 `protobuf:"varint,7,opt,name=code,proto3" json:"code,omitempty"`                               // refused: why
@@ -457,7 +457,7 @@ func (x *SubscribeResult) GetReason() string {
 	return ""
 }
 
-func (x *SubscribeResult) GetRetryMs() uint32 {
+func (x *SubscribeResult) GetRetryMs() uint64 {
 	if x != nil {
 		return x.RetryMs
 	}
@@ -816,7 +816,7 @@ type LeaseRequest struct {
 	Share         []byte                 `protobuf:"bytes,1,opt,name=share,proto3" json:"share,omitempty"`
 	Max           uint32                 `protobuf:"varint,2,opt,name=max,proto3" json:"max,omitempty"`                  // leases at most
 	Rate          uint64                 `protobuf:"varint,3,opt,name=rate,proto3" json:"rate,omitempty"`                // measured goodput, bytes per second; 0 not measured
-	RttMs         uint32                 `protobuf:"varint,4,opt,name=rtt_ms,json=rttMs,proto3" json:"rtt_ms,omitempty"` // measured round trip
+	RttMs         uint64                 `protobuf:"varint,4,opt,name=rtt_ms,json=rttMs,proto3" json:"rtt_ms,omitempty"` // measured round trip
 	Source        string                 `protobuf:"bytes,5,opt,name=source,proto3" json:"source,omitempty"`             // peer ID of the source that is to be fetched from
 	Keep          []uint32               `protobuf:"varint,6,rep,packed,name=keep,proto3" json:"keep,omitempty"`         // pieces being fetched under leases of a lost connection
 	unknownFields protoimpl.UnknownFields
@@ -874,7 +874,7 @@ func (x *LeaseRequest) GetRate() uint64 {
 	return 0
 }
 
-func (x *LeaseRequest) GetRttMs() uint32 {
+func (x *LeaseRequest) GetRttMs() uint64 {
 	if x != nil {
 		return x.RttMs
 	}
@@ -900,7 +900,7 @@ type LeaseResponse struct {
 	Share         []byte                 `protobuf:"bytes,1,opt,name=share,proto3" json:"share,omitempty"`
 	Leases        []*Lease               `protobuf:"bytes,2,rep,name=leases,proto3" json:"leases,omitempty"`
 	Refused       string                 `protobuf:"bytes,3,opt,name=refused,proto3" json:"refused,omitempty"`                 // why there are none: for people, of peers that know no codes
-	UntilMs       uint32                 `protobuf:"varint,4,opt,name=until_ms,json=untilMs,proto3" json:"until_ms,omitempty"` // refused: ask again after; 0 wait for LeasesAvailable
+	UntilMs       uint64                 `protobuf:"varint,4,opt,name=until_ms,json=untilMs,proto3" json:"until_ms,omitempty"` // refused: ask again after; 0 wait for LeasesAvailable
 	Never         bool                   `protobuf:"varint,5,opt,name=never,proto3" json:"never,omitempty"`                    // refused: do not ask again
 	Source        string                 `protobuf:"bytes,6,opt,name=source,proto3" json:"source,omitempty"`
 	Code          uint32                 `protobuf:"varint,7,opt,name=code,proto3" json:"code,omitempty"` // why there are none
@@ -959,7 +959,7 @@ func (x *LeaseResponse) GetRefused() string {
 	return ""
 }
 
-func (x *LeaseResponse) GetUntilMs() uint32 {
+func (x *LeaseResponse) GetUntilMs() uint64 {
 	if x != nil {
 		return x.UntilMs
 	}
@@ -991,7 +991,7 @@ type Lease struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Piece         uint32                 `protobuf:"varint,1,opt,name=piece,proto3" json:"piece,omitempty"`
 	Token         uint64                 `protobuf:"varint,2,opt,name=token,proto3" json:"token,omitempty"`
-	ExpiresMs     uint32                 `protobuf:"varint,3,opt,name=expires_ms,json=expiresMs,proto3" json:"expires_ms,omitempty"` // from now
+	ExpiresMs     uint64                 `protobuf:"varint,3,opt,name=expires_ms,json=expiresMs,proto3" json:"expires_ms,omitempty"` // from now
 	Hedge         bool                   `protobuf:"varint,4,opt,name=hedge,proto3" json:"hedge,omitempty"`                          // somebody else holds a lease of the piece too
 	Begun         bool                   `protobuf:"varint,5,opt,name=begun,proto3" json:"begun,omitempty"`                          // some of its blocks may be verified already
 	unknownFields protoimpl.UnknownFields
@@ -1042,7 +1042,7 @@ func (x *Lease) GetToken() uint64 {
 	return 0
 }
 
-func (x *Lease) GetExpiresMs() uint32 {
+func (x *Lease) GetExpiresMs() uint64 {
 	if x != nil {
 		return x.ExpiresMs
 	}
@@ -1803,7 +1803,7 @@ type Held struct {
 	Expires       uint64                 `protobuf:"varint,6,opt,name=expires,proto3" json:"expires,omitempty"`                // seconds since 1970; 0 the lease has ended
 	Added         uint64                 `protobuf:"varint,7,opt,name=added,proto3" json:"added,omitempty"`                    // seconds
 	Room          uint64                 `protobuf:"varint,8,opt,name=room,proto3" json:"room,omitempty"`                      // bytes
-	RetryMs       uint32                 `protobuf:"varint,9,opt,name=retry_ms,json=retryMs,proto3" json:"retry_ms,omitempty"` // refused: ask again after; 0 when something has changed
+	RetryMs       uint64                 `protobuf:"varint,9,opt,name=retry_ms,json=retryMs,proto3" json:"retry_ms,omitempty"` // refused: ask again after; 0 when something has changed
 	Current       []byte                 `protobuf:"bytes,10,opt,name=current,proto3" json:"current,omitempty"`                // what the name stands for
 	Coming        []byte                 `protobuf:"bytes,11,opt,name=coming,proto3" json:"coming,omitempty"`                  // what is to come under it
 	unknownFields protoimpl.UnknownFields
@@ -1896,7 +1896,7 @@ func (x *Held) GetRoom() uint64 {
 	return 0
 }
 
-func (x *Held) GetRetryMs() uint32 {
+func (x *Held) GetRetryMs() uint64 {
 	if x != nil {
 		return x.RetryMs
 	}
@@ -2846,9 +2846,9 @@ func (x *Announce) GetGone() bool {
 
 type Announced struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	TtlMs         uint32                 `protobuf:"varint,1,opt,name=ttl_ms,json=ttlMs,proto3" json:"ttl_ms,omitempty"`       // after which what was announced is forgotten
+	TtlMs         uint64                 `protobuf:"varint,1,opt,name=ttl_ms,json=ttlMs,proto3" json:"ttl_ms,omitempty"`       // after which what was announced is forgotten
 	Refused       uint32                 `protobuf:"varint,2,opt,name=refused,proto3" json:"refused,omitempty"`                // 0: all is remembered
-	RetryMs       uint32                 `protobuf:"varint,3,opt,name=retry_ms,json=retryMs,proto3" json:"retry_ms,omitempty"` // refused: ask again after; 0 for never
+	RetryMs       uint64                 `protobuf:"varint,3,opt,name=retry_ms,json=retryMs,proto3" json:"retry_ms,omitempty"` // refused: ask again after; 0 for never
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2883,7 +2883,7 @@ func (*Announced) Descriptor() ([]byte, []int) {
 	return file_actor_proto_rawDescGZIP(), []int{39}
 }
 
-func (x *Announced) GetTtlMs() uint32 {
+func (x *Announced) GetTtlMs() uint64 {
 	if x != nil {
 		return x.TtlMs
 	}
@@ -2897,7 +2897,7 @@ func (x *Announced) GetRefused() uint32 {
 	return 0
 }
 
-func (x *Announced) GetRetryMs() uint32 {
+func (x *Announced) GetRetryMs() uint64 {
 	if x != nil {
 		return x.RetryMs
 	}
@@ -2961,7 +2961,7 @@ type Found struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Key           []byte                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
 	Peers         []*PeerAddr            `protobuf:"bytes,2,rep,name=peers,proto3" json:"peers,omitempty"`                     // a sample
-	RetryMs       uint32                 `protobuf:"varint,3,opt,name=retry_ms,json=retryMs,proto3" json:"retry_ms,omitempty"` // 0: it was looked up; else ask again after
+	RetryMs       uint64                 `protobuf:"varint,3,opt,name=retry_ms,json=retryMs,proto3" json:"retry_ms,omitempty"` // 0: it was looked up; else ask again after
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3010,7 +3010,7 @@ func (x *Found) GetPeers() []*PeerAddr {
 	return nil
 }
 
-func (x *Found) GetRetryMs() uint32 {
+func (x *Found) GetRetryMs() uint64 {
 	if x != nil {
 		return x.RetryMs
 	}
@@ -3084,8 +3084,8 @@ type Heard struct {
 	Body          []byte                 `protobuf:"bytes,2,opt,name=body,proto3" json:"body,omitempty"`                       // what the other peer said
 	From          string                 `protobuf:"bytes,3,opt,name=from,proto3" json:"from,omitempty"`                       // its ID
 	Refused       uint32                 `protobuf:"varint,4,opt,name=refused,proto3" json:"refused,omitempty"`                // 0: it was not
-	RetryMs       uint32                 `protobuf:"varint,5,opt,name=retry_ms,json=retryMs,proto3" json:"retry_ms,omitempty"` // refused: again after
-	LifeMs        uint32                 `protobuf:"varint,6,opt,name=life_ms,json=lifeMs,proto3" json:"life_ms,omitempty"`    // of a channel that was opened
+	RetryMs       uint64                 `protobuf:"varint,5,opt,name=retry_ms,json=retryMs,proto3" json:"retry_ms,omitempty"` // refused: again after
+	LifeMs        uint64                 `protobuf:"varint,6,opt,name=life_ms,json=lifeMs,proto3" json:"life_ms,omitempty"`    // of a channel that was opened
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3148,14 +3148,14 @@ func (x *Heard) GetRefused() uint32 {
 	return 0
 }
 
-func (x *Heard) GetRetryMs() uint32 {
+func (x *Heard) GetRetryMs() uint64 {
 	if x != nil {
 		return x.RetryMs
 	}
 	return 0
 }
 
-func (x *Heard) GetLifeMs() uint32 {
+func (x *Heard) GetLifeMs() uint64 {
 	if x != nil {
 		return x.LifeMs
 	}
@@ -3461,7 +3461,7 @@ const file_actor_proto_rawDesc = "" +
 	"\x05share\x18\x01 \x01(\fR\x05share\x12\x1a\n" +
 	"\baccepted\x18\x02 \x01(\bR\baccepted\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x19\n" +
-	"\bretry_ms\x18\x04 \x01(\rR\aretryMs\x122\n" +
+	"\bretry_ms\x18\x04 \x01(\x04R\aretryMs\x122\n" +
 	"\bchildren\x18\x05 \x03(\v2\x16.fetcher.wire.PeerAddrR\bchildren\x12\x1f\n" +
 	"\vnot_allowed\x18\x06 \x01(\bR\n" +
 	"notAllowed\x12\x12\n" +
@@ -3489,14 +3489,14 @@ const file_actor_proto_rawDesc = "" +
 	"\x05share\x18\x01 \x01(\fR\x05share\x12\x10\n" +
 	"\x03max\x18\x02 \x01(\rR\x03max\x12\x12\n" +
 	"\x04rate\x18\x03 \x01(\x04R\x04rate\x12\x15\n" +
-	"\x06rtt_ms\x18\x04 \x01(\rR\x05rttMs\x12\x16\n" +
+	"\x06rtt_ms\x18\x04 \x01(\x04R\x05rttMs\x12\x16\n" +
 	"\x06source\x18\x05 \x01(\tR\x06source\x12\x12\n" +
 	"\x04keep\x18\x06 \x03(\rR\x04keep\"\xc9\x01\n" +
 	"\rLeaseResponse\x12\x14\n" +
 	"\x05share\x18\x01 \x01(\fR\x05share\x12+\n" +
 	"\x06leases\x18\x02 \x03(\v2\x13.fetcher.wire.LeaseR\x06leases\x12\x18\n" +
 	"\arefused\x18\x03 \x01(\tR\arefused\x12\x19\n" +
-	"\buntil_ms\x18\x04 \x01(\rR\auntilMs\x12\x14\n" +
+	"\buntil_ms\x18\x04 \x01(\x04R\auntilMs\x12\x14\n" +
 	"\x05never\x18\x05 \x01(\bR\x05never\x12\x16\n" +
 	"\x06source\x18\x06 \x01(\tR\x06source\x12\x12\n" +
 	"\x04code\x18\a \x01(\rR\x04code\"~\n" +
@@ -3504,7 +3504,7 @@ const file_actor_proto_rawDesc = "" +
 	"\x05piece\x18\x01 \x01(\rR\x05piece\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\x04R\x05token\x12\x1d\n" +
 	"\n" +
-	"expires_ms\x18\x03 \x01(\rR\texpiresMs\x12\x14\n" +
+	"expires_ms\x18\x03 \x01(\x04R\texpiresMs\x12\x14\n" +
 	"\x05hedge\x18\x04 \x01(\bR\x05hedge\x12\x14\n" +
 	"\x05begun\x18\x05 \x01(\bR\x05begun\"\xbf\x01\n" +
 	"\rLeaseProgress\x12\x14\n" +
@@ -3582,7 +3582,7 @@ const file_actor_proto_rawDesc = "" +
 	"\aexpires\x18\x06 \x01(\x04R\aexpires\x12\x14\n" +
 	"\x05added\x18\a \x01(\x04R\x05added\x12\x12\n" +
 	"\x04room\x18\b \x01(\x04R\x04room\x12\x19\n" +
-	"\bretry_ms\x18\t \x01(\rR\aretryMs\x12\x18\n" +
+	"\bretry_ms\x18\t \x01(\x04R\aretryMs\x12\x18\n" +
 	"\acurrent\x18\n" +
 	" \x01(\fR\acurrent\x12\x16\n" +
 	"\x06coming\x18\v \x01(\fR\x06coming\"M\n" +
@@ -3657,16 +3657,16 @@ const file_actor_proto_rawDesc = "" +
 	"\x05addrs\x18\x02 \x03(\tR\x05addrs\x12\x12\n" +
 	"\x04gone\x18\x03 \x01(\bR\x04gone\"W\n" +
 	"\tAnnounced\x12\x15\n" +
-	"\x06ttl_ms\x18\x01 \x01(\rR\x05ttlMs\x12\x18\n" +
+	"\x06ttl_ms\x18\x01 \x01(\x04R\x05ttlMs\x12\x18\n" +
 	"\arefused\x18\x02 \x01(\rR\arefused\x12\x19\n" +
-	"\bretry_ms\x18\x03 \x01(\rR\aretryMs\"2\n" +
+	"\bretry_ms\x18\x03 \x01(\x04R\aretryMs\"2\n" +
 	"\x04Seek\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\fR\x03key\x12\x18\n" +
 	"\apadding\x18\x02 \x01(\fR\apadding\"b\n" +
 	"\x05Found\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\fR\x03key\x12,\n" +
 	"\x05peers\x18\x02 \x03(\v2\x16.fetcher.wire.PeerAddrR\x05peers\x12\x19\n" +
-	"\bretry_ms\x18\x03 \x01(\rR\aretryMs\"G\n" +
+	"\bretry_ms\x18\x03 \x01(\x04R\aretryMs\"G\n" +
 	"\x03Say\x12\x18\n" +
 	"\achannel\x18\x01 \x01(\rR\achannel\x12\x12\n" +
 	"\x04body\x18\x02 \x01(\fR\x04body\x12\x12\n" +
@@ -3676,8 +3676,8 @@ const file_actor_proto_rawDesc = "" +
 	"\x04body\x18\x02 \x01(\fR\x04body\x12\x12\n" +
 	"\x04from\x18\x03 \x01(\tR\x04from\x12\x18\n" +
 	"\arefused\x18\x04 \x01(\rR\arefused\x12\x19\n" +
-	"\bretry_ms\x18\x05 \x01(\rR\aretryMs\x12\x17\n" +
-	"\alife_ms\x18\x06 \x01(\rR\x06lifeMs*\xe2\x06\n" +
+	"\bretry_ms\x18\x05 \x01(\x04R\aretryMs\x12\x17\n" +
+	"\alife_ms\x18\x06 \x01(\x04R\x06lifeMs*\xe2\x06\n" +
 	"\vMessageType\x12\x1c\n" +
 	"\x18MESSAGE_TYPE_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16MESSAGE_TYPE_SUBSCRIBE\x10\x01\x12!\n" +

@@ -68,7 +68,7 @@ func (x *ManifestRequest) GetShare() []byte {
 type ManifestHeader struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Status        Status                 `protobuf:"varint,1,opt,name=status,proto3,enum=fetcher.wire.Status" json:"status,omitempty"`
-	RetryMs       uint32                 `protobuf:"varint,2,opt,name=retry_ms,json=retryMs,proto3" json:"retry_ms,omitempty"`          // BUSY: ask again after
+	RetryMs       uint64                 `protobuf:"varint,2,opt,name=retry_ms,json=retryMs,proto3" json:"retry_ms,omitempty"`          // BUSY: ask again after
 	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`                            // not OK: for people, of peers that know no codes
 	Size          uint64                 `protobuf:"varint,4,opt,name=size,proto3" json:"size,omitempty"`                               // OK: raw bytes of the manifest behind this header
 	NotAllowed    bool                   `protobuf:"varint,5,opt,name=not_allowed,json=notAllowed,proto3" json:"not_allowed,omitempty"` // REFUSED: the share is here, and not for the asker
@@ -115,7 +115,7 @@ func (x *ManifestHeader) GetStatus() Status {
 	return Status_STATUS_OK
 }
 
-func (x *ManifestHeader) GetRetryMs() uint32 {
+func (x *ManifestHeader) GetRetryMs() uint64 {
 	if x != nil {
 		return x.RetryMs
 	}
@@ -166,7 +166,7 @@ const file_manifest_proto_rawDesc = "" +
 	"\x05share\x18\x01 \x01(\fR\x05share\"\xd0\x01\n" +
 	"\x0eManifestHeader\x12,\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x14.fetcher.wire.StatusR\x06status\x12\x19\n" +
-	"\bretry_ms\x18\x02 \x01(\rR\aretryMs\x12\x16\n" +
+	"\bretry_ms\x18\x02 \x01(\x04R\aretryMs\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x12\n" +
 	"\x04size\x18\x04 \x01(\x04R\x04size\x12\x1f\n" +
 	"\vnot_allowed\x18\x05 \x01(\bR\n" +

@@ -127,7 +127,7 @@ type PieceHeader struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`                                  // of the request
 	Status        Status                 `protobuf:"varint,2,opt,name=status,proto3,enum=fetcher.wire.Status" json:"status,omitempty"` // anything but OK ends the request
-	RetryMs       uint32                 `protobuf:"varint,3,opt,name=retry_ms,json=retryMs,proto3" json:"retry_ms,omitempty"`         // BUSY: ask again after
+	RetryMs       uint64                 `protobuf:"varint,3,opt,name=retry_ms,json=retryMs,proto3" json:"retry_ms,omitempty"`         // BUSY: ask again after
 	Reason        string                 `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`                           // not OK: for people, of peers that know no codes
 	Proof         []byte                 `protobuf:"bytes,5,opt,name=proof,proto3" json:"proof,omitempty"`                             // hashes of all blocks of the piece, 32 bytes each; first header only
 	First         uint32                 `protobuf:"varint,6,opt,name=first,proto3" json:"first,omitempty"`                            // first block of this run
@@ -184,7 +184,7 @@ func (x *PieceHeader) GetStatus() Status {
 	return Status_STATUS_OK
 }
 
-func (x *PieceHeader) GetRetryMs() uint32 {
+func (x *PieceHeader) GetRetryMs() uint64 {
 	if x != nil {
 		return x.RetryMs
 	}
@@ -265,7 +265,7 @@ const file_piece_proto_rawDesc = "" +
 	"\vPieceHeader\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12,\n" +
 	"\x06status\x18\x02 \x01(\x0e2\x14.fetcher.wire.StatusR\x06status\x12\x19\n" +
-	"\bretry_ms\x18\x03 \x01(\rR\aretryMs\x12\x16\n" +
+	"\bretry_ms\x18\x03 \x01(\x04R\aretryMs\x12\x16\n" +
 	"\x06reason\x18\x04 \x01(\tR\x06reason\x12\x14\n" +
 	"\x05proof\x18\x05 \x01(\fR\x05proof\x12\x14\n" +
 	"\x05first\x18\x06 \x01(\rR\x05first\x12\x14\n" +
