@@ -268,6 +268,22 @@ func TestATransferBeginsAgain(t *testing.T) {
 	}
 }
 
+// What the disk loses when it is closed to begin again is fetched again, as at any other time.
+func TestPiecesLostAsATransferBeginsAgainAreNotTheEnd(t *testing.T) {
+	w := fetching(t, Config{}, "a")
+	w.piece("a", 0)
+	w.happens(func() { w.x.WorkerFailed("verifier", "a bug", w.now) })
+	w.ends()
+	w.worked(lostPieces{errors.New("lost")}, 0, 0)
+	if _, opening := w.work.(Open); !opening {
+		t.Fatalf("it does %v", w.work)
+	}
+	w.opens(nil, nil)
+	if p := w.progress(); p.State != Fetching || p.Done != 0 {
+		t.Errorf("%+v", p)
+	}
+}
+
 func TestADiskThatFailsOtherwiseIsTheEnd(t *testing.T) {
 	broken := errors.New("broken")
 	for name, fail := range map[string]func(*world){

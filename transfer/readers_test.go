@@ -49,6 +49,11 @@ func TestAReaderSteersAndHears(t *testing.T) {
 	if s := got[Steer](w); len(s) != 1 || s[0] != (Steer{r.Reader, 0, 2}) {
 		t.Errorf("steers %v", s)
 	}
+	w.move(r.Reader, 0, 1<<20) // to the end of a piece
+	if s := got[Steer](w); len(s) != 1 || s[0] != (Steer{r.Reader, 0, 1}) {
+		t.Errorf("steers %v", s)
+	}
+	w.move(r.Reader, share.BlockSize, 1<<20)
 	if ready := w.move(r.Reader, share.BlockSize+5, 1); len(ready) > 0 || got[Steer](w)[0] != (Steer{r.Reader, 0, 1}) {
 		t.Errorf("hears %v, steers %v", ready, got[Steer](w))
 	}
