@@ -2,7 +2,9 @@ package leasedb
 
 import (
 	"errors"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/piecelease/fetcher/depot"
 	"github.com/piecelease/fetcher/peers"
@@ -23,6 +25,23 @@ func TestALeaseThatWasFoundIsMeasured(t *testing.T) {
 		t.Errorf("ended: %v, %v", ended, err)
 	}
 	r.used(start, 2, 100)
+}
+
+// A lease on the disk that is older than the one in the database does not shorten it.
+func TestAnOlderLeaseOnTheDiskEndsNoneSooner(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	g, err := r.Hold(t.Context(), start, r.ask(2, ids[0], 100))
+	r.ok(err)
+	older := slices.Clone(r.disk[ids[0]])
+	for i := range older {
+		older[i].Expires = g.Expires.Add(-time.Minute)
+	}
+	_, err = r.Found(t.Context(), start, ids[0], 100, true, older)
+	r.ok(err)
+	if all, err := r.Leases(t.Context(), start, ids[0]); err != nil || len(all) != 1 || !all[0].Expires.Equal(g.Expires) {
+		t.Errorf("%+v, want until %v; %v", all, g.Expires, err)
+	}
 }
 
 // A share that lost its data lost the leases beside it too, or it lost those alone: they are written again as soon as that is seen.

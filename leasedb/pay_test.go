@@ -7,6 +7,22 @@ import (
 	"github.com/piecelease/fetcher/peers"
 )
 
+// A payment that was entered is not entered again for another sum.
+func TestAPaymentIsOfOneSum(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	p := depot.Payment{Account: 2, Request: [16]byte{1}, Units: 64}
+	_, _, err := r.Intend(t.Context(), start, p)
+	r.ok(err)
+	r.ok(r.Deposit(t.Context(), start, p))
+	if done, _, err := r.Intend(t.Context(), start, p); !done || err != nil {
+		t.Errorf("sent again: %v, %v", done, err)
+	}
+	p.Units++
+	_, _, err = r.Intend(t.Context(), start, p)
+	refused(t, err, depot.BadRequest)
+}
+
 // A stranger's account gives way to another's while its first payment is being entered: the passes are
 // spent. Either it does not give way, or the depot does not say that they are entered.
 func TestAnAccountThatIsPayingDoesNotGiveWay(t *testing.T) {
