@@ -119,3 +119,17 @@ func TestWalletsForgetWhatIssuersForget(t *testing.T) {
 		t.Error("not forgotten")
 	}
 }
+
+// An order that could not be sent is not made: it would stay in the wallet.
+func TestAnOrderIsOfAsManyAsAreSignedAtOnce(t *testing.T) {
+	key := newKey(t, Sizes[0], 1)
+	order := func(n int64) (Order, error) {
+		return NewOrder(RequestID{1}, Seed{1}, "issuer", "depot", Listing{&key.PublicKey}, n*int64(Sizes[0]), Sizes[0], now)
+	}
+	if o, err := order(MaxBatch); err != nil || o.Counts[0] != MaxBatch {
+		t.Error(o.Counts, err)
+	}
+	if _, err := order(MaxBatch + 1); err == nil {
+		t.Error("one more was ordered")
+	}
+}
