@@ -788,6 +788,30 @@ func TestBusySourceIsAskedForLessAtOnce(t *testing.T) {
 	}
 }
 
+// A lease that comes twice is not begun anew.
+func TestALeaseThatComesTwiceIsOne(t *testing.T) {
+	h := ready(t, Config{}, 1<<20)
+	first := h.grant(0)
+	if again := h.grant(0); len(again.Cancel)+len(again.Requests) > 0 || reasons(again) != "0 not needed" {
+		t.Errorf("%d requests before; then %+v", len(first.Requests), again)
+	}
+}
+
+// What a source does not have is remembered within a bound.
+func TestAbsentPiecesAreForgottenWhenThereAreTooMany(t *testing.T) {
+	h := ready(t, Config{AbsentFor: time.Hour}, 2*maxAbsent<<20)
+	for p := range share.Piece(maxAbsent + 10) {
+		for _, r := range h.grant(p).Requests {
+			h.p.Failed(r.ID, NotFound, 0, h.now)
+		}
+		h.p.Announced([]share.Piece{2*maxAbsent - 1}, h.now) // it has something: no rest
+		h.p.pause = time.Time{}
+	}
+	if n := len(h.p.absent); n == 0 || n > maxAbsent {
+		t.Errorf("%d pieces are remembered", n)
+	}
+}
+
 func TestNotFoundReturnsTheLeaseAndIsRemembered(t *testing.T) {
 	h := ready(t, Config{AbsentFor: 20 * time.Second}, 8<<20)
 	todo := h.grant(0, 1)
