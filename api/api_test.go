@@ -250,6 +250,16 @@ func TestWhoMayAskWhat(t *testing.T) {
 	}
 }
 
+// Where there is no token for reading, none is none, and does not let anybody read.
+func TestATokenThatIsNotSetLetsNobodyIn(t *testing.T) {
+	_, at, c := served(t, &Access{Token: "all"})
+	for _, header := range [][]string{nil, {"Authorization", "Bearer "}, {"Authorization", ""}} {
+		if res, _ := request(t, c, "GET", "http://"+at+"/v1/node", "", header...); res.StatusCode != 401 {
+			t.Errorf("with %q: %s", header, res.Status)
+		}
+	}
+}
+
 func TestALinkOpensOneFileForAWhile(t *testing.T) {
 	a := &Access{Token: "all", Read: "look"}
 	_, at, c := served(t, a)
@@ -262,12 +272,15 @@ func TestALinkOpensOneFileForAWhile(t *testing.T) {
 	} else if b, _ := io.ReadAll(res.Body); string(b) != "234" {
 		t.Errorf("range: %q", b)
 	}
+	if res, _ := request(t, c, "HEAD", url+l.Path, ""); res.StatusCode != 200 || res.ContentLength != 10 {
+		t.Errorf("HEAD %s: %s, %d bytes", l.Path, res.Status, res.ContentLength)
+	}
 	path, query, _ := strings.Cut(l.Path, "?")
 	old := a.link(path, time.Now().Add(-linkTime-time.Second))
 	for what, x := range map[string][2]string{
 		"another file": {"GET", "/v1/entries/7/files/page.html?" + query}, "another entry": {"GET", strings.Replace(l.Path, "/7/", "/8/", 1)},
 		"another time": {"GET", strings.Replace(l.Path, "until=", "until=9", 1)}, "no key": {"GET", path}, "an old one": {"GET", old},
-		"not to look": {"DELETE", "/v1/entries/7?" + query}, "the node": {"GET", "/v1/node?" + query},
+		"to write": {"POST", l.Path}, "not to look": {"DELETE", "/v1/entries/7?" + query}, "the node": {"GET", "/v1/node?" + query},
 	} {
 		if res, _ := request(t, c, x[0], url+x[1], ""); res.StatusCode != 401 {
 			t.Errorf("%s: %s", what, res.Status)
@@ -386,6 +399,24 @@ func TestConnectionsAreBoundedAndTheOthersServed(t *testing.T) {
 		must(t, err)
 		must(t, c.Close())
 	})
+}
+
+// A connection that is closed twice has had one place.
+func TestAPlaceIsGivenBackOnce(t *testing.T) {
+	from := &pipes{conn: make(chan net.Conn, 1)}
+	l := &bounded{Listener: from, free: 1}
+	for range 2 {
+		here, there := net.Pipe()
+		defer here.Close()
+		from.conn <- there
+		c, err := l.Accept()
+		must(t, err)
+		c.Close()
+		c.Close()
+		if n := l.used.Load(); n != 0 {
+			t.Fatalf("%d places are used", n)
+		}
+	}
 }
 
 func TestAReaderThatNeverReadsHoldsNobodyUp(t *testing.T) {

@@ -214,7 +214,7 @@ func (a Access) sign(path, until string) string {
 func (a Access) linked(r *http.Request) bool {
 	until := r.URL.Query().Get("until")
 	end, err := strconv.ParseInt(until, 10, 64)
-	return err == nil && r.Method == http.MethodGet && time.Now().Unix() < end && equal(r.URL.Query().Get("key"), a.sign(r.URL.EscapedPath(), until))
+	return err == nil && (r.Method == http.MethodGet || r.Method == http.MethodHead) && time.Now().Unix() < end && equal(r.URL.Query().Get("key"), a.sign(r.URL.EscapedPath(), until))
 }
 
 type accessKey struct{}
