@@ -33,13 +33,13 @@ var ErrEnded = errors.New("the guard was ended")
 type LostError struct {
 	Round  string
 	Term   uint64 // ours
-	Record Record // of the holder now; zero if it cannot be read
+	Record Record // of the holder now; zero if there is none that can be read
 }
 
 func (e *LostError) Error() string {
 	switch e.Record.Term {
 	case 0:
-		return fmt.Sprintf("round %s: term %d is over, and its record cannot be read", e.Round, e.Term)
+		return fmt.Sprintf("round %s: term %d is over, and there is no record that can be read", e.Round, e.Term)
 	case e.Term:
 		return fmt.Sprintf("round %s: term %d is over", e.Round, e.Term)
 	}
