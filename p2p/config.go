@@ -119,8 +119,12 @@ func (c Config) withDefaults() (Config, error) {
 // Validate returns an error that names the fields out of range, with their ranges.
 func (c Config) Validate() error {
 	var f bounds.Fields
-	if n := len(c.Key); n != 0 && n != ed25519.PrivateKeySize {
+	switch n := len(c.Key); {
+	case n == 0:
+	case n != ed25519.PrivateKeySize:
 		f.Add("Key", fmt.Errorf("it has %d bytes, an Ed25519 private key has %d", n, ed25519.PrivateKeySize))
+	case !c.Key.Equal(ed25519.NewKeyFromSeed(c.Key.Seed())): // no peer would believe it
+		f.Add("Key", errors.New("its second half, the public key, is not that of its seed"))
 	}
 	bounds.In(&f, "Port", c.Port, 1, 65535)
 	bounds.In(&f, "MaxPeers", c.MaxPeers, 1, 1<<16)

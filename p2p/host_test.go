@@ -3,6 +3,7 @@ package p2p
 import (
 	"bytes"
 	"context"
+	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -151,6 +152,9 @@ func TestKeyIsTheIdentity(t *testing.T) {
 	}
 	if a, b := newHost(t, Config{}), newHost(t, Config{}); a.ID() == b.ID() {
 		t.Error("two hosts without a key are one peer")
+	}
+	if _, err := New(Config{Key: make([]byte, ed25519.PrivateKeySize)}); err == nil || !strings.Contains(err.Error(), "Key: ") {
+		t.Error("a key whose halves do not belong together:", err)
 	}
 	if _, err := New(Config{Key: []byte("short")}); err == nil {
 		t.Error("a short key was accepted")
