@@ -255,6 +255,82 @@ func TestAPieceThatIsNotWhatItsBitSaysIsLost(t *testing.T) {
 	l.wantLost(0)
 }
 
+// renaming is a disk on which something happens before a file gets a new name.
+type renaming struct {
+	vfs.FS
+	before *func(to string)
+}
+
+func (d renaming) Sub(name string) (vfs.FS, error) {
+	sub, err := d.FS.Sub(name)
+	return renaming{sub, d.before}, err
+}
+
+func (d renaming) Rename(from, to string) error {
+	(*d.before)(to)
+	return d.FS.Rename(from, to)
+}
+
+// A piece that turns out to be wrong while its bit is being written is not believed after a kill.
+func TestAPieceThatIsFoundWrongWhileItsBitIsWrittenIsLost(t *testing.T) {
+	l := newLostRig(t)
+	must(t, l.p.Close())
+	before := func(string) {}
+	var err error
+	l.p, err = store.OpenPartialIn(t.Context(), renaming{l.d.FS(), &before}, l.m, store.PartialOptions{})
+	must(t, err)
+	for p := range share.Piece(2) {
+		l.write(p, 0, 16)
+		l.complete(p)
+	}
+	before = func(to string) {
+		if to == "bits" {
+			before = func(string) {}
+			l.change()
+			if _, err := l.p.Proof(0); !errors.Is(err, share.ErrChanged) {
+				t.Error(err)
+			}
+		}
+	}
+	l.wantLost(0)
+	l.d.CutPower()
+	l.d.Restart(7)
+	if err := l.checkBits(l.d.FS(), 1); err != nil {
+		t.Error(err)
+	}
+}
+
+// Nothing of what was fetched is removed before the share's name is durable.
+func TestWhatIsFetchedStaysUntilItsNameIsDurable(t *testing.T) {
+	l := newLostRig(t)
+	for p := range share.Piece(4) {
+		n := 16
+		if p == 3 {
+			n = 1
+		}
+		l.write(p, 0, n)
+		l.complete(p)
+	}
+	failed := false
+	l.d.Fault = func(op storetest.Op) error {
+		if op.Kind == "syncdir" && op.Name == "." {
+			failed = true
+			return errDisk
+		}
+		return nil
+	}
+	if _, err := l.p.Finish(t.Context()); !errors.Is(err, errDisk) || !failed {
+		t.Fatal(err)
+	}
+	if _, err := l.d.FS().Lstat("stuff.partial/bits"); err != nil {
+		t.Error("the name is not durable, and what knows of the pieces is gone:", err)
+	}
+	l.d.Fault = nil
+	if _, err := l.p.Finish(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
 // garble makes what is complete durable, then changes the first piece and forgets
 // all block hashes, as another program would.
 func (l *lostRig) garble() {
@@ -262,6 +338,12 @@ func (l *lostRig) garble() {
 	if _, err := l.p.Sync(); err != nil {
 		l.t.Fatal(err)
 	}
+	l.change()
+}
+
+// change changes the first piece, and forgets all block hashes.
+func (l *lostRig) change() {
+	l.t.Helper()
 	for name, at := range map[string]int64{"data/big": 100, "hashes": 4096} {
 		f, err := l.d.FS().Edit("stuff.partial/" + name)
 		if err == nil {

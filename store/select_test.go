@@ -314,6 +314,35 @@ func TestNeedIsWhatIsWanted(t *testing.T) {
 	}
 }
 
+// The room that a file takes which is no longer wanted makes none for what is.
+func TestRoomOfWhatIsNotWantedDoesNotCount(t *testing.T) {
+	im, _ := sampleShare(t)
+	p, err := store.OpenPartialIn(t.Context(), storetest.New(1<<30).FS(), im.Manifest, store.PartialOptions{})
+	must(t, err)
+	defer p.Close()
+	big, _ := im.Manifest.Find("big")
+	piece, _ := im.Manifest.Layout().PiecesOf(big)
+	must(t, p.Write(piece, 0, make([]byte, share.BlockSize)))
+	p.Select(only(im.Manifest, "a/block"))
+	if need, _ := p.Need(); need != share.BlockSize {
+		t.Error("need", need)
+	}
+}
+
+// What somebody puts into NAME.partial, in the place of a file that was moved to the target, stays.
+func TestAFileInThePlaceOfOneThatWasMovedStays(t *testing.T) {
+	im, _ := sampleShare(t)
+	dir := t.TempDir()
+	fetchOnly(t, dir, im, "many/1")
+	at := filepath.Join(dir, "stuff.partial", "data", "many", "1")
+	must(t, os.MkdirAll(filepath.Dir(at), 0o777))
+	must(t, os.WriteFile(at, []byte("mine"), 0o666))
+	fetchOnly(t, dir, im, "big")
+	if got, _ := os.ReadFile(at); string(got) != "mine" {
+		t.Errorf("it is %q", got)
+	}
+}
+
 // What is wanted may change while it is fetched.
 func TestSelectChangesWhatIsFinished(t *testing.T) {
 	im, _ := sampleShare(t)
@@ -332,6 +361,11 @@ func TestSelectChangesWhatIsFinished(t *testing.T) {
 	p.Select(only(im.Manifest, "many/1"))
 	if _, err := p.Finish(context.Background()); err != nil {
 		t.Fatal(err)
+	}
+	entry, _ := im.Manifest.Find("many/1")
+	piece, _ := im.Manifest.Layout().PiecesOf(entry)
+	if err := p.Write(piece, 0, []byte("1")); err != nil {
+		t.Error("what comes again, late, is an error:", err)
 	}
 	if got := names(t, dir); got != "stuff/many/1" {
 		t.Error("made", got)

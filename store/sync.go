@@ -160,8 +160,10 @@ func (p *Partial) commit(b *batch) error {
 		return fmt.Errorf("write the bits: %w", err)
 	}
 	for _, piece := range b.done {
-		if p.have.Has(piece) { // not found wrong meanwhile
+		if p.have.Has(piece) {
 			p.durable.Add(piece)
+		} else { // found wrong meanwhile
+			p.untrue = true
 		}
 	}
 	return nil
