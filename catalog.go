@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/piecelease/fetcher/actors/system"
+	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store"
 )
@@ -89,7 +91,8 @@ func (s *EntryState) UnmarshalText(b []byte) error {
 // ErrNoEntry says that the catalog has no entry with an ID.
 var ErrNoEntry = errors.New("there is no such entry")
 
-var errClosed = errors.New("the node is closed")
+// ErrClosed says that a node has been closed.
+var ErrClosed = system.ErrClosed
 
 // catalog owns the list of shares that a node has: what was asked of it, which of that
 // runs, and which is open for peers to fetch.
@@ -217,7 +220,7 @@ func (c *catalog) put(e Entry) (EntryID, error) {
 // write keeps an entry; writing is held.
 func (c *catalog) write(e Entry) (EntryID, error) {
 	if c.isClosed() {
-		return 0, errClosed
+		return 0, ErrClosed
 	}
 	switch {
 	case c.kept != nil:
@@ -270,7 +273,7 @@ func (c *catalog) set(id EntryID, s EntryState, why error) {
 			e.Why = why.Error()
 		}
 	})
-	if err != nil && !errors.Is(err, ErrNoEntry) && !errors.Is(err, errClosed) {
+	if err != nil && !errors.Is(err, ErrNoEntry) && !errors.Is(err, ErrClosed) {
 		c.log.Warn("the state of an entry was not kept", "entry", id, "state", s, "error", err)
 	}
 }
@@ -283,7 +286,7 @@ func (c *catalog) remove(id EntryID) error {
 	c.writing.Lock()
 	defer c.writing.Unlock()
 	if c.isClosed() {
-		return errClosed
+		return ErrClosed
 	}
 	if c.kept != nil {
 		if err := c.kept.Delete(id); err != nil {
@@ -318,9 +321,9 @@ func (c *catalog) begin(ctx context.Context, t *Transfer) error {
 	}
 	switch {
 	case c.closed:
-		return errClosed
+		return ErrClosed
 	case c.transfers[t.id] != nil:
-		return fmt.Errorf("share %s is being fetched by this node already: %w", t.id.Short(), share.ErrHeld)
+		return words.Error(share.ErrHeld, "share %s is being fetched by this node already", t.id.Short())
 	}
 	c.transfers[t.id] = t
 	t.opened = c.offers.Opening(t.id)
@@ -365,7 +368,7 @@ func (c *catalog) offer(s *Share) (before *Share, err error) {
 	c.mu.Lock()
 	if c.closed {
 		c.mu.Unlock()
-		return nil, errClosed
+		return nil, ErrClosed
 	}
 	before = c.shares[s.ID()]
 	c.shares[s.ID()] = s

@@ -22,7 +22,7 @@ import (
 // connection proves which account asks: the one to which this node's key belongs
 // there. Its methods are safe for concurrent use.
 //
-// Errors wrap ErrNoDepot or ErrDepotAway, or are a *HoldRefused.
+// Errors wrap ErrNoDepot, ErrDepotAway or ErrClosed, or are a *HoldRefused.
 type Depot struct {
 	node *Node
 	at   peers.Addr
@@ -362,6 +362,6 @@ func (d *Depot) Watch(ctx context.Context, changed func(Holding)) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-d.node.closing:
-		return errors.Join(errClosed, ErrDepotAway)
+		return errors.Join(ErrClosed, ErrDepotAway)
 	}
 }

@@ -154,7 +154,7 @@ func (n *Node) settle(t *Transfer, err error, then func()) {
 		case t.opt.Keep:
 			n.catalog.set(t.entry, EntryFailed, err)
 		default:
-			if err := n.catalog.remove(t.entry); err != nil && !errors.Is(err, errClosed) {
+			if err := n.catalog.remove(t.entry); err != nil && !errors.Is(err, ErrClosed) {
 				n.log.Warn("an entry that is over was not forgotten", "entry", t.entry, "error", err)
 			}
 		}

@@ -115,6 +115,7 @@ type Transfer struct {
 func (o FetchOptions) validate() error {
 	var f bounds.Fields
 	bounds.In(&f, "DownloadRate", o.DownloadRate, 1, 1<<50)
+	bounds.In(&f, "Visible", o.Visible, Private, Public)
 	bounds.In(&f, "Stall", o.Stall, time.Millisecond, 366*24*time.Hour)
 	bounds.In(&f, "Verifiers", o.Verifiers, 1, 1<<10)
 	bounds.In(&f, "MaxSources", o.MaxSources, 1, 1<<16)
@@ -444,7 +445,7 @@ func (t *Transfer) Events(ctx context.Context) <-chan Event { return t.events.re
 // entry is removed. Stop waits until the transfer has ended; if ctx ends first, it ends all the same.
 func (t *Transfer) Stop(ctx context.Context) error {
 	if t.node.catalog.running(t.id) == t {
-		if err := t.node.catalog.remove(t.entry); err != nil && !errors.Is(err, errClosed) {
+		if err := t.node.catalog.remove(t.entry); err != nil && !errors.Is(err, ErrClosed) {
 			return err
 		}
 	}

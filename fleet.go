@@ -165,7 +165,7 @@ func (n *Node) Coordinate(ctx context.Context, ticketOrID string, more []string)
 	n.mu.Lock()
 	if n.closed {
 		n.mu.Unlock()
-		return nil, errors.Join(errors.New("the node is closed"), kept.Close())
+		return nil, errors.Join(ErrClosed, kept.Close())
 	}
 	n.fleets[m.ID()] = c
 	n.mu.Unlock()

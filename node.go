@@ -358,7 +358,8 @@ const closeTimeout = 10 * time.Second
 
 // Close ends all transfers, keeping what is verified, finishes the replies in
 // flight, says goodbye to the children and waits until nothing runs any more. Later
-// calls wait for the first and return the same.
+// calls wait for the first and return the same. What is asked of a closed node is
+// refused with ErrClosed.
 func (n *Node) Close() error {
 	n.mu.Lock()
 	first := !n.closed

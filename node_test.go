@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
+	"path"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -16,6 +18,7 @@ import (
 	"github.com/piecelease/fetcher/p2p"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/store"
 )
 
 // closing is a context that closes a node when its state is first asked for.
@@ -67,7 +70,7 @@ func TestAFetchThatIsRefusedWhileItsNodeClosesEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	n = node
-	if _, err := n.Fetch(t.Context(), someID(t), FetchOptions{Dir: t.TempDir(), Peers: []string{silentPeer(t)}}); !errors.Is(err, errClosed) {
+	if _, err := n.Fetch(t.Context(), someID(t), FetchOptions{Dir: t.TempDir(), Peers: []string{silentPeer(t)}}); !errors.Is(err, ErrClosed) {
 		t.Error("fetch:", err)
 	}
 	if err := <-closed; err != nil {
@@ -158,6 +161,78 @@ func TestClosingTwiceAtOnceIsClosingOnce(t *testing.T) {
 		t.Error("the node came back from Close with its key in use")
 	}
 	must(t, <-first)
+}
+
+// What is asked of a closed node is refused with one error, and a sentence for people.
+func TestAClosedNodeSaysSo(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "file")
+	writeRandom(t, file, 1000, 1)
+	n := openNode(t)
+	s, err := n.Share(t.Context(), file, ShareOptions{})
+	must(t, err)
+	d, err := n.Depot(openNode(t).Addrs()...)
+	must(t, err)
+	ticket := s.Ticket()
+	must(t, n.Close())
+	ctx := t.Context()
+	for what, ask := range map[string]func() error{
+		"share":     func() error { _, err := n.Share(ctx, file, ShareOptions{}); return err },
+		"fetch":     func() error { _, err := n.Fetch(ctx, ticket, FetchOptions{Dir: t.TempDir()}); return err },
+		"add":       func() error { _, err := n.Add(Entry{Path: file}); return err },
+		"resume":    func() error { return n.Resume(ctx, s.Entry()) },
+		"pause":     func() error { return n.Pause(ctx, s.Entry()) },
+		"children":  func() error { _, err := n.Children(ctx); return err },
+		"uploads":   func() error { _, err := n.Uploads(ctx); return err },
+		"scores":    func() error { _, err := n.Scores(ctx, []peers.ID{n.ID()}); return err },
+		"beacon":    func() error { _, err := n.Beacon(ctx); return err },
+		"holds":     func() error { _, err := n.Holds(ctx); return err },
+		"depot":     func() error { _, err := n.DepotDo(ctx, nil); return err },
+		"usage":     func() error { _, err := d.Usage(ctx); return err },
+		"manifest":  func() error { _, err := n.Manifest(ctx, someID(t), []string{silentPeer(t)}); return err },
+		"withdrawn": func() error { _, err := n.StopSharing(ctx, s.ID()); return err },
+	} {
+		if err := ask(); !errors.Is(err, ErrClosed) || !strings.Contains(err.Error(), "the node is closed") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+// Options that make no sense are refused, and none of them shares more, or with more, than was meant.
+func TestOptionsOfAShareAreChecked(t *testing.T) {
+	t.Parallel()
+	n, dir := openNode(t), t.TempDir()
+	writeRandom(t, filepath.Join(dir, "file"), 1000, 1)
+	for name, x := range map[string]struct {
+		path string
+		opt  ShareOptions
+		want error
+	}{
+		"no path":          {"", ShareOptions{}, fs.ErrInvalid},
+		"no further path":  {dir, ShareOptions{Name: "x", Also: []string{""}}, fs.ErrInvalid},
+		"no ticket":        {dir, ShareOptions{Ticket: "sharex", Secret: true}, share.ErrTicket},
+		"an empty pattern": {dir, ShareOptions{Exclude: []string{""}}, path.ErrBadPattern},
+		"more than public": {dir, ShareOptions{Visible: Public + 1}, nil},
+		"unknown links":    {dir, ShareOptions{Links: store.LinksRefuse + 1}, nil},
+	} {
+		if s, err := n.Share(t.Context(), x.path, x.opt); err == nil || x.want != nil && !errors.Is(err, x.want) {
+			t.Errorf("%s: %v, %v", name, s, err)
+		}
+	}
+	if _, err := n.ShareFS(t.Context(), os.DirFS(dir), ShareOptions{Name: "x", Ticket: "sharex"}); !errors.Is(err, share.ErrTicket) {
+		t.Error(err)
+	}
+	s, err := n.Share(t.Context(), dir, ShareOptions{Ticket: someID(t)}) // it was fetched by its ID
+	must(t, err)
+	if err := n.SetVisible(s.ID(), Public+1); err == nil {
+		t.Error("a share is more than public")
+	}
+	if _, err := n.Fetch(t.Context(), s.Ticket(), FetchOptions{Visible: Public + 1}); err == nil {
+		t.Error("a fetch is more than public")
+	}
+	if text := n.Ticket(share.ID{}); text != "" {
+		t.Error("no share has the ticket", text)
+	}
 }
 
 // A node may fetch what it shares to another place on its disk, and continues to share it.

@@ -16,6 +16,7 @@ import (
 	ma "github.com/multiformats/go-multiaddr"
 
 	"github.com/piecelease/fetcher/actors"
+	"github.com/piecelease/fetcher/internal/bounds"
 	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
@@ -79,6 +80,21 @@ type Share struct {
 	err      error
 }
 
+// validate returns an error that names what is wrong with the options.
+func (o ShareOptions) validate() error {
+	if err := peerIDs(o.Allow); err != nil {
+		return fmt.Errorf("the list of who is allowed: %w", err)
+	}
+	var f bounds.Fields
+	bounds.In(&f, "Visible", o.Visible, Private, Public)
+	bounds.In(&f, "Links", o.Links, store.LinksKeep, store.LinksRefuse)
+	if o.Ticket != "" {
+		_, err := share.Parse(o.Ticket)
+		f.Add("Ticket", err)
+	}
+	return f.Err()
+}
+
 // Share imports a file or folder and serves it, straight from where it is, until
 // the node is closed or the share stopped. The files must not change meanwhile: a change
 // ends the share. Files that have not changed since they were last shared are not
@@ -86,11 +102,14 @@ type Share struct {
 // replaces and ends it; the earlier one's entry stays EntryServed until the new one
 // ends too, and is EntryOpening then, to be resumed. ctx is for the import alone.
 //
-// Errors wrap path.ErrBadPattern for a pattern of Exclude, and ErrNothingSelected if Exclude leaves nothing; *store.ProblemsError and
-// *share.PathError list what cannot be shared.
+// Errors wrap path.ErrBadPattern for a pattern of Exclude, ErrNothingSelected if Exclude leaves nothing,
+// and share.ErrTicket for what is no ticket; *store.ProblemsError and *share.PathError list what cannot be shared.
 func (n *Node) Share(ctx context.Context, path string, opt ShareOptions) (*Share, error) {
-	if err := peerIDs(opt.Allow); err != nil {
-		return nil, fmt.Errorf("the list of who is allowed: %w", err)
+	if path == "" || slices.Contains(opt.Also, "") { // it would be the working directory
+		return nil, fmt.Errorf("what to share: the path is empty: %w", fs.ErrInvalid)
+	}
+	if err := opt.validate(); err != nil {
+		return nil, err
 	}
 	e := Entry{ID: opt.Entry, State: EntryServed, Path: path, Serving: opt, Added: n.cfg.Wall()}
 	if n.cfg.Simulation.FS == nil {
@@ -130,8 +149,8 @@ func (n *Node) ShareFS(ctx context.Context, files fs.FS, opt ShareOptions) (*Sha
 	if opt.Name == "" || len(opt.Also) > 0 || opt.Entry != 0 {
 		return nil, errors.New("what is shared of an fs.FS needs a name, and takes neither further paths nor an entry")
 	}
-	if err := peerIDs(opt.Allow); err != nil {
-		return nil, fmt.Errorf("the list of who is allowed: %w", err)
+	if err := opt.validate(); err != nil {
+		return nil, err
 	}
 	defer n.catalog.offers.Reading()()
 	opt.Passing = true
@@ -254,7 +273,7 @@ func newExcluding(texts []string) (*excluding, error) {
 			pattern = "**/" + t
 		}
 		g, err := share.ParseGlobs([]string{pattern})
-		if err != nil {
+		if err != nil || t == "" { // that would be everything
 			return nil, fmt.Errorf("%q is no pattern for paths: %w", t, gopath.ErrBadPattern)
 		}
 		x.globs = append(x.globs, g)
@@ -298,8 +317,12 @@ func (s *Share) Ticket() string { return s.node.Ticket(s.ID()) }
 
 // Ticket returns the one string that another node needs to fetch a share from this one. The
 // share must be served here: shared, or fetched with Keep. also are multiaddrs of others
-// that have it, such as a depot; the ticket names as many of them as it has room for.
+// that have it, such as a depot; the ticket names as many of them as it has room for. Of the
+// zero ID there is no ticket: it is empty.
 func (n *Node) Ticket(id share.ID, also ...string) string {
+	if id.IsZero() { // of an Entry whose share is not known yet
+		return ""
+	}
 	var addrs []ma.Multiaddr
 	for _, a := range slices.Concat(also, n.Addrs()) {
 		if m, err := share.ParseAddr(a); err == nil {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/piecelease/fetcher/actors"
+	"github.com/piecelease/fetcher/internal/bounds"
 	"github.com/piecelease/fetcher/p2p"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
@@ -120,6 +121,10 @@ func (c *catalog) visible(where Visibility) []share.ID {
 // SetVisible changes where it is announced that this node has a share, for all entries
 // that have it now. Errors are those of Config.Catalog.
 func (n *Node) SetVisible(id share.ID, v Visibility) error {
+	var f bounds.Fields
+	if bounds.In(&f, "Visibility", v, Private, Public); f.Err() != nil {
+		return f.Err()
+	}
 	for _, e := range n.catalog.all() {
 		if e.Share != id {
 			continue

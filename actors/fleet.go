@@ -8,6 +8,7 @@ import (
 
 	"github.com/piecelease/fetcher/actors/system"
 	"github.com/piecelease/fetcher/fleet"
+	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 )
@@ -110,7 +111,7 @@ func (n *node) coordinates(ctx actor.Context) {
 
 func (n *node) coordinate(ctx actor.Context, m CoordinateShare) {
 	if n.fleets.running[m.Share].pid != nil {
-		ctx.Respond(Coordinating{fmt.Errorf("share %s is being coordinated by this node already: %w", m.Share.Short(), share.ErrHeld)})
+		ctx.Respond(Coordinating{words.Error(share.ErrHeld, "share %s is being coordinated by this node already", m.Share.Short())})
 		return
 	}
 	n.fleets.begun++

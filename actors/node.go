@@ -10,6 +10,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/piecelease/fetcher/actors/system"
+	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/leasemgr"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
@@ -121,7 +122,7 @@ func (n *node) start(ctx actor.Context) {
 
 func (n *node) fetch(ctx actor.Context, m FetchShare) {
 	if n.transfers[m.Share].pid != nil {
-		ctx.Respond(TransferStarted{Share: m.Share, Err: fmt.Errorf("share %s is being fetched by this node already: %w", m.Share.Short(), share.ErrHeld)})
+		ctx.Respond(TransferStarted{Share: m.Share, Err: words.Error(share.ErrHeld, "share %s is being fetched by this node already", m.Share.Short())})
 		return
 	}
 	n.started++

@@ -13,6 +13,14 @@ import (
 // stopped, refused it, or panicked over it.
 var ErrNoAnswer = errors.New("no answer")
 
+// ErrClosed is the ErrNoAnswer of a system that was closed.
+var ErrClosed error = closedError{}
+
+type closedError struct{}
+
+func (closedError) Error() string        { return "the node is closed" }
+func (closedError) Is(target error) bool { return target == ErrNoAnswer }
+
 // Ask sends a question from outside the actors and waits for its one answer, or
 // for the end of ctx; an answer that comes later is a dead letter. An answer that is an error is returned as one. In a World
 // the caller must be outside the loop; the world is stepped until the answer is
@@ -35,6 +43,9 @@ func Ask[R any](ctx context.Context, s *System, to *actor.PID, msg any) (R, erro
 	case R:
 		return r, nil
 	case *actor.DeadLetterResponse:
+		if s.stopping(nil) {
+			return none, ErrClosed
+		}
 		return none, fmt.Errorf("ask %s: %w", to.Id, ErrNoAnswer)
 	case error:
 		return none, r
