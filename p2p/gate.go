@@ -23,12 +23,13 @@ import (
 // places that have more of them than others. Over QUIC, libp2p learns of a connection only
 // when that is known.
 type gate struct {
+	acks   *acks
 	mu     sync.Mutex
 	silent *peers.Silent[io.Closer]
 }
 
-func newGate(l limits, t Timeouts) *gate {
-	return &gate{silent: peers.NewSilent[io.Closer](peers.SilentConfig{All: l.silent, OfNet: l.silentOfNet, OfOne: l.silentOfOne, For: t.Accept})}
+func newGate(l limits, t Timeouts, a *acks) *gate {
+	return &gate{acks: a, silent: peers.NewSilent[io.Closer](peers.SilentConfig{All: l.silent, OfNet: l.silentOfNet, OfOne: l.silentOfOne, For: t.Accept})}
 }
 
 // acceptWithin is the option to close connections that take longer than d to be secured.
@@ -88,6 +89,7 @@ func (g *gate) InterceptUpgraded(c network.Conn) (bool, control.DisconnectReason
 
 func (g *gate) InterceptPeerDial(peer.ID) bool               { return true }
 func (g *gate) InterceptAddrDial(peer.ID, ma.Multiaddr) bool { return true }
-func (g *gate) InterceptSecured(network.Direction, peer.ID, network.ConnMultiaddrs) bool {
+func (g *gate) InterceptSecured(_ network.Direction, _ peer.ID, c network.ConnMultiaddrs) bool {
+	g.acks.watch(c)
 	return true
 }

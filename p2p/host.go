@@ -97,7 +97,8 @@ func New(cfg Config) (*Host, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make the peerstore: %w", err)
 	}
-	node, err := newNode(cfg, book)
+	acks := &acks{}
+	node, err := newNode(cfg, book, acks)
 	if err != nil {
 		book.Close()
 		return nil, err
@@ -122,6 +123,7 @@ func New(cfg Config) (*Host, error) {
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	h.drain, h.stop = context.WithCancel(h.ctx)
 	h.messages.h, h.messages.with, h.messages.here = h, map[peers.ID]*exchange{}, map[peers.ID]bool{}
+	acks.h = h
 	h.kids.each, h.kids.room = map[peers.ID]*kid{}, cfg.ServeBytes/parkedPart
 	h.swarm.Notify(&network.NotifyBundle{ConnectedF: h.messages.connected, DisconnectedF: h.messages.disconnected})
 	h.reach.h, h.reach.places = h, places
@@ -153,7 +155,7 @@ func announced(cfg Config) (out []ma.Multiaddr, err error) {
 const protocolVersion = "fetcher/1"
 
 // newNode is the libp2p host, not listening.
-func newNode(cfg Config, b *book) (host.Host, error) {
+func newNode(cfg Config, b *book, a *acks) (host.Host, error) {
 	key, err := crypto.UnmarshalEd25519PrivateKey(cfg.Key)
 	if err != nil {
 		return nil, fmt.Errorf("node key: %w", err)
@@ -178,7 +180,7 @@ func newNode(cfg Config, b *book) (host.Host, error) {
 		libp2p.ResourceManager(resources),
 		libp2p.ConnectionManager(conns),
 		libp2p.Peerstore(b),
-		libp2p.ConnectionGater(newGate(lim, t)),
+		libp2p.ConnectionGater(newGate(lim, t, a)),
 		acceptWithin(t.Accept),
 		libp2p.Security(libp2ptls.ID, newTLS), // the first is preferred, at two thirds of Noise's cost
 		libp2p.Security(noise.ID, noise.New),

@@ -149,6 +149,27 @@ func runErrand(what string) {
 	case "unreachable":
 		noRouteIsSaid(t)
 		enc.Encode(outcome{Failed: strings.Join(t.errors, "; ")})
+	case "talk": // with a peer, until the connection is lost
+		h := newHost(t, Config{Listen: []string{"none"}, Timeouts: Timeouts{Unacked: soon, Stall: time.Hour}})
+		if _, err := h.connect(context.Background(), peers.Addr{ID: peerOf(seedKey(1)), Addrs: e.Addrs}); err != nil {
+			t.Fatal(err)
+		}
+		back, lost := make(chan struct{}, 1), make(chan struct{})
+		h.OnMessages(func(peers.ID, []byte) { back <- struct{}{} }, func(peers.ID) { close(lost) })
+		h.Send(peerOf(seedKey(1)), []byte("is anybody there?"))
+		recv(t, "an answer", back)
+		fmt.Println("talks")
+		eventually(t, "the loss of the connection", func() bool {
+			h.Send(peerOf(seedKey(1)), []byte("is anybody there?"))
+			select {
+			case <-lost:
+				return true
+			case <-back:
+			case <-time.After(soon):
+			}
+			return false
+		})
+		fmt.Println("lost")
 	case "serve-bare":
 		h := newHost(t, Config{Streams: e.Streams, Listen: []string{listen}, Key: seedKey(1)})
 		x := newMemory(t, 64<<20)

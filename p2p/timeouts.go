@@ -48,6 +48,11 @@ type Timeouts struct {
 	// stream. Default 30 s.
 	Stall time.Duration
 
+	// Unacked is how long the machine of a peer may acknowledge nothing of what TCP sends it again
+	// and again, before the connection is closed; noticed within a fifth more. Only on Linux: elsewhere it takes yamux a
+	// minute. Default 10 s.
+	Unacked time.Duration
+
 	// Park is how long a child may take none of the bytes we write to it before its
 	// turn goes to others. Nothing is cut: the reply goes on when the child takes some.
 	// It is noticed within twice that time. Default 2 s.
@@ -74,6 +79,7 @@ var defaultTimeouts = Timeouts{
 	Request:      10 * time.Second,
 	Idle:         10 * time.Minute,
 	Stall:        30 * time.Second,
+	Unacked:      10 * time.Second,
 	Park:         2 * time.Second,
 	Farewell:     500 * time.Millisecond,
 	Shutdown:     5 * time.Second,
@@ -90,6 +96,7 @@ func (t Timeouts) withDefaults() Timeouts {
 	bounds.Default(&t.Request, d.Request)
 	bounds.Default(&t.Idle, d.Idle)
 	bounds.Default(&t.Stall, d.Stall)
+	bounds.Default(&t.Unacked, d.Unacked)
 	bounds.Default(&t.Park, d.Park)
 	bounds.Default(&t.Farewell, d.Farewell)
 	bounds.Default(&t.Shutdown, d.Shutdown)
@@ -100,7 +107,7 @@ func (t Timeouts) check(f *bounds.Fields) {
 	for _, field := range []struct {
 		name string
 		v    time.Duration
-	}{{"Dial", t.Dial}, {"Accept", t.Accept}, {"Handshake", t.Handshake}, {"Manifest", t.Manifest}, {"Reply", t.Reply}, {"Request", t.Request}, {"Idle", t.Idle}, {"Stall", t.Stall}, {"Park", t.Park}, {"Farewell", t.Farewell}, {"Shutdown", t.Shutdown}} {
+	}{{"Dial", t.Dial}, {"Accept", t.Accept}, {"Handshake", t.Handshake}, {"Manifest", t.Manifest}, {"Reply", t.Reply}, {"Request", t.Request}, {"Idle", t.Idle}, {"Stall", t.Stall}, {"Unacked", t.Unacked}, {"Park", t.Park}, {"Farewell", t.Farewell}, {"Shutdown", t.Shutdown}} {
 		bounds.In(f, "Timeouts."+field.name, field.v, time.Millisecond, 24*time.Hour)
 	}
 	bounds.In(f, "Timeouts.ManifestRate", t.ManifestRate, 1, 1<<40)
