@@ -128,8 +128,11 @@ func (m *Manager) flows(s *source, n uint32) {
 	if s.have.n < m.space.n {
 		m.fromParts.add(n, m.clock.at)
 	}
-	if s.near() {
+	switch {
+	case s.near():
 		m.fromNear.add(n, m.clock.at)
+	case s.have.n < m.space.n:
+		m.fromBeyond.add(n, m.clock.at)
 	}
 	m.reliance.flowed = m.clock.at
 }

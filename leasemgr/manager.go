@@ -73,9 +73,10 @@ type Manager struct {
 	offerAt  instant  // when more are told
 	offers   int      // how many are told then
 
-	flow      flow // of sources that are not to be spared
-	fromParts flow // of sources that miss some of the share
-	fromNear  flow // of neighbours
+	flow       flow // of sources that are not to be spared
+	fromParts  flow // of sources that miss some of the share
+	fromNear   flow // of neighbours
+	fromBeyond flow // of sources that miss some of the share, and are none
 
 	reliance reliance // on neighbours
 

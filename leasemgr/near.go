@@ -31,6 +31,8 @@ type reliance struct {
 	since  instant // begun: when it was
 	done   instant // when it was done; 0: it is not
 	not    instant // until then they are not relied on
+	fed    instant // since when those beyond the line bring the rest of our part; 0: they do not
+	alone  instant // until then they are not relied on
 	flowed instant // when a byte last came from anybody
 }
 
@@ -99,6 +101,15 @@ func (m *Manager) busyBeyond() bool {
 
 // ourPart is the next piece for a source beyond the line: one that is ours to ask for, and that no neighbour has.
 func (m *Manager) ourPart(s *source, lots []uint64) (p uint32, rank int, ok bool) {
+	if s.left = !s.measured && m.probes(); s.left {
+		return 0, 0, false
+	}
+	if s.have.n == m.space.n {
+		if p, rank, ok = m.ourPartOfAll(s, len(lots)); ok || s.left {
+			return p, rank, ok
+		}
+		lots = m.neighbours(s)
+	}
 	p, rank, ok = m.rarest(s, lots, true)
 	s.left = !ok
 	return p, rank, ok

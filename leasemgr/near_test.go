@@ -20,6 +20,10 @@ func office(t *testing.T, n int) *rig {
 	for _, id := range []peers.ID{"b", "c"} { // they have nothing yet
 		r.m.SetHave(id, share.NewSet(n), r.now)
 	}
+	r.m.cfg.MaxWindow = 1 << 40
+	for _, id := range []peers.ID{"s", "t"} {
+		r.m.Measured(id, 1e10, 0, r.now)
+	}
 	return r
 }
 

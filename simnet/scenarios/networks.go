@@ -98,7 +98,7 @@ var networks = []*simnet.Scenario{
 	},
 	{
 		Name:  "three-offices",
-		Says:  "Three offices with fast networks and thin lines to the world; the source is in one, and each byte comes about once to each of the others.",
+		Says:  "Three offices with fast networks and thin lines to the world; the source is in one, and each byte comes about once to each of the others, and leaves the first about once.",
 		Nodes: 9,
 		Set: func(r *simnet.Run) {
 			c := r.Folder("photos", 64, 256<<10)
@@ -117,6 +117,9 @@ var networks = []*simnet.Scenario{
 					r.Timeline().Note("%.2f copies came to %s", copies, o.Name())
 					r.Expect(!r.Modelled() || copies < 1.3, "%.2f copies came to %s", copies, o.Name())
 				}
+				left := float64(wentFrom(r, offices[0])) / float64(c.Bytes())
+				r.Timeline().Note("%.2f copies left %s", left, offices[0].Name())
+				r.Expect(!r.Modelled() || left < 1.4, "%.2f copies left %s", left, offices[0].Name())
 			})
 		},
 	},
@@ -260,10 +263,20 @@ var networks = []*simnet.Scenario{
 }
 
 // cameTo is how many bytes came to a site from others, framing included.
-func cameTo(r *simnet.Run, site *simnet.Site) (n int64) {
+func cameTo(r *simnet.Run, site *simnet.Site) int64 {
+	return crossed(r, func(from, to *simnet.Site) bool { return to == site && from != site })
+}
+
+// wentFrom is how many bytes a site sent to others, framing included.
+func wentFrom(r *simnet.Run, site *simnet.Site) int64 {
+	return crossed(r, func(from, to *simnet.Site) bool { return from == site && to != site })
+}
+
+// crossed is how many bytes went between nodes of such sites.
+func crossed(r *simnet.Run, counts func(from, to *simnet.Site) bool) (n int64) {
 	for _, x := range r.Net.Nodes() {
 		for _, y := range r.Net.Nodes() {
-			if x.Config().Site == site && y.Config().Site != site {
+			if counts(y.Config().Site, x.Config().Site) {
 				in, _ := x.Traffic(y.ID())
 				n += in
 			}
