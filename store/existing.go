@@ -110,12 +110,22 @@ func (p *Partial) checkFiles(ctx context.Context) (done bool, err error) {
 	var way inTheWay
 	var same []found // files to compare
 	var at []int     // ... and their entries
+	var others []int // ... those that no earlier run has noted
 	missing, alike := 0, 0
+	through := p.throughLinks()
 	for i, e := range p.m.Entries() {
 		info, err := p.sel.out.Lstat(e.Path)
 		there := err == nil
 		like := false
-		if was, ok := p.sel.placed[i]; ok {
+		was, noted := p.sel.placed[i]
+		if linked := through(e.Path); linked != "" {
+			delete(p.sel.placed, i)
+			if p.wants(i) {
+				way.block(e.Path, linkInTheWay(linked))
+			}
+			continue
+		}
+		if noted {
 			if there {
 				p.madeName(e.Path)
 			}
@@ -137,7 +147,9 @@ func (p *Partial) checkFiles(ctx context.Context) (done bool, err error) {
 		case !there:
 			missing++
 		case e.Kind == share.File && info.Type == 0 && info.Size == e.Size && (!vfs.HasExec || info.Exec == e.Exec):
-			same, at = append(same, foundFile(e.Path, info)), append(at, i)
+			if same, at = append(same, foundFile(e.Path, info)), append(at, i); !noted {
+				others = append(others, i)
+			}
 		default:
 			ok, err := p.isThere(e, info)
 			if err != nil {
@@ -155,10 +167,36 @@ func (p *Partial) checkFiles(ctx context.Context) (done bool, err error) {
 	if err := p.adopt(ctx, same, at, &way); err != nil {
 		return false, err
 	}
+	p.sel.adopted = p.sel.noted && slices.ContainsFunc(others, p.isPlaced)
 	if alike > 0 && way.err() == nil {
 		p.writePlaced(p.sel.placed) // if this fails, they are hashed again the next time
 	}
 	return missing == 0 && len(p.sel.wrong) == 0, way.err()
+}
+
+// throughLinks returns a function that returns which part of the path above an entry, below the target, is a
+// symlink; empty: none is. What lies behind one may be another entry of the share, or not of it at all.
+func (p *Partial) throughLinks() func(name string) string {
+	known := map[string]string{".": ""}
+	var above func(name string) string
+	above = func(name string) string {
+		dir := path.Dir(name)
+		linked, ok := known[dir]
+		if !ok {
+			if linked = above(dir); linked == "" {
+				if info, err := p.sel.out.Lstat(dir); err == nil && info.Type == fs.ModeSymlink {
+					linked = dir
+				}
+			}
+			known[dir] = linked
+		}
+		return linked
+	}
+	return above
+}
+
+func linkInTheWay(at string) string {
+	return fmt.Sprintf("has something else where a folder should be: %q is a symlink", at)
 }
 
 // openTarget opens the folder that is the target, and says whether there is one.

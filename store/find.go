@@ -17,6 +17,10 @@ import (
 type Found struct {
 	Manifest *share.Manifest // nil: no transfer of the share is here
 	Path     string          // of its NAME.partial
+
+	// Placed are the files, by their paths in the share, that it has put in their place below
+	// NAME, or found there; nil if it gives all of the share its name at once.
+	Placed map[string]bool
 }
 
 // Find looks in the folder dir for a transfer of the share id that was begun earlier, so
@@ -82,10 +86,29 @@ func FindIn(d vfs.FS, id share.ID) (Found, error) {
 			continue
 		}
 		if m, err := share.DecodeManifest(b); err == nil {
-			return Found{m, e.Name}, nil
+			placed, err := placedIn(d, e.Name, m)
+			return Found{m, e.Name, placed}, err
 		}
 	}
 	return Found{}, nil
+}
+
+// placedIn returns the files that the note in the folder name says are in their place.
+func placedIn(d vfs.FS, name string, m *share.Manifest) (map[string]bool, error) {
+	stage, err := d.Sub(name)
+	if err != nil {
+		return nil, err
+	}
+	defer stage.Close()
+	placed, err := readPlaced(stage, m)
+	if placed == nil || err != nil {
+		return nil, err
+	}
+	out := map[string]bool{}
+	for entry := range placed {
+		out[m.Entry(entry).Path] = true
+	}
+	return out, nil
 }
 
 // locateDir opens the folder that a share is fetched into.

@@ -141,9 +141,14 @@ func (p *Partial) makeFolders(todo map[int]vfs.Stamp) error {
 		}
 	}
 	p.sel.out.Made = func(string) {} // madeName is called for all
+	p.sel.out.LookAgain()
+	through := p.throughLinks()
 	for i, e := range p.m.Entries() {
 		if _, moves := todo[i]; !moves && !(e.Kind != share.File && p.wants(i)) {
 			continue
+		}
+		if linked := through(e.Path); linked != "" {
+			return fmt.Errorf("%w: %q %s", share.ErrExists, e.Path, linkInTheWay(linked))
 		}
 		dir := path.Dir(e.Path)
 		if e.Kind == share.Dir {

@@ -242,6 +242,54 @@ func TestRepairRefusesWhatItMayNotReplace(t *testing.T) {
 	}
 }
 
+// What lies behind a symlinked folder may be another file of the share, which is right, or none of it.
+func TestNothingIsReplacedThroughALinkedFolder(t *testing.T) {
+	for name, wanted := range map[string][]string{"all of it": nil, "the part behind the link": {"docs"}} {
+		t.Run(name, func(t *testing.T) {
+			x := newMended(t, tree{"docs/a": random(100), "photos/a": random(200), "docs/sub/b": random(10)})
+			x.must(os.RemoveAll(x.path("docs")))
+			x.must(os.Symlink("photos", x.path("docs")))
+			tree{"photos/sub/b": "mine"}.make(t, x.at)
+			before := listing(t, x.dir)
+			var opt store.PartialOptions
+			if wanted != nil {
+				opt.Wanted = only(x.im.Manifest, wanted...)
+			}
+			_, err := x.open(opt)
+			if want := `"docs/sub/b" has something else where a folder should be: "docs" is a symlink`; !errors.Is(err, share.ErrExists) || !strings.Contains(err.Error(), want) {
+				t.Errorf("got %v, want %s", err, want)
+			}
+			if after := listing(t, x.dir); after != before {
+				t.Errorf("before\n%safter\n%s", before, after)
+			}
+		})
+	}
+}
+
+// The same, if the folder gives way to a symlink while the right bytes are fetched.
+func TestNothingIsMovedThroughALinkThatCameMeanwhile(t *testing.T) {
+	x := newMended(t, tree{"docs/a": random(100), "photos/b": random(200)})
+	x.must(os.Remove(x.path("docs/a")))
+	p, err := x.open(store.PartialOptions{})
+	x.must(err)
+	copyAll(t, p, x.im.Tree)
+	x.must(os.Remove(x.path("docs")))
+	x.must(os.Symlink("photos", x.path("docs")))
+	before := listing(t, x.at)
+	if _, err := p.Finish(context.Background()); !errors.Is(err, share.ErrExists) {
+		t.Errorf("got %v", err)
+	}
+	if after := listing(t, x.at); after != before {
+		t.Errorf("before\n%safter\n%s", before, after)
+	}
+	x.must(p.Close())
+	x.must(os.Remove(x.path("docs")))
+	if fetched, _ := x.repair(store.PartialOptions{}); fetched != 0 {
+		t.Errorf("%d pieces were fetched again", fetched)
+	}
+	x.check()
+}
+
 // listing returns all names below a folder, with their kinds.
 func listing(t *testing.T, dir string) string {
 	t.Helper()

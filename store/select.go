@@ -34,6 +34,9 @@ type selection struct {
 	out    *vfs.Handles      // the target's folder; nil while there is none
 	done   bool              // all that was wanted lies there
 
+	noted   bool // an earlier run has left a note of what it moved
+	adopted bool // ... and something else that is wanted lay at the target, as it is in the share
+
 	dirty map[string]struct{} // folders below the target with names that may not be durable
 }
 
@@ -105,31 +108,46 @@ const (
 
 // readPlaced reads the note, if there is one. A note that cannot be read, such as an old
 // version, still means that the target is filled file by file; what is there is hashed.
-func (p *Partial) readPlaced() error {
-	b, err := vfs.ReadRecord(p.stage, "placed", vfs.PlacedRecord, placedHead+placedLen*p.m.Len())
+func (p *Partial) readPlaced() (err error) {
+	p.sel.placed, err = readPlaced(p.stage, p.m)
+	p.sel.noted = p.sel.placed != nil
+	return err
+}
+
+// readPlaced reads the note in the folder stage; nil: there is none.
+func readPlaced(stage vfs.FS, m *share.Manifest) (map[int]vfs.Stamp, error) {
+	b, err := vfs.ReadRecord(stage, "placed", vfs.PlacedRecord, placedHead+placedLen*m.Len())
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+		return nil, nil
 	}
 	if err != nil && !errors.Is(err, vfs.ErrRecord) {
-		return err
+		return nil, err
 	}
-	p.sel.placed = map[int]vfs.Stamp{}
-	if len(b) < placedHead || (len(b)-placedHead)%placedLen != 0 || string(b[:placedHead]) != string(p.m.ID().Bytes()) {
-		return nil
+	placed := map[int]vfs.Stamp{}
+	if len(b) < placedHead || (len(b)-placedHead)%placedLen != 0 || string(b[:placedHead]) != string(m.ID().Bytes()) {
+		return placed, nil
 	}
 	for b = b[placedHead:]; len(b) >= placedLen; b = b[placedLen:] {
 		entry := int(binary.LittleEndian.Uint32(b))
-		if uint(entry) >= uint(p.m.Len()) || p.m.Entry(entry).Kind != share.File {
+		if uint(entry) >= uint(m.Len()) || m.Entry(entry).Kind != share.File {
 			continue
 		}
-		p.sel.placed[entry] = vfs.Stamp{
-			Size:  p.m.Entry(entry).Size,
+		placed[entry] = vfs.Stamp{
+			Size:  m.Entry(entry).Size,
 			MTime: int64(binary.LittleEndian.Uint64(b[4:])),
 			CTime: int64(binary.LittleEndian.Uint64(b[12:])),
 			Inode: binary.LittleEndian.Uint64(b[20:]),
 		}
 	}
-	return nil
+	return placed, nil
+}
+
+// Adopted says whether something that is wanted lay at the target already, as it is in the share, and was put there by
+// others, as far as that is known: an earlier run has left NAME.partial, which says what it moved.
+func (p *Partial) Adopted() bool {
+	p.life.RLock()
+	defer p.life.RUnlock()
+	return p.sel.adopted
 }
 
 func (p *Partial) writePlaced(placed map[int]vfs.Stamp) error {

@@ -6,13 +6,16 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/zeebo/blake3"
 
@@ -130,6 +133,39 @@ func TestOnlyWhatIsWantedIsMade(t *testing.T) {
 	if _, err := os.Lstat(filepath.Join(dir, "stuff.partial/manifest")); err != nil {
 		t.Error("the state was not kept:", err)
 	}
+}
+
+// What was moved to its place is known by the note, and what others put there is told from it.
+func TestWhatOthersPutInAPlaceIsToldFromWhatWasMoved(t *testing.T) {
+	im, _ := sampleShare(t)
+	dir := t.TempDir()
+	placed := func(want ...string) {
+		t.Helper()
+		f, err := store.Find(dir, im.Manifest.ID())
+		if got := slices.Sorted(maps.Keys(f.Placed)); err != nil || !slices.Equal(got, want) {
+			t.Errorf("in their place are %v (%v), want %v", got, err, want)
+		}
+	}
+	tree{"many/1": sample()["many/1"]}.make(t, filepath.Join(dir, "stuff"))
+	fetchOnly(t, dir, im, "a/piece")
+	placed("a/piece")
+	again := func(want bool, paths ...string) {
+		t.Helper()
+		p := openPart(t, dir, im.Manifest, store.PartialOptions{Wanted: only(im.Manifest, paths...)})
+		defer p.Close()
+		if p.Adopted() != want {
+			t.Errorf("with %v: %t", paths, !want)
+		}
+	}
+	again(false, "a/piece", "many/2")
+	again(true, "a/piece", "many")
+	must := func(err error) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(os.Chtimes(filepath.Join(dir, "stuff/a/piece"), time.Time{}, time.Unix(1, 0)))
+	again(false, "a/piece", "many/2") // touched, and still what was moved
 }
 
 // Each run wants more; nothing comes twice, and the last one completes the share.

@@ -151,6 +151,11 @@ func (t *Tree) Look(n int) error {
 	return nil
 }
 
+// IsStill says whether now, which is what the file of an entry looks like, is what it was.
+func (t *Tree) IsStill(entry int, now vfs.Info) bool {
+	return now.Type == 0 && now.Stamp() == t.stamps[entry]
+}
+
 // named is an error about an entry's file.
 func (t *Tree) named(entry int, err error) error {
 	p := t.m.Entry(entry).Path
