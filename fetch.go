@@ -482,6 +482,13 @@ func (t *Transfer) Replaces() []string {
 	return nil
 }
 
+// Adopted reports whether some of what was chosen lay in its place already, as it is in the share, though no earlier fetch
+// had put it there, as far as DIR/NAME.partial tells: known with Planned.
+func (t *Transfer) Adopted() bool {
+	p := t.place()
+	return p != nil && p.Adopted()
+}
+
 // Path is where the share is, or the part of it that was chosen, once that is
 // complete; empty before.
 func (t *Transfer) Path() string {

@@ -1,10 +1,12 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"path"
@@ -219,7 +221,11 @@ type localFile struct {
 // removeFiles removes what this node made for an entry: files that are still as they were
 // fetched, and folders that are then empty. kept says why something stays.
 func (d *Daemon) removeFiles(ctx context.Context, e catalog.Entry, m *share.Manifest) (gone []string, kept string) {
-	gone, kept = discarded(e)
+	found, err := store.Find(e.Dir, e.Share)
+	if err != nil {
+		found = store.Found{}
+	}
+	gone, kept = discarded(e, found)
 	switch {
 	case e.Path == "":
 		return gone, kept
@@ -230,56 +236,97 @@ func (d *Daemon) removeFiles(ctx context.Context, e catalog.Entry, m *share.Mani
 		return gone, fmt.Sprintf("entry %d has what is at %s too, so all of it stays", o, e.Path)
 	}
 	if m == nil {
-		var err error
 		if m, err = d.node.Manifest(ctx, e.Share.String(), nil); err != nil {
 			return gone, "the list of files is not here any more, so nothing was removed"
 		}
 	}
-	looked := time.Now()
 	imp, err := store.Import(ctx, e.Path, store.ImportOptions{})
 	if err != nil {
 		return gone, fmt.Sprintf("nothing was removed, because it is not known what was fetched: %v", err)
 	}
-	imp.Tree.Close()
-	now := map[string]share.Entry{}
-	for _, f := range imp.Manifest.Entries() {
-		now[f.Path] = f
-	}
+	defer imp.Tree.Close()
+	more, why := removeMade(e, m, found.Placed, imp)
+	return append(gone, more...), cmp.Or(why, kept)
+}
+
+// removeMade removes what a node made for an entry, if it is still what was imported, and that is what was fetched.
+func removeMade(e catalog.Entry, m *share.Manifest, placed map[string]bool, imp *store.Imported) (gone []string, kept string) {
+	top := e.Path
 	if m.Single() {
-		was := m.Entry(0)
-		if f, ok := now[was.Path]; ok && f.Root == was.Root && unchanged(looked)(os.Lstat(e.Path)) && os.Remove(e.Path) == nil {
-			return append(gone, e.Path), kept
-		}
-		return gone, fmt.Sprintf("%s is not what was fetched any more, and stays", e.Path)
+		top = filepath.Dir(e.Path)
 	}
-	root, err := os.OpenRoot(e.Path)
+	root, err := vfs.Dir(top)
 	if err != nil {
 		return gone, words.Plain(err)
 	}
 	defer root.Close()
+	if m.Single() {
+		if is, ok := imp.Manifest.Find(m.Entry(0).Path); ok && isStill(root, imp, is, filepath.Base(e.Path), m.Entry(0)) && root.Remove(filepath.Base(e.Path)) == nil {
+			return append(gone, e.Path), ""
+		}
+		return gone, fmt.Sprintf("%s is not what was fetched any more, and stays", e.Path)
+	}
+	made, dirs := madeOf(e, m, placed), map[string]bool{}
 	for _, f := range m.Entries() {
-		is, ok := now[f.Path]
-		if !ok || is.Kind != f.Kind || is.Size != f.Size || is.Root != f.Root || is.Target != f.Target {
+		if !made(f) {
 			continue
 		}
-		at := filepath.FromSlash(f.Path)
-		if (f.Kind != share.File || unchanged(looked)(root.Lstat(at))) && root.Remove(at) == nil {
-			gone = append(gone, filepath.Join(e.Path, at))
+		for at := path.Dir(f.Path); at != "."; at = path.Dir(at) {
+			dirs[at] = true
+		}
+		if is, ok := imp.Manifest.Find(f.Path); ok && isStill(root, imp, is, f.Path, f) && root.Remove(f.Path) == nil {
+			gone = append(gone, filepath.Join(e.Path, filepath.FromSlash(f.Path)))
 		}
 	}
-	dropEmpty(root, m)
-	if os.Remove(e.Path) != nil {
+	dropEmpty(root, dirs)
+	if info, err := os.Lstat(e.Path); err != nil || !info.IsDir() || os.Remove(e.Path) != nil {
 		kept = fmt.Sprintf("%s has files that this node did not make, or that were changed; they stay", e.Path)
 	}
 	return gone, kept
 }
 
-// discarded removes what an entry has fetched of an incomplete share.
-func discarded(e catalog.Entry) (gone []string, kept string) {
-	gone = []string{}
-	found, err := store.Find(e.Dir, e.Share)
+// madeOf returns a function that reports whether a file of the share was put in its place for an entry, as NAME.partial
+// says, which stays as long as only a part is here. Of what it does not speak of it is what was chosen.
+func madeOf(e catalog.Entry, m *share.Manifest, placed map[string]bool) func(share.Entry) bool {
+	only, err := share.ParseGlobs(e.Only)
+	skip, err2 := share.ParseGlobs(e.Skip)
+	if errors.Join(err, err2) != nil { // the catalog has checked them
+		return func(f share.Entry) bool { return placed[f.Path] }
+	}
+	only, skip = only.In(m), skip.In(m)
+	return func(f share.Entry) bool {
+		if f.Kind == share.File && placed != nil {
+			return placed[f.Path]
+		}
+		return (len(e.Only) == 0 || only.Match(f.Path)) && !skip.Match(f.Path)
+	}
+}
+
+// isStill reports whether what lies at name is entry is of what was imported, as it was then, and is what f was when it was
+// fetched.
+func isStill(root vfs.FS, imp *store.Imported, is int, name string, f share.Entry) bool {
+	was := imp.Manifest.Entry(is)
+	if was.Kind != f.Kind || was.Size != f.Size || was.Root != f.Root || was.Target != f.Target {
+		return false
+	}
+	info, err := root.Lstat(name)
 	switch {
-	case err != nil || found.Path == "":
+	case err != nil:
+		return false
+	case f.Kind == share.Dir:
+		return info.Type.IsDir()
+	case f.Kind == share.Symlink:
+		target, err := root.Readlink(name)
+		return err == nil && info.Type == fs.ModeSymlink && target == f.Target
+	}
+	return imp.Tree.IsStill(is, info)
+}
+
+// discarded removes what an entry has fetched of an incomplete share.
+func discarded(e catalog.Entry, found store.Found) (gone []string, kept string) {
+	gone = []string{}
+	switch {
+	case found.Path == "":
 		return gone, ""
 	case e.Found:
 		return gone, fmt.Sprintf("some of %s lay there before this node fetched it, so all of it stays; remove it by hand", found.Path)
@@ -294,11 +341,6 @@ func discarded(e catalog.Entry) (gone []string, kept string) {
 		return gone, fmt.Sprintf("%s is a copy that this node did not make, and stays", found.Path)
 	}
 	return append(gone, at), ""
-}
-
-// unchanged returns a function that reports whether a file was not written to since looked.
-func unchanged(looked time.Time) func(os.FileInfo, error) bool {
-	return func(info os.FileInfo, err error) bool { return err == nil && !info.ModTime().After(looked) }
 }
 
 // besides returns another entry that has files in the place of a fetch.
@@ -325,16 +367,12 @@ func (d *Daemon) besides(e catalog.Entry) (other catalog.ID, ok bool) {
 	return 0, false
 }
 
-// dropEmpty removes the empty folders of a share.
-func dropEmpty(root *os.Root, m *share.Manifest) {
-	dirs := map[string]bool{}
-	for _, f := range m.Entries() {
-		for at := path.Dir(f.Path); at != "."; at = path.Dir(at) {
-			dirs[at] = true
-		}
-	}
+// dropEmpty removes those folders that are empty. What else has the name of one stays.
+func dropEmpty(root vfs.FS, dirs map[string]bool) {
 	for _, at := range slices.Backward(slices.Sorted(maps.Keys(dirs))) { // the inner ones first
-		root.Remove(filepath.FromSlash(at)) // folders that are not empty stay
+		if info, err := root.Lstat(at); err == nil && info.Type.IsDir() {
+			root.Remove(at) // folders that are not empty stay
+		}
 	}
 }
 

@@ -1,0 +1,149 @@
+package daemon
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/catalog"
+	"github.com/piecelease/fetcher/store"
+)
+
+// photos is a share of two folders and a file, which a node serves.
+func photos(t *testing.T) (src, ticket string) {
+	src = filepath.Join(t.TempDir(), "tree")
+	file(t, "one", src, "docs", "1")
+	file(t, "two", src, "photos", "2")
+	file(t, "three", src, "3")
+	a := begun(t, t.TempDir())
+	return src, added(t, a, api.Add{Paths: []string{src}}).Ticket
+}
+
+// What its owner has of a share is his, though it is exactly what the share has, if the node was asked for another part of it.
+func TestRemoveLeavesThePartThatWasNotFetched(t *testing.T) {
+	t.Parallel()
+	_, ticket := photos(t)
+	for _, forgotten := range []bool{false, true} {
+		to := t.TempDir()
+		mine := file(t, "two", to, "tree", "photos", "2")
+		b := begun(t, t.TempDir())
+		got := until(t, b, added(t, b, api.Add{Ticket: ticket, Dir: to, Only: []string{"docs"}}).ID, "here", in(api.Served))
+		if forgotten { // what was put in its place
+			must(t, os.Remove(filepath.Join(to, "tree.partial", "placed")))
+		}
+		r, err := b.Remove(t.Context(), got.ID, true)
+		must(t, err)
+		same(t, mine, "two")
+		if _, err := os.Stat(filepath.Join(to, "tree", "docs")); err == nil || !strings.Contains(r.Kept, "did not make") {
+			t.Errorf("removed: %v; %s; %v", r.Data, r.Kept, err)
+		}
+	}
+}
+
+// The same, if he chooses that part too, later.
+func TestRemoveLeavesWhatWasThereWhenMoreWasChosen(t *testing.T) {
+	t.Parallel()
+	_, ticket := photos(t)
+	to := t.TempDir()
+	b := begun(t, t.TempDir())
+	got := until(t, b, added(t, b, api.Add{Ticket: ticket, Dir: to, Only: []string{"docs"}}).ID, "here", in(api.Served))
+	mine := file(t, "two", to, "tree", "photos", "2")
+	set(t, b, got.ID, api.Set{Only: &[]string{}})
+	until(t, b, got.ID, "all here", func(e api.Entry) bool { return e.State == api.Served && e.Files == 3 })
+	r, err := b.Remove(t.Context(), got.ID, true)
+	must(t, err)
+	same(t, mine, "two")
+	if len(r.Data) > 0 || !strings.Contains(r.Kept, "before") {
+		t.Errorf("removed: %v; %s", r.Data, r.Kept)
+	}
+}
+
+// What was fetched and is not chosen any more is still the node's.
+func TestRemoveTakesWhatIsNotChosenAnyMore(t *testing.T) {
+	t.Parallel()
+	_, ticket := photos(t)
+	to := t.TempDir()
+	b := begun(t, t.TempDir())
+	got := until(t, b, added(t, b, api.Add{Ticket: ticket, Dir: to, Only: []string{"docs", "photos"}}).ID, "here", in(api.Served))
+	set(t, b, got.ID, api.Set{Only: &[]string{"photos"}})
+	until(t, b, got.ID, "a part", func(e api.Entry) bool { return e.State == api.Served && e.Files == 1 })
+	r, err := b.Remove(t.Context(), got.ID, true)
+	must(t, err)
+	if list, err := os.ReadDir(to); err != nil || len(list) > 0 {
+		t.Errorf("removed %v, and left %v (%v): %s", r.Data, list, err, r.Kept)
+	}
+}
+
+// A file or a symlink in the place of a folder of the share is its owner's.
+func TestRemoveLeavesWhatTookThePlaceOfAFolder(t *testing.T) {
+	t.Parallel()
+	_, ticket := photos(t)
+	b := begun(t, t.TempDir())
+	got := until(t, b, added(t, b, api.Add{Ticket: ticket}).ID, "here", in(api.Served))
+	must(t, os.RemoveAll(filepath.Join(got.Path, "docs")))
+	mine := file(t, "mine", got.Path, "docs")
+	must(t, os.Rename(filepath.Join(got.Path, "photos"), filepath.Join(got.Path, "moved")))
+	must(t, os.Symlink("moved", filepath.Join(got.Path, "photos")))
+	r, err := b.Remove(t.Context(), got.ID, true)
+	must(t, err)
+	same(t, mine, "mine")
+	same(t, filepath.Join(got.Path, "photos", "2"), "two")
+	if len(r.Data) != 1 {
+		t.Errorf("removed: %v", r.Data)
+	}
+}
+
+// Nor does a symlink to where its owner has moved all of it go.
+func TestRemoveLeavesALinkToWhereAllWasMoved(t *testing.T) {
+	t.Parallel()
+	_, ticket := photos(t)
+	b := begun(t, t.TempDir())
+	got := until(t, b, added(t, b, api.Add{Ticket: ticket}).ID, "here", in(api.Served))
+	moved := filepath.Join(t.TempDir(), "moved")
+	must(t, os.Rename(got.Path, moved))
+	must(t, os.Symlink(moved, got.Path))
+	mine := file(t, "mine", moved, "docs", "mine")
+	_, err := b.Remove(t.Context(), got.ID, true)
+	must(t, err)
+	same(t, mine, "mine")
+	if _, err := os.Lstat(got.Path); err != nil {
+		t.Error(err)
+	}
+}
+
+// While the files are read, which may take long, each may be replaced by another, even an older one.
+func TestRemoveLeavesWhatCameWhileItRead(t *testing.T) {
+	t.Parallel()
+	src, _ := photos(t)
+	was, err := store.Import(t.Context(), src, store.ImportOptions{})
+	must(t, err)
+	was.Tree.Close()
+	single, err := store.Import(t.Context(), filepath.Join(src, "docs", "1"), store.ImportOptions{})
+	must(t, err)
+	single.Tree.Close()
+	older := func(path string) {
+		mine := file(t, "mine", t.TempDir(), "mine")
+		must(t, os.Chtimes(mine, time.Time{}, time.Unix(1e9, 0)))
+		must(t, os.Rename(mine, path))
+	}
+	for _, all := range []bool{true, false} {
+		to, m, path := filepath.Join(t.TempDir(), "tree"), was.Manifest, "docs/1"
+		must(t, os.CopyFS(to, os.DirFS(src)))
+		e := catalog.Entry{Status: catalog.Status{Path: to}}
+		if !all {
+			m, e.Path = single.Manifest, filepath.Join(to, path)
+		}
+		imp, err := store.Import(t.Context(), e.Path, store.ImportOptions{})
+		must(t, err)
+		defer imp.Tree.Close()
+		older(filepath.Join(to, path))
+		gone, kept := removeMade(e, m, nil, imp)
+		same(t, filepath.Join(to, path), "mine")
+		if want := map[bool]int{true: 2}[all]; len(gone) != want || !strings.Contains(kept, "stay") {
+			t.Errorf("removed: %v; %s", gone, kept)
+		}
+	}
+}
