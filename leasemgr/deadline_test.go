@@ -60,6 +60,19 @@ func TestQueuedLeaseHasTimeForTheBytesAhead(t *testing.T) {
 	}
 }
 
+// A source that was at work on a piece, and gave it back, has not been silent: the next piece has all its time.
+func TestALeaseThatComesBackLeavesTheNextItsTime(t *testing.T) {
+	r := newRig(t, 100, Config{})
+	r.add("a").full("a")
+	ls := r.get("a", 2)
+	for range 4 {
+		r.pass(4 * time.Second)
+		r.m.Progress("a", ls[0].Piece, ls[0].Token, 1000, r.now)
+	}
+	r.m.Fail("a", ls[0].Piece, ls[0].Token, GaveBack, r.now)
+	equal(t, "wake", r.m.Wake(), r.now.Add(5*time.Second))
+}
+
 func TestMeasurementMovesDeadlines(t *testing.T) {
 	r := newRig(t, 100, Config{})
 	r.add("a").full("a")
