@@ -38,6 +38,23 @@ func anyValue(rng *rand.Rand, config any) {
 	}
 }
 
+// A node has a name, and nobody else has it.
+func TestANodeHasANameOfItsOwn(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"", "a"} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("a node was called %q", name)
+				}
+			}()
+			net := New(1)
+			net.Add(NodeConfig{Name: "a"})
+			net.Add(NodeConfig{Name: name})
+		}()
+	}
+}
+
 // Whatever the numbers of the configuration are, they are refused or the transfer ends with
 // the whole share.
 func TestAnyConfigIsRefusedOrItsTransferEnds(t *testing.T) {

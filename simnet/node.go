@@ -69,8 +69,11 @@ const (
 	leaving // finishes what it serves
 )
 
-// Add makes a node and starts it.
+// Add makes a node and starts it. It panics if the name is empty or taken.
 func (n *Net) Add(cfg NodeConfig) *Node {
+	if cfg.Name == "" { // which stands for the world
+		panic("simnet: a node without a name")
+	}
 	if cfg.Line == (Line{}) {
 		cfg.Line = Line{Up: 100 * Mbit, Down: 100 * Mbit, Latency: 10 * time.Millisecond}
 	}
