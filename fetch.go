@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -122,6 +124,9 @@ func (o FetchOptions) validate() error {
 	bounds.In(&f, "SyncEvery", o.SyncEvery, time.Millisecond, time.Hour)
 	bounds.In(&f, "SyncBytes", o.SyncBytes, 1, 1<<50)
 	f.Add("Allow", peerIDs(o.Allow))
+	if slices.Contains(o.Like, "") { // it would be the working directory
+		f.Add("Like", fmt.Errorf("a path is empty: %w", fs.ErrInvalid))
+	}
 	return f.Err()
 }
 

@@ -230,6 +230,9 @@ func TestOptionsOfAShareAreChecked(t *testing.T) {
 	if _, err := n.Fetch(t.Context(), s.Ticket(), FetchOptions{Visible: Public + 1}); err == nil {
 		t.Error("a fetch is more than public")
 	}
+	if _, err := n.Fetch(t.Context(), s.Ticket(), FetchOptions{Like: []string{""}}); !errors.Is(err, fs.ErrInvalid) {
+		t.Error(err)
+	}
 	if text := n.Ticket(share.ID{}); text != "" {
 		t.Error("no share has the ticket", text)
 	}
