@@ -13,7 +13,7 @@ import (
 
 const (
 	dialTimeout = 10 * time.Second // as p2p.Timeouts.Dial
-	dialTrips   = 3                // round trips of TCP, TLS and the choice of protocols
+	dialTrips   = 2                // round trips: TCP, and TLS together with its choice
 	dialAgain   = time.Second      // a SYN that is not answered is sent again, each time after twice as long
 	unacked     = 256 << 10        // bytes sent into silence before a stream stalls
 

@@ -140,13 +140,7 @@ func (l *link) open(c *conn) {
 		l.streams[k] = &stream{l: l, pieces: map[share.Piece]int{}, y: y, life: y.life, flow: &model.Flow{Up: y.up, Pace: y.acts.Rate}}
 		c.users[1-i] = append(c.users[1-i], l.streams[k])
 	}
-	c.ways[i].control(minParcel, func() {
-		c.ways[1-i].control(minParcel, func() {
-			if !l.closed {
-				l.sink.Up(l.x.net.rtt(l.x, y))
-			}
-		})
-	})
+	l.sink.Up(l.x.net.rtt(l.x, y)) // what a stream is for travels with its first request
 }
 
 // broken implements user.
