@@ -36,7 +36,7 @@ type Config struct {
 	Secret Secret
 	// Members are those of the last run. Until they are back, or for Settle (default
 	// 10 s), nothing is leased but what a member is fetching already: they may have
-	// what would be leased. What a member has counts for the same time after it is gone.
+	// what would be leased. What a member has counts for the same time after it is gone, a quarter of it if it left.
 	Members []peers.ID
 	Settle  time.Duration
 	// Leases is the configuration of the leases. Its zero value is not that of a
@@ -79,8 +79,8 @@ func MemberPatience(p peers.Patience) peers.Patience { return patient(p, 10*time
 //	                              |                          ^
 //	                              +--Subscribe--> joining ...+
 //
-// The leases of a member end when it is gone. What it has counts for Settle longer,
-// because it is likely to come back with it; if it has left and others have all of that, it is forgotten at once.
+// The leases of a member end when it is gone. What it has counts for Settle longer, because it is likely to come back
+// with it. If it has left, it counts for a quarter of that, and for nothing if others have all of it.
 type Coordinator struct {
 	ledger
 	absent map[peers.ID]bool // members of the last run that are not ready yet
@@ -311,13 +311,18 @@ func (c *Coordinator) Ended(who Port, now time.Time) {
 	}
 }
 
-// goes takes back the leases of a member; what it has counts for a while longer. The next run need not wait
-// for one that left and has nothing that is not here.
+// goes takes back the leases of a member; what it has counts for a while longer. One that left is back soon, if its
+// program was only begun anew, or not at all; nobody waits for it if it has nothing that is not here.
 func (c *Coordinator) goes(mb *member, how Change) {
 	c.takeBack(mb)
-	if mb.until = c.now; how != MemberLeft || c.needed(mb) {
-		mb.until = c.now.Add(c.cfg.Settle)
+	wait := c.cfg.Settle
+	if how == MemberLeft {
+		wait /= 4
+		if !c.needed(mb) {
+			wait = 0
+		}
 	}
+	mb.until = c.now.Add(wait)
 	c.notify(mb.peer, how)
 }
 

@@ -140,11 +140,11 @@ func TestAPieceIsWantedAgainWhenNobodyHasItAnyMore(t *testing.T) {
 	if st := f.status(); st.Verified != 6 || !st.Members[0].Gone || f.saw("a", MemberLeft) != 1 {
 		t.Errorf("just after one left: %+v", st)
 	}
-	f.run(9 * time.Second)
+	f.run(2 * time.Second) // it is not back
 	if st := f.status(); st.Verified != 6 {
 		t.Errorf("some time after one left: %+v", st)
 	}
-	f.run(2 * time.Second)
+	f.run(time.Second)
 	if st := f.status(); st.Verified != 2 || len(st.Members) != 1 {
 		t.Errorf("long after one left: %+v", st)
 	}
