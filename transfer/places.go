@@ -73,7 +73,10 @@ func (s *sources) rest(src *source, why string) {
 func (s *sources) seen(src *source) Source {
 	out := src.info
 	out.Rate = src.rate.perSecond(s.now)
-	if st, ok := s.tiers.Standing(src.addr.ID, s.clock); ok && s.someWait() {
+	if !s.someWait() {
+		return out
+	}
+	if st, ok := s.tiers.Standing(src.addr.ID, s.clock); ok {
 		st.ID, st.Since = "", src.moved
 		out.Standing = st
 	}

@@ -18,6 +18,8 @@ func (s *sources) hopeless() error {
 			unreachable++
 		case src.out && !src.lost:
 			out++
+		case !src.notFound && !src.denied:
+			return nil
 		}
 		if src.notFound {
 			notFound++
