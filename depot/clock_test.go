@@ -75,6 +75,34 @@ func TestClockJumpsFreezeAndTimeStandsStill(t *testing.T) {
 	}
 }
 
+// A clock that was frozen stays so, also if it is set back to what it was.
+func TestOnlyTheOwnerThawsAClock(t *testing.T) {
+	w := newClockwork()
+	w.run(time.Hour, 365*day)
+	if w.run(time.Hour, -365*day); w.Drift != 0 || !w.Frozen {
+		t.Errorf("a drift of %v: frozen %v", w.Drift, w.Frozen)
+	}
+}
+
+// A machine that says it is the same boot, but that less time has passed, has measured nothing.
+func TestTimeThatGoesBackWithinABootIsNotMeasured(t *testing.T) {
+	w := newClockwork()
+	w.run(100*time.Hour, 0)
+	w.Reading.Passed = 0
+	if w.run(time.Hour, 0); w.Drift != 0 || w.Gap != time.Hour {
+		t.Errorf("a drift of %v, a gap of %v", w.Drift, w.Gap)
+	}
+}
+
+// Gaps of any length freeze a clock, and their sum does not overflow.
+func TestAGapOfCenturiesFreezes(t *testing.T) {
+	w := newClockwork()
+	w.restart(time.Hour, false)
+	if w.restart(1<<63-1, false); !w.Frozen {
+		t.Errorf("a gap of %v", w.Gap)
+	}
+}
+
 func TestSmallJumpsAddUp(t *testing.T) {
 	w := newClockwork()
 	if w.run(day, 12*time.Hour); w.Frozen {

@@ -118,6 +118,19 @@ func TestCrawlerAndItsClock(t *testing.T) {
 	}
 }
 
+// A slice that found nothing keeps the place, and one that seems to end before it began costs no rest.
+func TestASliceWithoutSenseChangesNothing(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	var c Crawl
+	c.Next(now)
+	id := someIDs(1)[0]
+	c.Did(now, time.Second, id, false)
+	c.Did(now, -time.Hour, share.ID{}, false)
+	if c.At != id || c.Report.Worked != time.Second || c.Rest.Before(now) {
+		t.Errorf("%+v", c)
+	}
+}
+
 func TestInvariant47FailureOfOneShareIsCounted(t *testing.T) {
 	var r Report
 	r.Add(Seen{Failed: true, Bytes: 5, Expired: true, Removable: true})

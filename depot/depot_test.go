@@ -84,6 +84,8 @@ func TestAdmission(t *testing.T) {
 		{"a byte over the disk", 51, 0, 100, 51, 40, disk, NoSpace, 50},
 		{"what is here needs no disk", 51, 0, 100, 0, 1000, disk, 0, 0},
 		{"what has arrived frees nothing else", 81, 0, 100, 81, 5, disk, NoSpace, 80},
+		{"the largest", MaxBytes, 0, MaxBytes, 0, 0, disk, 0, 0},
+		{"larger than that", MaxBytes + 1, 0, MaxBytes + 1, 0, 0, disk, WrongBytes, MaxBytes},
 		{"negative", -1, 0, 100, 0, 0, disk, WrongBytes, MaxBytes},
 		{"absurd", math.MaxInt64, 0, MaxBytes, math.MaxInt64, MaxBytes, disk, WrongBytes, MaxBytes},
 	} {
