@@ -60,6 +60,17 @@ func TestQueuedLeaseHasTimeForTheBytesAhead(t *testing.T) {
 	}
 }
 
+// Who missed its deadline is not asked for the piece again while another source has it.
+func TestWhoMissedItsDeadlineIsNotAskedAgainAtOnce(t *testing.T) {
+	r := newRig(t, 1, Config{})
+	r.add("a", "b").full("a", "b")
+	r.one("a")
+	r.pass(5 * time.Second)
+	equal(t, "expired", len(r.m.Expire(r.now).Expired), 1)
+	equal(t, "leases for a", len(r.get("a", 1)), 0)
+	equal(t, "leases for b", len(r.get("b", 1)), 1)
+}
+
 // A source that was at work on a piece, and gave it back, has not been silent: the next piece has all its time.
 func TestALeaseThatComesBackLeavesTheNextItsTime(t *testing.T) {
 	r := newRig(t, 100, Config{})
