@@ -2,13 +2,32 @@ package daemon
 
 import (
 	"errors"
+	"maps"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/piecelease/fetcher/api"
 	"github.com/piecelease/fetcher/simnet/bubble"
 )
+
+// Of several entries with one share the lowest limit counts, whichever came last.
+func TestTheLowestLimitOfAShareCounts(t *testing.T) {
+	bubble.Test(t, 1, func(t *testing.T, net *bubble.Net) {
+		d := simulated(t, net.Add(bubble.NodeConfig{Name: "a"}), t.TempDir(), Settings{})
+		defer func() { must(t, d.Close()) }()
+		for i, up := range []int64{300_000, 100_000, 400_000, 200_000, 500_000} {
+			added(t, d, api.Add{Paths: []string{file(t, large(1), t.TempDir(), "f")}, LimitUp: up})
+			d.mu.Lock()
+			bounds := maps.Clone(d.bounded)
+			d.mu.Unlock()
+			if want := []int64{300_000, 100_000}[min(i, 1)]; len(bounds) != 1 || !slices.Contains(slices.Collect(maps.Values(bounds)), want) {
+				t.Errorf("after a limit of %d: %v, want %d", up, bounds, want)
+			}
+		}
+	})
+}
 
 // An entry has limits of its own, for uploads and downloads. They change while it is fetched, and
 // survive a restart.

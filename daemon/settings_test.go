@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -330,6 +331,26 @@ func TestTheQueueLetsInByPriorityAndThenByAge(t *testing.T) {
 		q.leave()
 		if q.used != 0 || len(q.waits) != 0 {
 			t.Errorf("%d in, %d wait", q.used, len(q.waits))
+		}
+	})
+}
+
+// An entry that no longer waits, because it was paused or removed, takes nobody's turn.
+func TestWhoGivesUpWaitingTakesNoTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(1)
+		must(t, q.enter(t.Context(), 1, 0))
+		ctx, giveUp := context.WithCancel(t.Context())
+		gaveUp := make(chan error)
+		go func() { gaveUp <- q.enter(ctx, 2, 1) }()
+		synctest.Wait()
+		giveUp()
+		if err := <-gaveUp; err == nil {
+			t.Error("it has a turn")
+		}
+		q.leave()
+		if _, waits := q.before(2); waits || q.used != 0 {
+			t.Errorf("it waits: %v, %d have a turn", waits, q.used)
 		}
 	})
 }

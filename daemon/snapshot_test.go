@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -160,6 +161,62 @@ func TestSnapshotsThatFailLeaveNothing(t *testing.T) {
 		}
 		_, err = lender.RemoveAccount(t.Context(), string(rune('a'+i)))
 		must(t, err)
+	}
+}
+
+// away is a store that answers nothing any more once a key was written.
+type away struct {
+	rounds.KV
+	key  string
+	gone atomic.Bool
+}
+
+func (k *away) Get(ctx context.Context, key string) (rounds.Entry, error) {
+	if k.gone.Load() {
+		return rounds.Entry{}, rounds.ErrAway
+	}
+	return k.KV.Get(ctx, key)
+}
+
+func (k *away) Create(ctx context.Context, key string, value []byte) (uint64, error) {
+	rev, err := k.KV.Create(ctx, key, value)
+	return k.answer(key, rev, err)
+}
+
+func (k *away) Update(ctx context.Context, key string, value []byte, rev uint64) (uint64, error) {
+	rev, err := k.KV.Update(ctx, key, value, rev)
+	return k.answer(key, rev, err)
+}
+
+func (k *away) answer(key string, rev uint64, err error) (uint64, error) {
+	if key == k.key {
+		k.gone.Store(true)
+		return 0, rounds.ErrAway
+	}
+	return rev, err
+}
+
+// A snapshot that the round's pointer may name stays, though nobody knows: the next round removes it.
+func TestASnapshotThatMayBeNamedStays(t *testing.T) {
+	t.Parallel()
+	m := Membership{URL: "sqlite:" + filepath.Join(t.TempDir(), "kv"), Secret: "the secret of a fleet"}
+	folder := t.TempDir()
+	lender := begun(t, t.TempDir(), func(c *Config) { c.Depot = folder; inFleet(m)(c) })
+	other := begun(t, t.TempDir(), inFleet(m))
+	name, err := lender.lender.db.Meta(t.Context())
+	must(t, err)
+	_, err = lender.AddAccount(t.Context(), api.AddAccount{Name: "a", Key: string(other.node.ID()), Quota: 1 << 30})
+	must(t, err)
+	store := lender.member.store
+	store.KV = &away{KV: store.KV, key: "pointer.v1." + roundOf(name.Depot)}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if _, err := (&member{d: lender, store: store}).snapshot(ctx, name.Depot, rounds.Target{Term: 1000, Seq: 1}); !errors.Is(err, rounds.ErrAway) {
+		t.Fatal(err)
+	}
+	path := filepath.Join(lender.dir, snapshotsName, fmt.Sprintf("%016x-1", 1000), leasesName)
+	if _, err := os.Stat(path); err != nil || !slices.ContainsFunc(lender.member.ownSnapshots(), func(k *keeper) bool { return k.entry().Paths[0] == path }) {
+		t.Error("it is gone:", err)
 	}
 }
 
