@@ -198,6 +198,22 @@ func TestAClosedNodeSaysSo(t *testing.T) {
 	}
 }
 
+// A second fetch of a share is refused, and the first goes on.
+func TestAShareIsFetchedOnceAtATime(t *testing.T) {
+	t.Parallel()
+	n, id, opt := openNode(t), someID(t), FetchOptions{Dir: t.TempDir(), Peers: []string{silentPeer(t)}}
+	first, err := n.Fetch(t.Context(), id, opt)
+	must(t, err)
+	opt.Dir = t.TempDir()
+	if _, err := n.Fetch(t.Context(), id, opt); !errors.Is(err, share.ErrHeld) || strings.Contains(err.Error(), "another process") {
+		t.Error(err)
+	}
+	if all := n.Transfers(); len(all) != 1 || all[0] != first {
+		t.Errorf("%d transfers", len(all))
+	}
+	must(t, first.Stop(t.Context()))
+}
+
 // Options that make no sense are refused, and none of them shares more, or with more, than was meant.
 func TestOptionsOfAShareAreChecked(t *testing.T) {
 	t.Parallel()
