@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -297,6 +298,46 @@ func TestAPieceThatIsFoundWrongWhileItsBitIsWrittenIsLost(t *testing.T) {
 	l.d.Restart(7)
 	if err := l.checkBits(l.d.FS(), 1); err != nil {
 		t.Error(err)
+	}
+}
+
+// A block that is written again while its piece is lost once more is written a third time.
+func TestABlockThatIsWrittenDuringALossDoesNotCount(t *testing.T) {
+	l := newLostRig(t)
+	must(t, l.p.Close())
+	before := func() {}
+	var err error
+	l.p, err = store.OpenPartialIn(t.Context(), writing{l.d.FS(), &before}, l.m, store.PartialOptions{})
+	must(t, err)
+	lose := func() {
+		l.failSync("big")
+		if _, err := l.p.Sync(); !errors.As(err, new(*store.SyncError)) {
+			t.Error(err)
+		}
+	}
+	l.write(0, 0, 16)
+	l.complete(0)
+	lose()
+	l.write(1, 0, 16)
+	l.complete(1)
+	lost := make(chan struct{})
+	before = func() {
+		before = func() {}
+		go func() {
+			defer close(lost)
+			lose()
+		}()
+		for l.p.Verified().Has(1) { // the loss; Sync then waits for the write
+			runtime.Gosched()
+		}
+	}
+	l.write(0, 3, 4)
+	<-lost
+	l.write(0, 0, 3)
+	l.write(0, 4, 16)
+	l.complete(0)
+	if l.p.Verified().Has(0) {
+		t.Error("a piece is verified of which a block may be lost")
 	}
 }
 
