@@ -57,6 +57,8 @@ type beaconPost struct {
 	number linkNumber // of the link; messages of an older one are ignored
 	up     bool       // it can be sent messages
 	away   bool       // it was said that it cannot be reached
+	stood  bool       // it has answered since it can be sent messages
+	other  bool       // it was said that it is not a beacon
 	ttl    time.Duration
 	keys   map[share.Hash]time.Time // to be announced, and when next
 	asks   map[share.Hash]*beaconAsk
@@ -94,9 +96,9 @@ func (b *beacons) Receive(ctx actor.Context) {
 	case wire.Found:
 		b.found(ctx, m)
 	case *actor.Terminated:
-		b.over(ctx, b.posts[b.peerOf(m.Who)])
+		b.ended(ctx, b.posts[b.peerOf(m.Who)])
 	case *actor.DeadLetterResponse:
-		b.over(ctx, b.posts[b.peerOf(m.Target)])
+		b.unheard(ctx, m.Target)
 	case linkWaits, system.Unreadable, system.WakeDue:
 	case *actor.Stopping:
 		b.leave(ctx)
@@ -240,7 +242,7 @@ func (b *beacons) call(ctx actor.Context, p *beaconPost, now time.Time) (next ti
 // begin makes everything due again at a beacon, which may have forgotten what it knew.
 func (b *beacons) begin(ctx actor.Context, p *beaconPost) {
 	now := b.s.Now()
-	p.up = true
+	p.up, p.stood = true, false
 	ctx.Watch(p.pid)
 	for k := range p.keys {
 		p.keys[k] = now
@@ -278,6 +280,7 @@ func (b *beacons) from(ctx actor.Context) *beaconPost {
 	if p == nil || !p.up {
 		return nil
 	}
+	p.stood = true
 	b.letGo(p) // the connection stays up without it
 	p.calls.Stands(p.at.ID, b.s.Now())
 	return p
@@ -364,6 +367,29 @@ func (b *beacons) linkDown(ctx actor.Context, m linkDown) {
 		}
 		b.s.Log().Log(context.Background(), level, "a beacon cannot be reached", "beacon", p.at.ID, "error", m.err)
 		b.over(ctx, p)
+	}
+}
+
+// ended notes that a beacon has gone, or that the node is not one.
+func (b *beacons) ended(ctx actor.Context, p *beaconPost) {
+	if p != nil && b.answersElse(p) && !p.other && len(p.keys) > 0 {
+		p.other = true
+		b.s.Log().Warn("a node that is named as a beacon is not a beacon, or is of an older version", "beacon", p.at.ID)
+	}
+	b.over(ctx, p)
+}
+
+// answersElse says whether a node is connected, and has not answered as a beacon.
+func (b *beacons) answersElse(p *beaconPost) bool {
+	_, connected := b.net.Where(p.at.ID)
+	return connected && !p.stood
+}
+
+// unheard notes that a message was not received. Of one that crossed the network it is not said where
+// it went; that the actor there is not there is said as well, since it is watched.
+func (b *beacons) unheard(ctx actor.Context, at *actor.PID) {
+	if at != nil {
+		b.over(ctx, b.posts[b.peerOf(at)])
 	}
 }
 

@@ -374,3 +374,22 @@ func TestABeaconThatNeverAnswersHoldsNothingUp(t *testing.T) {
 		}
 	}
 }
+
+// A node that tickets name as a beacon, and that is none, is named once, and costs nothing else. A question to it is
+// answered by nobody, and the news of that does not say which beacon it was.
+func TestANodeThatIsNoBeaconIsNamedOnce(t *testing.T) {
+	sw := newSwarm(t, 1)
+	var log bytes.Buffer
+	sw.w.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	m, content := testShare(t, 1<<20)
+	sw.add("node", 1e6)
+	source := sw.add("seeder", 1e6, meets(at(m.ID(), "node")...)).seed(m, content)
+	x := sw.add("newcomer", 1e6, meets())
+	x.beacons = at(m.ID(), "node")
+	x.fetch(m.ID(), source)
+	sw.run(30*time.Minute, x)
+	x.complete(content)
+	if n := strings.Count(log.String(), "is not a beacon"); n != 1 || strings.Contains(log.String(), "panicked") {
+		t.Errorf("it was said %d times:\n%s", n, &log)
+	}
+}
