@@ -234,11 +234,13 @@ func (d *disk) Open(ctx context.Context, m *share.Manifest, wanted []bool) (acto
 	if err := t.node.catalog.offers.Yield(ctx, m.ID()); err != nil {
 		return nil, err
 	}
+	var unread unreadable
 	p, err := store.OpenPartial(ctx, t.opt.Dir, m, store.PartialOptions{State: t.node.state, Wanted: wanted, FS: t.node.cfg.Simulation.FS,
-		Repair: t.opt.Repair, Like: t.opt.Like, Taking: t.comparing()})
+		Repair: t.opt.Repair, Like: t.opt.Like, Taking: t.comparing(), Unread: unread.add})
 	if err != nil {
 		return nil, err
 	}
+	unread.warn(t.node.log)
 	for _, at := range p.Aside() {
 		t.node.log.Warn("something stood in the way of a file of the share; it was moved", "to", filepath.Join(t.opt.Dir, at))
 	}

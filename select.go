@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 
 	"github.com/piecelease/fetcher/actors"
@@ -122,4 +123,26 @@ func (t *Transfer) SetPriority(ctx context.Context, pattern string, p Priority) 
 	default:
 	}
 	return t.node.program.SetPriority(ctx, t.handle, actors.SetPriority{Entries: entries, Priority: p})
+}
+
+// unreadable are the files and folders among the older versions of a share that cannot be read.
+type unreadable struct {
+	first string
+	err   error
+	count int
+}
+
+func (u *unreadable) add(path string, err error) {
+	if u.count++; u.count == 1 {
+		u.first, u.err = path, err
+	}
+}
+
+func (u *unreadable) warn(log *slog.Logger) {
+	switch {
+	case u.count == 1:
+		log.Warn("nothing is taken from what cannot be read of an older version", "path", u.first, "error", u.err)
+	case u.count > 1:
+		log.Warn("nothing is taken from what cannot be read of an older version", "path", u.first, "more", u.count-1, "error", u.err)
+	}
 }

@@ -91,6 +91,7 @@ type PartialOptions struct {
 	Repair  bool                          // a target that differs is made equal to the share. See repair.go
 	Like    []string                      // files and folders with older versions of the share: what is equal is taken from there
 	Taking  func(path string, read int64) // told now and then which file is searched for that, and how many bytes were read; may be nil
+	Unread  func(path string, err error)  // told what of Like cannot be read: nothing is taken from there; may be nil
 	FS      vfs.FS                        // where OpenPartial looks dir up, slash-separated; default: this machine
 }
 

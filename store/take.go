@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path"
 	"path/filepath"
 	"slices"
@@ -146,7 +147,8 @@ func (t *taking) folder(d vfs.FS, at string) error {
 	}
 	list, err := d.ReadDir(".")
 	if err != nil {
-		return nil // what cannot be read has nothing for us
+		t.unread(at, err)
+		return nil
 	}
 	slices.SortFunc(list, func(a, b vfs.DirEntry) int { return cmp.Compare(a.Name, b.Name) })
 	for _, e := range list {
@@ -157,6 +159,7 @@ func (t *taking) folder(d vfs.FS, at string) error {
 		case e.Type.IsDir():
 			sub, e := d.Sub(e.Name)
 			if e != nil {
+				t.unread(below, e)
 				continue
 			}
 			err = t.folder(sub, below)
@@ -167,6 +170,13 @@ func (t *taking) folder(d vfs.FS, at string) error {
 		}
 	}
 	return nil
+}
+
+// unread tells of a file or folder that cannot be read: nothing is taken from there.
+func (t *taking) unread(at string, err error) {
+	if t.p.opt.Unread != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.p.opt.Unread(at, err)
+	}
 }
 
 // file searches one file. What cannot be read has nothing for us; an error is one of
@@ -185,6 +195,7 @@ func (t *taking) file(d vfs.FS, name, shown string) error {
 	}
 	f, err := d.Open(name)
 	if err != nil {
+		t.unread(shown, err)
 		return nil
 	}
 	defer f.Close()

@@ -123,7 +123,7 @@ func TestWhatIsTakenIsWantedAndDurable(t *testing.T) {
 	p.Close()
 }
 
-// If the disk fills up, the error says what to free; what cannot be read is passed over; and a
+// If the disk fills up, the error says what to free; what cannot be read is told of and passed over; and a
 // file that fails in the middle has contributed what came before.
 func TestTroublesOfTaking(t *testing.T) {
 	r := newRig(t, tree{"a": random(3 * share.MinPiece), "b": random(100)})
@@ -132,8 +132,13 @@ func TestTroublesOfTaking(t *testing.T) {
 		r.tree.fill(t, d.FS(), "old")
 		return d
 	}
+	var unread []string
 	open := func(d *storetest.Disk) (*store.Partial, error) {
-		return store.OpenPartialIn(context.Background(), d.FS(), r.m, store.PartialOptions{Workers: 1, Like: []string{"old"}, FS: d.FS()})
+		return store.OpenPartialIn(context.Background(), d.FS(), r.m, store.PartialOptions{Workers: 1, Like: []string{"old"}, FS: d.FS(), Unread: func(path string, err error) {
+			if errors.Is(err, fs.ErrPermission) {
+				unread = append(unread, path)
+			}
+		}})
 	}
 	d := fill()
 	d.Resize(2 << 20)
@@ -149,6 +154,9 @@ func TestTroublesOfTaking(t *testing.T) {
 	}
 	if p, err := open(d); err != nil || p.Verified().Count() != 3 {
 		t.Errorf("with a file that cannot be read: %v", err)
+	}
+	if got := strings.Join(unread, " "); got != "old/b" {
+		t.Errorf("told of as not readable: %s", got)
 	}
 	d, reads := fill(), 0
 	d.Fault = func(op storetest.Op) error {
