@@ -13,8 +13,10 @@ import (
 	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/api"
 	"github.com/piecelease/fetcher/catalog"
+	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/store/vfs"
 )
 
 var _ api.Node = (*Daemon)(nil)
@@ -138,7 +140,7 @@ func (d *Daemon) Add(ctx context.Context, a api.Add) (api.Entry, error) {
 		if _, err := d.remove(ctx, k, false); err != nil && !errors.Is(err, api.ErrNoEntry) {
 			return api.Entry{}, err
 		}
-		return api.Entry{}, api.Refuse(api.ErrRequest, "%s\nIt was not added: mend that, or exclude it", why)
+		return api.Entry{}, api.Refuse(api.ErrRequest, "%s\nIt was not added. Correct that, or exclude it", why)
 	}
 	return k.view(), nil
 }
@@ -166,17 +168,20 @@ func (d *Daemon) complete(w *catalog.Wish) error {
 		if !filepath.IsAbs(p) {
 			continue // Check refuses it
 		}
-		if err := readable(w.Paths[i]); err != nil {
+		if err := readable(w.Paths[i]); err != nil { // of a folder, what is in it is looked at later
 			if errors.Is(err, os.ErrPermission) {
 				return api.Refuse(share.ErrPath, "the user of the node, %s, may not read %s; allow it, or serve another path", userName(), p)
 			}
-			return api.Refuse(api.ErrRequest, "%v", err)
+			return api.Refuse(api.ErrRequest, "%s", words.Plain(err))
 		}
 	}
 	if len(w.Paths) == 0 && w.Dir == "" {
 		w.Dir = d.setting().Into
 	}
 	if len(w.Paths) == 0 {
+		if at, err := vfs.Nearest(w.Dir); vfs.NotDir(err) {
+			return api.Refuse(api.ErrRequest, "%s is not a folder, and a share cannot be put into it", at)
+		}
 		_, sources, err := fetcher.ParseSource(w.Source, w.Peers)
 		if err != nil {
 			return api.Refuse(api.ErrRequest, "%v", err)

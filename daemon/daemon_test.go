@@ -548,3 +548,28 @@ func TestADamagedCatalogIsSaid(t *testing.T) {
 		t.Errorf("%q, %v", s.Warnings, err)
 	}
 }
+
+// A folder with files that the node may not read is not added, nor is a fetch into what is a file: a second try that
+// is right finds nothing of the first.
+func TestWhatTheNodeMayNotUseIsNotAdded(t *testing.T) {
+	t.Parallel()
+	d := begun(t, t.TempDir())
+	at := t.TempDir()
+	one := file(t, "x", at, "tree", "open")
+	ticket := added(t, begun(t, t.TempDir()), api.Add{Paths: []string{one}}).Ticket
+	for _, dir := range []string{one, filepath.Join(one, "below")} {
+		if _, err := d.Add(t.Context(), api.Add{Ticket: ticket, Dir: dir}); !errors.Is(err, api.ErrRequest) || !strings.Contains(err.Error(), one+" is not a folder") {
+			t.Error(err)
+		}
+	}
+	if os.Getuid() > 0 { // root reads all
+		must(t, os.Chmod(file(t, "y", at, "tree", "shut"), 0))
+		if _, err := d.Add(t.Context(), api.Add{Paths: []string{filepath.Dir(one)}}); !errors.Is(err, api.ErrRequest) || !strings.Contains(err.Error(), "not added") || strings.Contains(err.Error(), "remove the entry") {
+			t.Error(err)
+		}
+	}
+	if all, err := d.Entries(t.Context()); err != nil || len(all) != 0 {
+		t.Errorf("%+v, %v", all, err)
+	}
+	added(t, d, api.Add{Paths: []string{filepath.Dir(one)}, Exclude: []string{"shut"}})
+}

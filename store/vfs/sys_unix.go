@@ -56,5 +56,7 @@ func lockFile(f *os.File) error {
 
 func tooManyOpen(err error) bool { return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) }
 
+const errNotDir = unix.ENOTDIR
+
 // NotDir says whether an error means that something else than a folder is on the way.
 func NotDir(err error) bool { return errors.Is(err, unix.ENOTDIR) }

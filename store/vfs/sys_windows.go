@@ -52,6 +52,8 @@ func lockFile(f *os.File) error {
 
 func tooManyOpen(err error) bool { return errors.Is(err, windows.ERROR_TOO_MANY_OPEN_FILES) }
 
+const errNotDir = windows.ERROR_DIRECTORY
+
 // NotDir says whether an error means that something else than a folder is on the way.
 func NotDir(err error) bool { return errors.Is(err, windows.ERROR_DIRECTORY) }
 
