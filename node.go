@@ -22,6 +22,7 @@ import (
 	"github.com/piecelease/fetcher/actors"
 	"github.com/piecelease/fetcher/actors/system"
 	"github.com/piecelease/fetcher/depot/keep"
+	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/p2p"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
@@ -144,10 +145,10 @@ func (n *Node) p2pConfig() (p2p.Config, error) {
 			return p, err
 		}
 		if n.cfg.Sole && !stored {
-			return p, fmt.Errorf("the key of this node, in %s: %w", n.cfg.Dir, share.ErrHeld)
+			return p, words.Error(share.ErrHeld, "another fetcher is using the state directory %s", n.cfg.Dir)
 		}
 		if !stored {
-			n.log.Warn("another process has the key of this node: this one has another, and its tickets are good only while it runs", "dir", n.cfg.Dir)
+			n.log.Warn("another fetcher is using the state directory: this one has another key, and its tickets are good only while it runs", "dir", n.cfg.Dir)
 		}
 		p.Key, n.named = key, stored
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	gopath "path"
 	"path/filepath"
 	"runtime/debug"
 	"slices"
@@ -269,12 +268,12 @@ func newExcluding(texts []string) (*excluding, error) {
 	x := &excluding{texts: texts, used: make([]bool, len(texts))}
 	for _, t := range texts {
 		pattern := strings.TrimPrefix(t, "/")
-		if pattern == t && !strings.Contains(strings.TrimSuffix(t, "/"), "/") {
+		if pattern == t && t != "" && !strings.Contains(strings.TrimSuffix(t, "/"), "/") {
 			pattern = "**/" + t
 		}
 		g, err := share.ParseGlobs([]string{pattern})
-		if err != nil || t == "" { // that would be everything
-			return nil, fmt.Errorf("%q is no pattern for paths: %w", t, gopath.ErrBadPattern)
+		if bad := (*share.PatternError)(nil); errors.As(err, &bad) {
+			return nil, &share.PatternError{Text: t, Why: bad.Why}
 		}
 		x.globs = append(x.globs, g)
 	}

@@ -148,7 +148,7 @@ func (w *Wish) Check() error {
 	case w.SeedTime < 0 || w.SeedTime > 100*366*24*time.Hour:
 		return fmt.Errorf("a time to seed for is from 0 to 100 years, not %v", w.SeedTime)
 	case !isRate(w.Up) || !isRate(w.Down):
-		return fmt.Errorf("a limit is from %d to %d bytes per second, or 0 for none; asked were %d up and %d down", minRate, int64(maxRate), w.Up, w.Down)
+		return fmt.Errorf("a limit is from %d to %d bytes per second, or 0 for none, not %d up and %d down", minRate, int64(maxRate), w.Up, w.Down)
 	}
 	var exclude []string
 	for _, s := range w.Exclude { // a slash in front ties a pattern to the top
@@ -211,7 +211,7 @@ func (w *Wish) checkFetch() error {
 			err = errors.New("it does not end in /p2p/ID")
 		}
 		if err != nil {
-			return fmt.Errorf("%q is no multiaddr of a peer: %v", p, err)
+			return fmt.Errorf("%q is not a multiaddr of a peer: %v", p, err)
 		}
 	}
 	switch {

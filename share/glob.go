@@ -29,12 +29,26 @@ func ParseGlobs(texts []string) (out Globs, err error) {
 	return out, err
 }
 
+// PatternError is a text that is not a pattern.
+type PatternError struct{ Text, Why string }
+
+func (e *PatternError) Error() string {
+	return fmt.Sprintf("%q is not a pattern for paths: %s", e.Text, e.Why)
+}
+
+func (e *PatternError) Unwrap() error { return path.ErrBadPattern }
+
 func parseGlob(text string) (Glob, error) {
 	whole := strings.TrimSuffix(text, "/")
 	g := Glob{whole, strings.Split(whole, "/")}
 	for _, p := range g.parts {
-		if _, err := path.Match(p, ""); err != nil || p == "" || p == "." || p == ".." {
-			return g, fmt.Errorf("%q is no pattern for paths in a share: %w", text, path.ErrBadPattern)
+		switch _, err := path.Match(p, ""); {
+		case whole == "":
+			return g, &PatternError{text, "it is empty"}
+		case p == "" || p == "." || p == "..":
+			return g, &PatternError{text, "no part of it may be empty, . or .."}
+		case err != nil:
+			return g, &PatternError{text, `each [ needs its ], and each \ a character after it`}
 		}
 	}
 	return g, nil

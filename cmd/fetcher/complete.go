@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -59,9 +61,26 @@ func completions(root *cobra.Command) {
 		group(c)
 		for _, shell := range c.Commands() {
 			shell.Args = noArgs
+			script := shell.RunE
+			shell.RunE = func(cmd *cobra.Command, args []string) error {
+				if json, _ := cmd.Flags().GetBool("json"); json {
+					return usageError{errors.New("completion writes a script to stdout, and takes no --json")}
+				}
+				return script(cmd, args)
+			}
 			shell.Short = "Print the script for " + shell.Name()
 			shell.Long = shell.Short + ". To use it in the shell that runs now:\n\n    " + sourced[shell.Name()] + "\n\nThe same line in the file that the shell reads when it starts makes it last."
 		}
+	}
+}
+
+// unquoted takes the quotes off the names of values, which a shell would show with what a flag does.
+func unquoted(c *cobra.Command) {
+	plain := func(f *pflag.Flag) { f.Usage = strings.ReplaceAll(f.Usage, "`", "") }
+	c.PersistentFlags().VisitAll(plain)
+	c.Flags().VisitAll(plain)
+	for _, sub := range c.Commands() {
+		unquoted(sub)
 	}
 }
 

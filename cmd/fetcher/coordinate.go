@@ -98,7 +98,7 @@ func (a *app) fleet(ctx context.Context, fl fleetFlags) (f fetcher.Fleet, close 
 func peerOf(addr string) (peers.ID, error) {
 	m, err := share.ParseAddr(addr)
 	if err != nil {
-		return "", fmt.Errorf("%q is no multiaddr such as /ip4/192.0.2.1/tcp/4001/p2p/12D3... (%v)", addr, err)
+		return "", fmt.Errorf("%q is not a multiaddr such as /ip4/192.0.2.1/tcp/4001/p2p/12D3... (%v)", addr, err)
 	}
 	id, err := m.ValueForProtocol(ma.P_P2P)
 	if err != nil {
@@ -159,7 +159,6 @@ func (a *app) coordinate(cmd *cobra.Command, ticket string, allow allowance, mor
 	e := a.stderr
 	fmt.Fprintf(e, "\ncoordinating  %s, %s in %s\n", printable(m.Name), share.Size(m.Layout().Bytes()), words.Count(m.Layout().Pieces(), "piece"))
 	fmt.Fprintf(e, "share         %s\n", m.ID())
-	fmt.Fprintf(e, "run           %d\n", c.Epoch())
 	for i, addr := range addrs {
 		fmt.Fprintf(e, "%-13s %s\n", either(i == 0, "address", ""), addr)
 	}

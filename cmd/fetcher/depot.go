@@ -199,8 +199,8 @@ func (a depots) print(s string) error {
 }
 
 func crawlText(r api.Crawl) string {
-	return fmt.Sprintf("examined  %s, %s\ncorrupt   %d\nfailed    %d\nexpired   %s, %s\nremovable %s, %s\n", words.Count(r.Examined, "share"), share.Size(r.Bytes),
-		r.Corrupt, r.Failed, words.Count(r.Expired, "share"), share.Size(r.ExpiredBytes), words.Count(r.Removable, "share"), share.Size(r.RemovableB))
+	return fmt.Sprintf("examined  %s, %s\ncorrupt   %s\nfailed    %s\nexpired   %s, %s\nremovable %s, %s\n", words.Count(r.Examined, "share"), share.Size(r.Bytes),
+		words.Count(r.Corrupt, "share"), words.Count(r.Failed, "share"), words.Count(r.Expired, "share"), share.Size(r.ExpiredBytes), words.Count(r.Removable, "share"), share.Size(r.RemovableB))
 }
 
 // rehearsalText is what a removal would do now: what it would remove, listing the shares if they are few.
@@ -231,9 +231,9 @@ func (a depots) printDepot(d api.Depot) error {
 		fmt.Fprintf(&b, "free      %s, of which %s stay free\n", share.Size(d.Free), share.Size(d.Reserve))
 	}
 	fmt.Fprintf(&b, "gc        %s\n", either(d.GC, "on: what nobody holds is removed, "+words.Duration(time.Duration(d.Grace)*time.Second)+" after it expired", "off: nothing is removed"))
-	fmt.Fprintf(&b, "cycle     %d, %s\n", d.Crawl.Cycle, cycleText(d))
+	fmt.Fprintf(&b, "crawl     %d, %s\n", d.Crawl.Cycle, cycleText(d))
 	b.WriteString(crawlText(d.Crawl))
-	fmt.Fprintf(&b, "scrub     cycle %d, %s read\n", d.ScrubCycle, words.Count(d.Scrubbed, "share"))
+	fmt.Fprintf(&b, "scrub     %d, %s read\n", d.ScrubCycle, words.Count(d.Scrubbed, "share"))
 	if d.Suspect > 0 {
 		fmt.Fprintf(&b, "suspect   %s: seen damaged once, read again an hour later, and fetched again if it still is\n", words.Count(int(d.Suspect), "share"))
 	}

@@ -309,7 +309,7 @@ func (a asker) checkPort(ctx context.Context, dir string) []finding {
 	case err != nil:
 		f.text, f.advice = words.Plain(err), "Old tickets name the ID that the node had."
 	case !ours:
-		f.well, f.text = true, "another fetcher is using this state directory, and its port"
+		f.well, f.text = true, "another fetcher is using the state directory, and its port"
 	case port == 0:
 		f.well, f.text = true, "the node has not listened anywhere yet"
 	default:

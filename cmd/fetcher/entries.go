@@ -304,7 +304,20 @@ func describeChild(c api.Child, now time.Time) string {
 }
 
 // reasonOf is the reason of an entry's state, on one line.
-func reasonOf(e api.Entry) string { return printable(strings.Join(strings.Fields(e.Reason), " ")) }
+func reasonOf(e api.Entry) string {
+	s := ""
+	for line := range strings.Lines(e.Reason) {
+		switch line = strings.TrimSpace(line); {
+		case s == "" || line == "":
+			s += line
+		case strings.HasSuffix(s, ":"):
+			s += " " + line
+		default:
+			s += "; " + line
+		}
+	}
+	return printable(s)
+}
 
 // describeEntry is the state of an entry, on one line.
 func describeEntry(e api.Entry) string {

@@ -135,6 +135,9 @@ func (fl fetchFlags) check() (seed time.Duration, limit rates, err error) {
 			return 0, limit, usageError{fmt.Errorf("--like: there is no file or folder %q", at)}
 		}
 	}
+	if _, err := canBeFolder(fl.out); errors.As(err, new(usageError)) {
+		return 0, limit, usageError{fmt.Errorf("-o: %w", err)}
+	}
 	if fl.stall <= 0 {
 		return 0, limit, usageError{errors.New("--stall must be more than 0")}
 	}
@@ -390,7 +393,11 @@ func (w *watcher) summarize() {
 
 // seed keeps serving for a time, or until it is interrupted.
 func (w *watcher) seed(ctx context.Context, d time.Duration) error {
-	if err := w.offer(ctx); err != nil {
+	until := "until Ctrl-C"
+	if d >= 0 {
+		until = "for " + words.Duration(d)
+	}
+	if err := w.offer(ctx, until); err != nil {
 		return err
 	}
 	if d >= 0 {
@@ -427,7 +434,7 @@ func (w *watcher) awaitCall(ctx context.Context) error {
 }
 
 // offer prints the ticket of what it keeps serving: alone on stdout, as share does.
-func (w *watcher) offer(ctx context.Context) error {
+func (w *watcher) offer(ctx context.Context, until string) error {
 	places := w.reach.settled(ctx, w.node)
 	m, addrs, ticket := w.t.Manifest(), w.node.Addrs(), w.node.Ticket(w.t.ID())
 	files, dirs, links := m.Count()
@@ -442,10 +449,10 @@ func (w *watcher) offer(ctx context.Context) error {
 		fmt.Fprintln(w.stderr, "warning:", s)
 	}
 	if len(addrs) == 0 {
-		fmt.Fprintln(w.stderr, "serving it until Ctrl-C")
+		fmt.Fprintln(w.stderr, "serving it", until)
 		return nil
 	}
-	fmt.Fprintf(w.stderr, "serving it until Ctrl-C; fetch it from here with\n\n%sfetcher fetch %s\n\n", verbatim, ticket)
+	fmt.Fprintf(w.stderr, "serving it %s; fetch it from here with\n\n%sfetcher fetch %s\n\n", until, verbatim, ticket)
 	if w.flags.json {
 		return nil
 	}

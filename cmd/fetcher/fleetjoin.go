@@ -149,7 +149,7 @@ directory, and node run and the fleet commands need no flags any more. A token
 of "-" is read from stdin.`,
 		Args: exactly("TOKEN"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			token, err := a.pasted(args[0], "token", func(string) bool { return true })
+			token, err := a.pasted(cmd.Context(), args[0], "token", func(string) bool { return true })
 			if err != nil {
 				return err
 			}

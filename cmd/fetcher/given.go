@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/share"
@@ -20,7 +22,7 @@ import (
 // ticket is the one ticket or ID in the argument of a command, or for "-" in what is read from stdin.
 func (a *app) ticket(cmd *cobra.Command, arg string) (string, error) {
 	begins := true
-	text, err := a.pasted(arg, "ticket", func(text string) bool {
+	text, err := a.pasted(cmd.Context(), arg, "ticket", func(text string) bool {
 		if !begins {
 			return false // it is in the midst of something else, which may hold another
 		}
@@ -39,11 +41,28 @@ func (a *app) ticket(cmd *cobra.Command, arg string) (string, error) {
 }
 
 // pasted is an argument, or for "-" what is read from stdin until it is whole: a pipe need not end then.
-func (a *app) pasted(arg, what string, whole func(text string) bool) (string, error) {
+func (a *app) pasted(ctx context.Context, arg, what string, whole func(text string) bool) (text string, err error) {
 	if arg != "-" {
 		return arg, nil
 	}
-	in := bufio.NewReader(io.LimitReader(a.stdin, share.MaxText+1))
+	if f, ok := a.stdin.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		fmt.Fprintf(a.stderr, "paste the %s here, and press Enter\n", what)
+	}
+	read := make(chan struct{})
+	go func() { // ends with the process, at the latest: a read of stdin cannot be cut short
+		defer close(read)
+		text, err = paste(a.stdin, what, whole)
+	}()
+	select {
+	case <-read:
+		return text, err
+	case <-ctx.Done():
+		return "", cause(ctx)
+	}
+}
+
+func paste(stdin io.Reader, what string, whole func(text string) bool) (string, error) {
+	in := bufio.NewReader(io.LimitReader(stdin, share.MaxText+1))
 	text := ""
 	for {
 		line, end := in.ReadString('\n')
@@ -118,16 +137,19 @@ func nameable(paths []string, name string) error {
 	return nil
 }
 
+// canBeFolder refuses the path of a folder that is a file, or below one. There is what of it exists.
+func canBeFolder(dir string) (there string, err error) {
+	if there, err = vfs.Nearest(dir); vfs.NotDir(err) {
+		return there, usageError{fmt.Errorf("%s is not a folder", printable(there))}
+	}
+	return there, err
+}
+
 // canHold refuses a folder that is none, or that can neither be made nor be written to.
 func canHold(dir string) error {
-	at := dir
-	info, err := os.Stat(at)
-	for (errors.Is(err, os.ErrNotExist) || vfs.NotDir(err)) && at != filepath.Dir(at) {
-		at = filepath.Dir(at)
-		info, err = os.Stat(at)
-	}
-	if err == nil && !info.IsDir() {
-		return fmt.Errorf("%s is a file, and no folder", at)
+	at, err := canBeFolder(dir)
+	if errors.As(err, new(usageError)) {
+		return err
 	}
 	if err == nil {
 		var made string
@@ -220,7 +242,7 @@ func notPaths(paths []string) error {
 			return usageError{err}
 		}
 		if ticket, err := share.Find(p); err == nil {
-			return usageError{fmt.Errorf("that is no path but a ticket, which fetch takes: fetcher fetch %s", ticket)}
+			return usageError{fmt.Errorf("that is a ticket, not a path, and fetch takes it: fetcher fetch %s", ticket)}
 		}
 	}
 	return nil

@@ -1,11 +1,15 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/piecelease/fetcher/share"
 )
 
 // helpCommand shows the help of the command that its arguments name.
@@ -57,10 +61,26 @@ func noCommand(c *cobra.Command, name string) error {
 			like = append(like, in.CommandPath()+" "+s)
 		}
 	}
+	if len(like) == 0 && !c.HasParent() {
+		if s := withoutCommand(name); s != "" {
+			return usageError{errors.New(s)}
+		}
+	}
 	if len(like) == 0 {
 		return usageError{fmt.Errorf("there is no command %q; see %s --help", name, c.CommandPath())}
 	}
 	return usageError{fmt.Errorf("there is no command %q; did you mean %s?", name, strings.Join(like[:min(len(like), 3)], ", or "))}
+}
+
+// withoutCommand says what to do with a ticket or a path that was given in place of a command; "" if it is neither.
+func withoutCommand(what string) string {
+	if _, err := share.Parse(what); err == nil {
+		return "a command is missing; did you mean fetcher fetch TICKET?"
+	}
+	if _, err := os.Lstat(what); err == nil {
+		return fmt.Sprintf("there is no command %q; did you mean fetcher share %s?", what, quote(what))
+	}
+	return ""
 }
 
 // usage is the text below the description in the help of a command, for a terminal

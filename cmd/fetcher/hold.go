@@ -205,12 +205,11 @@ func (a depots) awaitHeld(ctx context.Context, c *api.Client, h api.Held, on str
 			return h, fmt.Errorf("the depot does not keep the share any more: its lease was ended there")
 		default:
 			all[i].Ticket = h.Ticket
-			h = all[i]
+			if h = all[i]; h.State == "stable" {
+				return h, a.agreed(ctx, c, h)
+			}
 			a.stderr.show(comingText(h), nil, said != h.State+h.Delay)
 			said = h.State + h.Delay
-		}
-		if h.State == "stable" {
-			break
 		}
 		select {
 		case <-again.C:
@@ -255,7 +254,7 @@ func named(cmd *cobra.Command, on string) error {
 	case on == "":
 		return usageError{fmt.Errorf("%s needs --on ADDR, the depot's address; see %s --help", cmd.Name(), cmd.CommandPath())}
 	case err != nil:
-		return usageError{fmt.Errorf("--on %q is no multiaddr such as /ip4/192.0.2.1/tcp/4001/p2p/ID", on)}
+		return usageError{fmt.Errorf("--on %q is not a multiaddr such as /ip4/192.0.2.1/tcp/4001/p2p/ID", on)}
 	}
 	return nil
 }

@@ -125,14 +125,14 @@ func TestWhatIsMeantForAnotherCommandIsSaid(t *testing.T) {
 		"fetch 2024":              `"2024" is a file on this machine, not a ticket`,
 		"cat ticket.txt":          `"ticket.txt" is a file with a ticket in it; give what it holds with fetcher cat - < ticket.txt`,
 		"fetch " + id + " out":    "to fetch into the folder out, put -o before it: -o out",
-		"fetch 2025":              "this is no code: a code has three parts, a number and two words, such as 7-marble-fossil, and this has 1",
+		"fetch 2025":              "this is not a code: a code has three parts, a number and two words, such as 7-marble-fossil, and this has 1",
 		"fetch marble fossil":     `a code begins with a number, as in 7-marble-fossil, which "marble fossil" lacks`,
 		"ls 7-marble-fossil":      "7-marble-fossil is a code, and only fetch takes one: fetcher fetch 7-marble-fossil --beacon-at ADDR",
 		"cat 7 marble fossil":     "7-marble-fossil is a code",
 		"add 7-marble-fossil":     "7-marble-fossil is a code",
 		"fleet add marble-fossil": "a code begins with a number",
 		"share 7-marble-fossil":   "7-marble-fossil is a code",
-		"share " + id:             "that is no path but a ticket, which fetch takes: fetcher fetch " + id,
+		"share " + id:             "that is a ticket, not a path, and fetch takes it: fetcher fetch " + id,
 		"ls photos/2026/a-long-name-of-a-folder-that-is-not-there": `"photos/2026/a-long-name-of-a-folder-that-is-not-there" is neither a file or folder`,
 		"ls photo":      `"photo" is neither a file or folder on this machine nor a ticket or an ID`,
 		"ls " + id[:58]: `"` + id[:58] + `" is not a whole share ID`,
@@ -200,42 +200,54 @@ func TestHelpAndTheEnvironmentAreChecked(t *testing.T) {
 // A mistake in a flag is reported in our own words, not in those of the libraries.
 func TestMistakesInFlagsAreExplained(t *testing.T) {
 	for says, args := range map[string]string{
-		`--stall takes a time such as 30s or 5m, not "x"`:                                          "fetch T --stall x",
-		"--new-secret makes the secret itself; leave out --fleet-secret":                           "fleet invite --new-secret --fleet-secret x",
-		"--visible public needs a table to be found in: give --dht too":                            "share x --visible public",
-		"--visible lan needs the local network to be found on: leave out --lan=false":              "share x --visible lan --lan=false",
-		`--dht: "ipfs" is neither own nor public`:                                                  "share x --dht ipfs",
-		`--visible: "moon" is none of private, lan and public`:                                     "share x --visible moon",
-		"--copies is from 1 to 64, not 0":                                                          "hold x --on /ip4/127.0.0.1/tcp/1/p2p/12D3KooWJcge8xRZ5k8JqvEmhYiX4BRtBjinpdRf5jNBvhX5ycZN --copies 0",
-		`"x" is no address of a relay, such as /ip4/192.0.2.1/tcp/4001/p2p/12D3...`:                "share . --via x",
-		`"x" is no address to announce, such as /dns4/example.org/tcp/4001`:                        "share . --announce x",
-		`"192.0.2.1" is no address to listen on: give a port such as 4001`:                         "share . --listen 192.0.2.1",
-		`--budget takes a number, not "x"`:                                                         "hold x --budget x",
-		`--price: a price is free or passes, not "gold"`:                                           "depot account set me --price gold",
-		"depot account set needs a flag that says what to change":                                  "depot account set me",
-		"ls --nearby takes no TICKET, ID or PATH":                                                  "ls --nearby .",
-		"completion bash takes no arguments":                                                       "completion bash x",
-		`there is no command "why"; see fetcher --help`:                                            "why --help",
-		`there is no command "move"; see fetcher depot account`:                                    "depot account move --help",
-		`--name "." cannot be the name of a share`:                                                 "share . --name .",
-		`--name "a/b" holds a / and cannot be the name of a share`:                                 "add . --name a/b",
-		`"localhost:80" is no address to listen on: give a port, or an IP`:                         "share . --listen localhost:80",
-		`--seeds takes a number, not "many"`:                                                       "sim run x --seeds many",
-		`--json takes true or false, not "x"`:                                                      "ls x --json=x",
-		"--only needs a value; see fetcher fetch --help":                                           "fetch T --only",
-		"unknown flag: --frob; see fetcher cat --help":                                             "cat T --frob",
-		"fetch needs a TICKET, ID or CODE;":                                                        "fetch",
-		"fetch takes one TICKET, ID or CODE, not 2;":                                               "fetch a b",
-		`peer "x" is no multiaddr such as /ip4/192.0.2.1/tcp/4001/p2p/12D3... (must begin with /)`: "fetch bafyr4ia7sfg2elagmztpbrylvubxq73ujgvbk4s4fhbifood3yr6mrrxsy --peer x",
-		`"." is the same as "../fetcher": give each PATH once`:                                     "share ../fetcher . --listen none",
-		`"." was given twice: give each PATH once`:                                                 "share . . --name x --listen none",
-		"--into: no share can be put into /proc/x, as nothing can be made in /proc: ":              "node run --into /proc/x",
-		"--into: /dev/null is a file, and no folder":                                               "node run --into /dev/null/x",
-		`there is no command "fish2"; did you mean fetcher completion fish?`:                       "completion fish2",
-		"man needs a DIR; see fetcher man --help":                                                  "man",
-		"the name of this machine has at most 64 bytes":                                            "node run --name " + strings.Repeat("x", 65),
-		"the folder to fetch into: /dev/null cannot be made: not a directory":                      "fetch bafyr4ia7sfg2elagmztpbrylvubxq73ujgvbk4s4fhbifood3yr6mrrxsy -o /dev/null/x --listen none --peer /ip4/127.0.0.1/tcp/1/p2p/12D3KooWJcge8xRZ5k8JqvEmhYiX4BRtBjinpdRf5jNBvhX5ycZN",
-		"nowhere: there is no such file or folder":                                                 "share nowhere --listen none",
+		`--stall takes a time such as 30s or 5m, not "x"`:                                             "fetch T --stall x",
+		"--new-secret makes the secret itself; leave out --fleet-secret":                              "fleet invite --new-secret --fleet-secret x",
+		"--visible public needs a table to be found in: give --dht too":                               "share x --visible public",
+		"--visible lan needs the local network to be found on: leave out --lan=false":                 "share x --visible lan --lan=false",
+		`--dht: "ipfs" is neither own nor public`:                                                     "share x --dht ipfs",
+		`--visible: "moon" is not private, lan or public`:                                             "share x --visible moon",
+		"--copies is from 1 to 64, not 0":                                                             "hold x --on /ip4/127.0.0.1/tcp/1/p2p/12D3KooWJcge8xRZ5k8JqvEmhYiX4BRtBjinpdRf5jNBvhX5ycZN --copies 0",
+		`"x" is not an address of a relay, such as /ip4/192.0.2.1/tcp/4001/p2p/12D3...`:               "share . --via x",
+		`"x" is not an address to announce, such as /dns4/example.org/tcp/4001`:                       "share . --announce x",
+		`"192.0.2.1" is not an address to listen on: give a port such as 4001`:                        "share . --listen 192.0.2.1",
+		`--budget takes a number, not "x"`:                                                            "hold x --budget x",
+		`--price: a price is free or passes, not "gold"`:                                              "depot account set me --price gold",
+		"depot account set needs a flag that says what to change":                                     "depot account set me",
+		"ls --nearby takes no TICKET, ID or PATH":                                                     "ls --nearby .",
+		"completion bash takes no arguments":                                                          "completion bash x",
+		`there is no command "why"; see fetcher --help`:                                               "why --help",
+		`there is no command "move"; see fetcher depot account`:                                       "depot account move --help",
+		`--name "." cannot be the name of a share`:                                                    "share . --name .",
+		`--name "a/b" holds a / and cannot be the name of a share`:                                    "add . --name a/b",
+		`"localhost:80" is not an address to listen on: give a port, or an IP`:                        "share . --listen localhost:80",
+		`--seeds takes a number, not "many"`:                                                          "sim run x --seeds many",
+		`--json takes true or false, not "x"`:                                                         "ls x --json=x",
+		"--only needs a value; see fetcher fetch --help":                                              "fetch T --only",
+		"unknown flag: --frob; see fetcher cat --help":                                                "cat T --frob",
+		"fetch needs a TICKET, ID or CODE;":                                                           "fetch",
+		"fetch takes one TICKET, ID or CODE, not 2;":                                                  "fetch a b",
+		`peer "x" is not a multiaddr such as /ip4/192.0.2.1/tcp/4001/p2p/12D3... (must begin with /)`: "fetch bafyr4ia7sfg2elagmztpbrylvubxq73ujgvbk4s4fhbifood3yr6mrrxsy --peer x",
+		`"." is the same as "../fetcher": give each PATH once`:                                        "share ../fetcher . --listen none",
+		`"." was given twice: give each PATH once`:                                                    "share . . --name x --listen none",
+		"--into: no share can be put into /proc/x, as nothing can be made in /proc: ":                 "node run --into /proc/x",
+		"--into: /dev/null is not a folder":                                                           "node run --into /dev/null/x",
+		`there is no command "fish2"; did you mean fetcher completion fish?`:                          "completion fish2",
+		"man needs a DIR; see fetcher man --help":                                                     "man",
+		"the name of this machine has at most 64 bytes":                                               "node run --name " + strings.Repeat("x", 65),
+		"unknown flag: -x; see fetcher cat --help":                                                    "cat T -x",
+		"unknown flag: --jsno; did you mean --json?":                                                  "list --jsno",
+		"unknown flag: --onl; did you mean --only?":                                                   "fetch T --onl x",
+		"--name is empty: give it a value, or leave it out":                                           "share . --name=",
+		"--out is empty": "fetch T --out=",
+		`there is no command "main.go"; did you mean fetcher share main.go?`:  "main.go",
+		"a command is missing; did you mean fetcher fetch TICKET?":            "bafyr4ia7sfg2elagmztpbrylvubxq73ujgvbk4s4fhbifood3yr6mrrxsy",
+		`"[" is not a pattern for paths: each [ needs its ]`:                  "fetch bafyr4ia7sfg2elagmztpbrylvubxq73ujgvbk4s4fhbifood3yr6mrrxsy --only [ --listen none --peer /ip4/127.0.0.1/tcp/1/p2p/12D3KooWJcge8xRZ5k8JqvEmhYiX4BRtBjinpdRf5jNBvhX5ycZN",
+		"--every is from 1s to 768h (32 days), such as 1h, and must be given": "round run --kv sqlite:x --name x -- true",
+		"completion writes a script to stdout, and takes no --json":           "completion bash --json",
+		"-o: /dev/null is not a folder":                                       "cat bafyr4ia7sfg2elagmztpbrylvubxq73ujgvbk4s4fhbifood3yr6mrrxsy -o /dev/null",
+		"-o: input_test.go is not a folder":                                   "fetch bafyr4ia7sfg2elagmztpbrylvubxq73ujgvbk4s4fhbifood3yr6mrrxsy -o input_test.go",
+		"-o: /dev/null is not a folder\n":                                     "fetch bafyr4ia7sfg2elagmztpbrylvubxq73ujgvbk4s4fhbifood3yr6mrrxsy -o /dev/null/x --listen none --peer /ip4/127.0.0.1/tcp/1/p2p/12D3KooWJcge8xRZ5k8JqvEmhYiX4BRtBjinpdRf5jNBvhX5ycZN",
+		"nowhere: there is no such file or folder":                            "share nowhere --listen none",
 	} {
 		var stdout, stderr bytes.Buffer
 		code := run(append([]string{"--dir", t.TempDir()}, strings.Fields(args)...), strings.NewReader(""), &stdout, &stderr, context.Background())
@@ -286,5 +298,28 @@ func TestErrorsAreSafeForATerminal(t *testing.T) {
 	}
 	if p := literal("a\x1bb*"); p != `a?b\*` {
 		t.Errorf("%q", p)
+	}
+}
+
+// Ctrl-C ends a command that waits for a ticket on a terminal, or for the rest of one.
+func TestAWaitForATicketOnStdinCanBeEnded(t *testing.T) {
+	for _, args := range []string{"fetch -", "ls -", "cat -", "fleet join -"} {
+		in, to := io.Pipe() // nothing comes
+		defer to.Close()
+		ctx, stop := context.WithCancelCause(t.Context())
+		stop(signalled{os.Interrupt})
+		var stdout, stderr bytes.Buffer
+		if code := run(append([]string{"--dir", t.TempDir()}, strings.Fields(args)...), in, &stdout, &stderr, ctx); code != exitInterrupted {
+			t.Errorf("fetcher %s: exit %d: %s", args, code, &stderr)
+		}
+	}
+}
+
+// What a shell shows beside a flag has no quotes around the name of its value.
+func TestCompletionsHaveNoQuotes(t *testing.T) {
+	var stdout, stderr bytes.Buffer
+	code := run([]string{"__complete", "fetch", "--"}, strings.NewReader(""), &stdout, &stderr, t.Context())
+	if code != 0 || strings.Contains(stdout.String(), "`") || !strings.Contains(stdout.String(), "this folder, DIR") {
+		t.Errorf("exit %d: %s %s", code, &stdout, &stderr)
 	}
 }

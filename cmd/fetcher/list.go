@@ -22,7 +22,8 @@ peers that fetch it from here. Of each peer it shows the set that it is in, and
 why, its tier (0 is the nearest, 4 the farthest) and its score, from 0 to 1.
 Active peers hear of new pieces and are served first, then passive ones, then
 those that are only tracked.`,
-		Args: cobra.ArbitraryArgs,
+		Args:              cobra.ArbitraryArgs,
+		ValidArgsFunction: a.completeEntries,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.asking(cmd.Context(), func(c *api.Client) error {
 				if len(args) > 0 {
@@ -101,7 +102,7 @@ func (a asker) printEntry(e api.Entry, why []string, children []api.Child) error
 		row("into", e.Dir)
 	}
 	if e.Name == "" {
-		row("size", "not known until its "+either(e.Kind == "fetch", "list of files is here", "files were read"))
+		row("size", "not known until its "+either(e.Kind == "fetch", "list of files is here", "files are read"))
 	} else {
 		row("size", fmt.Sprintf("%s, %s", share.Size(e.Bytes), words.Count(e.Files, "file")))
 	}

@@ -12,11 +12,11 @@ import (
 func TestAChildIsDescribed(t *testing.T) {
 	at := time.Unix(1e9, 0)
 	c := api.Child{Peer: "12D3KooWabcdefgh", Bytes: 3 << 20, Since: at.Add(-90 * time.Second), Set: "passive", Tier: 1, Score: 0.456, Moved: at.Add(-12 * time.Second), Why: "gave-way"}
-	if got, want := describeChild(c, at), "abcdefgh, 3.15 MB in 1m30s, passive for 12s (gave-way), tier 1, score 0.46"; got != want {
+	if got, want := describeChild(c, at), "abcdefgh, 3.15 MB in 90 s, passive for 12 s (gave-way), tier 1, score 0.46"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	c.Set, c.Why = "outside", ""
-	if got, want := describeChild(c, at), "abcdefgh, 3.15 MB in 1m30s, outside"; got != want {
+	if got, want := describeChild(c, at), "abcdefgh, 3.15 MB in 90 s, outside"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }
@@ -36,5 +36,13 @@ func TestWhyIsShort(t *testing.T) {
 	}
 	if got := shortened(nil); len(got) != 0 {
 		t.Errorf("%q of nothing", got)
+	}
+}
+
+// The lines of a reason are told apart where it is on one line.
+func TestAReasonIsOnOneLine(t *testing.T) {
+	e := api.Entry{Reason: "/x: cannot be shared:\n  \"a\": permission denied\n  \"b\": permission denied. Let that user read it"}
+	if got, want := reasonOf(e), `/x: cannot be shared: "a": permission denied; "b": permission denied. Let that user read it`; got != want {
+		t.Errorf("got %s, want %s", got, want)
 	}
 }

@@ -2,6 +2,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -123,7 +124,7 @@ func (g globals) self() string {
 var ofNode = regexp.MustCompile(`\bfetcher (add|list|set|rm|id|doctor|hold|holds|holdings|release|passes|depot|fleet|node)\b( [a-z]+)*( --help)?`)
 
 // elsewhere is the commands that sentences name for another machine.
-var elsewhere = regexp.MustCompile(`^fetcher (depot (account|voucher)|fleet invite)\b`)
+var elsewhere = regexp.MustCompile(`^fetcher (depot (account (add|set)|voucher)|fleet invite)\b`)
 
 // named is a message in which the commands of the node have the state directory that was given. Commands on lines of
 // their own are as they are: they may be for another machine, too.
@@ -152,6 +153,9 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer, ctx context.C
 	defer a.stderr.clear()
 	a.out = newReporter(stdout, wantsJSON(args))
 	root := a.root()
+	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
+		unquoted(root)
+	}
 	root.SetArgs(args)
 	root.SetIn(stdin)
 	root.SetOut(stdout)
@@ -210,7 +214,7 @@ func (a *app) root() *cobra.Command {
 		},
 		Args: cobra.ArbitraryArgs,
 		PersistentPreRunE: func(cmd *cobra.Command, args []string) error {
-			if err := fromEnvironment(cmd); err != nil {
+			if err := cmp.Or(notBlank(cmd), fromEnvironment(cmd)); err != nil {
 				return err
 			}
 			a.plain = !cmd.Flags().Changed("log-level")
@@ -306,9 +310,41 @@ func flagError(cmd *cobra.Command, err error) error {
 	case errors.As(err, &none):
 		err = fmt.Errorf("--%s needs a value; see %s --help", none.GetFlag().Name, cmd.CommandPath())
 	case errors.As(err, &unknown):
-		err = fmt.Errorf("%v; see %s --help", err, cmd.CommandPath())
+		err = fmt.Errorf("unknown flag: %s; %s", unknownFlag(unknown), cmp.Or(likeFlag(cmd, unknown.GetSpecifiedName()), "see "+cmd.CommandPath()+" --help"))
 	}
 	return usageError{err}
+}
+
+// unknownFlag is a flag as it was typed.
+func unknownFlag(e *pflag.NotExistError) string {
+	if s := e.GetSpecifiedShortnames(); s != "" {
+		return "-" + e.GetSpecifiedName()
+	}
+	return "--" + e.GetSpecifiedName()
+}
+
+// likeFlag asks whether a flag was meant that begins as it was typed, or differs in little; "" if there is none.
+func likeFlag(cmd *cobra.Command, typed string) string {
+	var like []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if len(typed) > 2 && (strings.HasPrefix(f.Name, typed) || distance(f.Name, typed) <= min(2, len(typed)/2)) {
+			like = append(like, "--"+f.Name)
+		}
+	})
+	if len(like) == 0 || len(like) > 3 {
+		return ""
+	}
+	return "did you mean " + strings.Join(like, ", or ") + "?"
+}
+
+// notBlank refuses an empty name or folder, which a variable that is not set leaves in a script.
+func notBlank(cmd *cobra.Command) error {
+	for _, name := range []string{"name", "out"} {
+		if f := cmd.Flags().Lookup(name); f != nil && f.Changed && f.Value.String() == "" {
+			return usageError{fmt.Errorf("--%s is empty: give it a value, or leave it out", name)}
+		}
+	}
+	return nil
 }
 
 func noArgs(cmd *cobra.Command, args []string) error {

@@ -225,8 +225,6 @@ func (a asker) nodeRun(ctx context.Context, fl nodeFlags) error {
 	switch {
 	case errors.Is(err, daemon.ErrDepot):
 		return err
-	case errors.Is(err, share.ErrHeld):
-		return fmt.Errorf("another fetcher is using this state directory: %w", err)
 	case errors.Is(err, share.ErrNetwork):
 		return marked{err, errListen}
 	case err != nil:

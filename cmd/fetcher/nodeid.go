@@ -86,6 +86,10 @@ func (a asker) nodeOpen(ctx context.Context, show bool) error {
 		return err
 	}
 	address := strings.TrimSpace(string(b))
+	a.out.write("page", map[string]any{"address": address})
+	if show && a.flags.json {
+		return nil
+	}
 	if show {
 		_, err := fmt.Fprintln(sink{a.stdout}, address)
 		return err

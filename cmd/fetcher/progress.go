@@ -76,7 +76,7 @@ func doneOf(p fetcher.Progress) string {
 func speed(p fetcher.Progress) string {
 	s := fmt.Sprintf(", %s/s", share.Size(int64(p.Rate)))
 	if left := p.Bytes - p.Verified; p.Rate > 1 && left > 0 {
-		s += fmt.Sprintf(", %v left", time.Duration(math.Ceil(float64(left)/p.Rate))*time.Second)
+		s += fmt.Sprintf(", %s left", words.Duration(time.Duration(math.Ceil(float64(left)/p.Rate))*time.Second))
 	}
 	return s
 }

@@ -21,11 +21,11 @@ func TestPictureFitsTheTerminal(t *testing.T) {
 		columns int
 		want    string // rows
 	}{
-		"fetching": {half, 79, "[=======>                        ] 25 %, 10.0 MB of 40.0 MB, 4.20 MB/s, 8s left|movie/cd1/a.avi, from 1 source"},
+		"fetching": {half, 79, "[=======>                        ] 25 %, 10.0 MB of 40.0 MB, 4.20 MB/s, 8 s left|movie/cd1/a.avi, from 1 source"},
 		"waiting":  {with(func(p *fetcher.Progress) { p.Reason = "no source is known, so nothing can come before there is one" }), 50, "[====>                  ] 25 %, 10.0 MB of 40.0 MB|no source is known, so nothing can come before|  there is one"},
 		"finding":  {fetcher.Progress{State: fetcher.Finding, Reason: "asking\x1b[2J"}, 79, "finding: asking�[2J"},
 		"opening":  {fetcher.Progress{State: fetcher.Opening}, 79, "opening"},
-		"narrow":   {half, 30, "25 %, 10.0 MB of 40.0 MB, 4.20|  MB/s, 8s left|movie/cd1/a.avi, from 1 source"},
+		"narrow":   {half, 30, "25 %, 10.0 MB of 40.0 MB, 4.20|  MB/s, 8 s left|movie/cd1/a.avi, from 1 source"},
 		"deep":     {with(func(p *fetcher.Progress) { p.File = "日本語/" + strings.Repeat("x/", 50) + "映画.mkv"; p.Rate = 0 }), 40, "25 %, 10.0 MB of 40.0 MB, 0 B/s|…x/x/x/x/x/x/x/x/映画.mkv, from 1 source"},
 		"empty":    {fetcher.Progress{State: fetcher.Finishing, Name: "x", Pieces: 1, Reason: "making the last data durable"}, 60, "0 B of 0 B|making the last data durable"},
 		"long":     {with(func(p *fetcher.Progress) { p.Reason = long }), 79, ""},
@@ -47,10 +47,10 @@ func TestPictureFitsTheTerminal(t *testing.T) {
 
 func TestAchievedHasSizeTimeAndSpeed(t *testing.T) {
 	for want, p := range map[string]fetcher.Progress{
-		"40.0 MB in 8s, 5.00 MB/s":                                    {Bytes: 40e6, Verified: 40e6},
-		"40.0 MB, of which 10.0 MB were fetched now in 8s, 1.25 MB/s": {Bytes: 40e6, Verified: 40e6, Resumed: 30e6},
-		"40.0 MB, all of which was here":                              {Bytes: 40e6, Verified: 40e6, Resumed: 40e6},
-		"0 B, all of which was here":                                  {},
+		"40.0 MB in 8 s, 5.00 MB/s":                                    {Bytes: 40e6, Verified: 40e6},
+		"40.0 MB, of which 10.0 MB were fetched now in 8 s, 1.25 MB/s": {Bytes: 40e6, Verified: 40e6, Resumed: 30e6},
+		"40.0 MB, all of which was here":                               {Bytes: 40e6, Verified: 40e6, Resumed: 40e6},
+		"0 B, all of which was here":                                   {},
 	} {
 		if got := achieved(p, 8*time.Second); got != want {
 			t.Errorf("%q, want %q", got, want)

@@ -53,8 +53,9 @@ begins at each multiple of --every (24h: at midnight, UTC; 168h: on Mondays),
 and the first machine that asks has it. One that comes in the second half
 waits for the next.
 
-With --once, ask once, and run the command or not: for cron. The round then
-lasts for 95 % of --every, so that cron may be a little early the next time.
+With --once, ask once, and run the command, or say nothing: for cron. The
+round then lasts for 95 % of --every, so that cron may be a little early the
+next time.
 
 The command finds FETCHER_ROUND_NAME, FETCHER_ROUND_TERM and
 FETCHER_ROUND_TOKEN in its environment. The term is a number that grows with
@@ -94,6 +95,9 @@ func (fl *roundFlags) check() error {
 	case rounds.CheckKey(fl.name) != nil:
 		return usageError{fmt.Errorf("--name: %w", rounds.CheckKey(fl.name))}
 	case fl.every < minEvery || fl.every > maxEvery:
+		if fl.every == 0 {
+			return usageError{errors.New("--every is from 1s to 768h (32 days), such as 1h, and must be given")}
+		}
 		return usageError{fmt.Errorf("--every is from 1s to 768h (32 days), such as 1h, not %v", fl.every)}
 	}
 	if fl.holder == "" {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"time"
 
 	"github.com/piecelease/fetcher/internal/words"
@@ -208,11 +209,8 @@ func times(a, b time.Duration) string {
 
 // brief is a duration for people: three digits or so.
 func brief(d time.Duration) string {
-	switch {
-	case d < time.Second:
-		return d.Round(time.Millisecond).String()
-	case d < time.Minute:
-		return d.Round(10 * time.Millisecond).String()
+	if d < time.Second || d >= 2*time.Minute {
+		return words.Duration(d.Round(time.Millisecond))
 	}
-	return d.Round(time.Second).String()
+	return strconv.FormatFloat(d.Seconds(), 'g', 3, 64) + " s"
 }
