@@ -54,7 +54,7 @@ func (b Beacons) at() (out []ma.Multiaddr, err error) {
 			_, err = groupPeers([]ma.Multiaddr{a})
 		}
 		if err != nil {
-			return nil, words.Error(ErrAddress, "beacon %q is no multiaddr such as /ip4/192.0.2.1/tcp/4001/p2p/12D3... (%v)", s, err)
+			return nil, words.Error(ErrAddress, "beacon %q is not a multiaddr such as /ip4/192.0.2.1/tcp/4001/p2p/12D3... (%v)", s, err)
 		}
 		out = append(out, a)
 	}

@@ -82,7 +82,7 @@ func (s EntryState) MarshalText() ([]byte, error) { return []byte(s.String()), n
 func (s *EntryState) UnmarshalText(b []byte) error {
 	i := slices.Index(entryStates[:], string(b))
 	if i < 0 {
-		return fmt.Errorf("%q is no state of an entry", b)
+		return fmt.Errorf("%q is not a state of an entry", b)
 	}
 	*s = EntryState(i)
 	return nil

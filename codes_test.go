@@ -96,7 +96,7 @@ func TestACodeNeedsABeacon(t *testing.T) {
 		t.Error(err)
 	}
 	other := openNode(t) // which is none
-	if _, err := openNode(t, uses(addrOf(other))).TakeTicket(t.Context(), "7-marble-fossil"); !errors.Is(err, share.ErrNetwork) || !strings.Contains(err.Error(), "no beacon") {
+	if _, err := openNode(t, uses(addrOf(other))).TakeTicket(t.Context(), "7-marble-fossil"); !errors.Is(err, share.ErrNetwork) || !strings.Contains(err.Error(), "is not a beacon") {
 		t.Error(err)
 	}
 }

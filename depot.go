@@ -172,7 +172,7 @@ func depotsAt(addrs []string) ([]peers.Addr, error) {
 	for _, s := range addrs {
 		a, err := share.ParseAddr(s)
 		if err != nil {
-			return nil, words.Error(ErrAddress, "depot %q is no multiaddr such as /ip4/192.0.2.1/tcp/4001/p2p/12D3... (%v)", s, err)
+			return nil, words.Error(ErrAddress, "depot %q is not a multiaddr such as /ip4/192.0.2.1/tcp/4001/p2p/12D3... (%v)", s, err)
 		}
 		all = append(all, a)
 	}
@@ -227,7 +227,7 @@ func (d *Depot) sources(more []string) ([]peers.Addr, error) {
 	for _, s := range more {
 		a, err := share.ParseAddr(s)
 		if err != nil {
-			return nil, words.Error(ErrAddress, "source %q is no multiaddr (%v)", s, err)
+			return nil, words.Error(ErrAddress, "source %q is not a multiaddr (%v)", s, err)
 		}
 		addrs = append(addrs, a)
 	}

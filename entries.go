@@ -181,7 +181,7 @@ func peerIDs(ids []peers.ID) error {
 				continue
 			}
 		}
-		return fmt.Errorf("%q is no ID of a peer (such as 12D3...)", id)
+		return fmt.Errorf("%q is not the ID of a peer (such as 12D3...)", id)
 	}
 	return nil
 }

@@ -206,7 +206,7 @@ func (f *follower) owned(ctx context.Context) error {
 	err := f.store.owned(ctx)
 	if errors.Is(err, ErrOtherFleet) {
 		f.ours = false
-		f.log.Warn("this node is no member of the fleet any more", "error", err)
+		f.log.Warn("this node is no longer a member of the fleet", "error", err)
 	}
 	return err
 }

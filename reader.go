@@ -82,7 +82,7 @@ func (t *Transfer) fileAt(path string) (int, error) {
 	case !ok:
 		return 0, fmt.Errorf("%q: %w in the share", path, fs.ErrNotExist)
 	case m.Entry(i).Kind != share.File:
-		return 0, fmt.Errorf("%q is no file: %w", path, fs.ErrInvalid)
+		return 0, fmt.Errorf("%q is not a file: %w", path, fs.ErrInvalid)
 	}
 	return i, nil
 }

@@ -26,7 +26,7 @@ func ParseSource(ticketOrID string, more []string) (share.ID, []peers.Addr, erro
 	for _, p := range more {
 		a, err := share.ParseAddr(p)
 		if err != nil {
-			return id, nil, fmt.Errorf("peer %q is no multiaddr such as /ip4/192.0.2.1/tcp/4001/p2p/12D3... (%v)", p, err)
+			return id, nil, fmt.Errorf("peer %q is not a multiaddr such as /ip4/192.0.2.1/tcp/4001/p2p/12D3... (%v)", p, err)
 		}
 		addrs = append(addrs, a)
 	}

@@ -98,7 +98,7 @@ func (v Visibility) MarshalText() ([]byte, error) { return []byte(v.String()), n
 func (v *Visibility) UnmarshalText(b []byte) error {
 	i := slices.Index(visibilities[:], string(b))
 	if i < 0 {
-		return fmt.Errorf("%q is none of private, lan and public", b)
+		return fmt.Errorf("%q is not private, lan or public", b)
 	}
 	*v = Visibility(i)
 	return nil

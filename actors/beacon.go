@@ -144,7 +144,7 @@ func (b *beaconActor) say(ctx actor.Context, m wire.Say) {
 type BeaconQuery struct{}
 
 // ErrNotABeacon says that a node is not a beacon.
-var ErrNotABeacon = errors.New("this node is no beacon")
+var ErrNotABeacon = errors.New("this node is not a beacon")
 
 // Beacon is what this node remembers as a beacon for others.
 func (p *Program) Beacon(ctx context.Context) (BeaconStatus, error) {

@@ -25,7 +25,7 @@ var (
 	ErrCodeUsed    = errors.New("the code has been used, or whoever made it has ended it")
 	ErrCodeExpired = errors.New("the code has expired")
 	ErrCodeAway    = errors.New("the other side has gone")
-	errNoChannels  = errors.New("that node is no beacon, or one of an older version")
+	errNoChannels  = errors.New("that node is not a beacon, or is of an older version")
 )
 
 // How long a speaker waits for a beacon, or for the other side once it has spoken, and for

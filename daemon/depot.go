@@ -142,7 +142,7 @@ func (l *lender) close() error {
 // lends returns the depot of this node, or a refusal.
 func (d *depots) lends() (*lender, error) {
 	if d.lender == nil {
-		return nil, api.Refuse(api.ErrRequest, "this node is no depot; to make it one, name a folder as depot in node.toml, and start it again")
+		return nil, api.Refuse(api.ErrRequest, "this node is not a depot; to make it one, name a folder as depot in node.toml, and start it again")
 	}
 	return d.lender, nil
 }

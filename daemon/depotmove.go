@@ -38,7 +38,7 @@ func (d *depots) Export(ctx context.Context, after string) (func(io.Writer) erro
 	var from share.ID
 	if after != "" {
 		if from, err = share.ParseID(after); err != nil {
-			return nil, api.Refuse(api.ErrRequest, "%q is no share ID to go on after", after)
+			return nil, api.Refuse(api.ErrRequest, "%q is not a share ID to go on after", after)
 		}
 	}
 	if err := l.root.Ready(ctx, l.db); err != nil {

@@ -102,7 +102,7 @@ func (l *Listening) openUnix(path string, mode fs.FileMode) error {
 	}
 	l.held = append(l.held, held)
 	if info, err := os.Lstat(path); err == nil && info.Mode().Type() != fs.ModeSocket {
-		return fmt.Errorf("%w: %s is no socket, and stays; name another path", fetcher.ErrStateDir, path)
+		return fmt.Errorf("%w: %s is not a socket, and is left alone; name another path", fetcher.ErrStateDir, path)
 	}
 	if answered(path) {
 		return fmt.Errorf("another program answers at %s; name another socket: %w", path, share.ErrHeld)

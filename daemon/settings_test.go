@@ -103,7 +103,7 @@ func TestSettingsThatCannotBeReadAreNamed(t *testing.T) {
 		"\nlimit-up = nonsense":                                "line 2 cannot be read; text stands in quotes",
 		"proxy = \"nonsense\"":                                 "proxy: a proxy is written socks5://",
 		"dht = [\"ipfs\"]":                                     `dht: "ipfs" is neither own nor public`,
-		"beacon-at = [\"zz\"]":                                 "beacon-at: beacon \"zz\" is no multiaddr",
+		"beacon-at = [\"zz\"]":                                 "beacon-at: beacon \"zz\" is not a multiaddr",
 		"=":                                                    "line 1",
 	} {
 		if _, err := parseSettings([]byte(text)); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "struct field") {

@@ -147,7 +147,7 @@ var ErrAddress = errors.New("not an address")
 func parse(what, s string) (ma.Multiaddr, error) {
 	a, err := share.ParseAddr(s)
 	if err != nil {
-		return nil, words.Error(ErrAddress, "%q is no address %s (%v)", s, what, err)
+		return nil, words.Error(ErrAddress, "%q is not an address %s (%v)", s, what, err)
 	}
 	return a, nil
 }

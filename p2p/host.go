@@ -394,7 +394,7 @@ func connectBy(ctx context.Context, h *Host, to peers.Addr, dial func(context.Co
 	id, err := peer.Decode(string(to.ID))
 	switch {
 	case err != nil:
-		return "", said{fmt.Sprintf("%q is no peer ID", to.ID), peers.ErrUnreachable, err}
+		return "", said{fmt.Sprintf("%q is not a peer ID", to.ID), peers.ErrUnreachable, err}
 	case id == h.host.ID():
 		return "", said{"it is this node itself", peers.ErrUnreachable, nil}
 	}

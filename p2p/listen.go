@@ -52,13 +52,13 @@ func spots(cfg Config) ([]spot, error) {
 		}
 		if port := s[strings.LastIndexByte(s, ':')+1:]; !strings.Contains(s, "/") && strings.Trim(port, "0123456789") == "" && port != "" {
 			if _, err := strconv.ParseUint(port, 10, 16); err == nil {
-				return nil, words.Error(ErrAddress, "%q is no address to listen on: give a port, or an IP address with one, such as 192.0.2.1:4001, and no name", s)
+				return nil, words.Error(ErrAddress, "%q is not an address to listen on: give a port, or an IP address with one, such as 192.0.2.1:4001, and no name", s)
 			}
-			return nil, words.Error(ErrAddress, "%q is no address to listen on: a port is at most 65535", s)
+			return nil, words.Error(ErrAddress, "%q is not an address to listen on: a port is at most 65535", s)
 		}
 		a, err := share.ParseAddr(s)
 		if err != nil {
-			return nil, words.Error(ErrAddress, "%q is no address to listen on: give a port such as 4001, an address such as 192.0.2.1:4001 or /ip4/192.0.2.1/tcp/4001, or none", s)
+			return nil, words.Error(ErrAddress, "%q is not an address to listen on: give a port such as 4001, an address such as 192.0.2.1:4001 or /ip4/192.0.2.1/tcp/4001, or none", s)
 		}
 		out = append(out, spot{addr: a})
 	}

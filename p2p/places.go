@@ -44,7 +44,7 @@ func newPlaces(relays []string) (out []*station, err error) {
 		}
 		info, err := peer.AddrInfoFromP2pAddr(a)
 		if err != nil || len(info.Addrs) == 0 || has(a, ma.P_CIRCUIT) {
-			return nil, words.Error(ErrAddress, "%q is no address of a relay: it must say where the relay is, and end in /p2p/ID, such as /ip4/192.0.2.1/tcp/4001/p2p/12D3...", s)
+			return nil, words.Error(ErrAddress, "%q is not an address of a relay: it must say where the relay is, and end in /p2p/ID, such as /ip4/192.0.2.1/tcp/4001/p2p/12D3...", s)
 		}
 		i := slices.IndexFunc(out, func(p *station) bool { return p.relay == info.ID })
 		if i < 0 {
@@ -133,7 +133,7 @@ func noPlace(err error) string {
 		return "it does not allow it"
 	}
 	if notServed(err) {
-		return "it is no relay"
+		return "it is not a relay"
 	}
 	return "it did not answer"
 }

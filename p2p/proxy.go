@@ -88,7 +88,7 @@ func (d proxyDialer) DialContext(ctx context.Context, network, address string) (
 			err = op.Err
 		}
 		if strings.Contains(err.Error(), "protocol version") {
-			return nil, said{d.at + " is no SOCKS5 proxy", errNoProxy, err}
+			return nil, said{d.at + " is not a SOCKS5 proxy", errNoProxy, err}
 		}
 		return nil, said{"the proxy " + d.at + " answers: " + oneLine(strings.TrimPrefix(err.Error(), "unknown error ")), errProxy, err}
 	}

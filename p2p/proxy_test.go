@@ -251,7 +251,7 @@ func TestAnotherProgramIsNoProxy(t *testing.T) {
 		}
 	}()
 	_, err = proxyDialer{proxy{at: l.Addr().String()}, nil}.DialContext(t.Context(), "tcp", "192.0.2.1:4001")
-	if err == nil || err.Error() != l.Addr().String()+" is no SOCKS5 proxy" {
+	if err == nil || err.Error() != l.Addr().String()+" is not a SOCKS5 proxy" {
 		t.Error(err)
 	}
 }

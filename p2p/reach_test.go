@@ -114,7 +114,7 @@ func TestReachIsChecked(t *testing.T) {
 		{Reach{Traverse: true, Relays: make([]string, 5)}, "at most 4"},
 		{Reach{Traverse: true, Relays: []string{"/ip4/1.2.3.4/tcp/1"}}, "it must say where the relay is, and end in /p2p/ID"},
 		{Reach{Traverse: true, Relays: []string{"/p2p/" + string(peerOf(seedKey(1)))}}, "it must say where the relay is"},
-		{Reach{Traverse: true, Relays: []string{"nowhere"}}, "\"nowhere\" is no address of a relay"},
+		{Reach{Traverse: true, Relays: []string{"nowhere"}}, "\"nowhere\" is not an address of a relay"},
 	} {
 		if h, err := New(Config{Listen: local, Reach: c.reach}); err == nil {
 			h.Close()

@@ -42,7 +42,7 @@ const (
 	noName      = "its name cannot be resolved"
 	noUse       = "it has no address that this node can dial"
 	another     = "another node answers there: the address is no longer that of this peer"
-	saysNothing = "something accepts the connection and says nothing: it hangs, or is no fetcher"
+	saysNothing = "something accepts the connection and says nothing: it hangs, or is not a fetcher"
 	noReply     = "it is connected, and does not answer"
 	noTraversal = "it can be reached only through a relay, and this node uses none"
 	noTCP       = "it has no TCP address, and this node's proxy carries nothing else"
@@ -50,7 +50,7 @@ const (
 	offline     = "the relay does not know it: it is off, or has no place there"
 	relayFull   = "the relay refuses: it carries as much as it may"
 	relayGone   = "the relay cannot be reached"
-	noRelay     = "the node named as its relay is none"
+	noRelay     = "the node named as its relay is not one"
 	hungUp      = "it closed the connection"
 	foreign     = "something takes the connection and does not speak as fetcher does"
 )

@@ -428,7 +428,7 @@ func idAt(n datamodel.Node, key string) (ID, error) {
 	}
 	link, ok := l.(cidlink.Link)
 	if !ok || link.Cid == cid.Undef {
-		return ID{}, errors.New("a link that is no CID")
+		return ID{}, errors.New("a link that is not a CID")
 	}
 	id, err := IDFromBytes(link.Cid.Bytes())
 	if err == nil && id.IsZero() {

@@ -13,7 +13,7 @@ import (
 const MaxChannel = 9_999
 
 // ErrCode is wrapped by the errors of Parse.
-var ErrCode = errors.New("this is no code")
+var ErrCode = errors.New("this is not a code")
 
 //go:embed words.txt
 var wordList string

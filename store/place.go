@@ -131,7 +131,7 @@ func (p *Partial) makeFolders(todo map[int]vfs.Stamp) error {
 			return err
 		}
 		if info, err := p.dir.Lstat(p.m.Name); err == nil && !info.Type.IsDir() {
-			return fmt.Errorf("%w: %s is no folder", share.ErrExists, p.m.Name)
+			return fmt.Errorf("%w: %s is not a folder", share.ErrExists, p.m.Name)
 		}
 		p.life.Lock()
 		err := p.openOut()

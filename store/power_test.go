@@ -215,7 +215,7 @@ func (r rig) checkDone(d vfs.FS) error {
 			}
 		case share.Dir:
 			if !info.Type.IsDir() {
-				return fmt.Errorf("%s is no folder", e.Path)
+				return fmt.Errorf("%s is not a folder", e.Path)
 			}
 		case share.Symlink:
 			if target, err := d.Readlink(at); target != e.Target {

@@ -23,7 +23,7 @@ func (p *Partial) openStage() (found bool, err error) {
 			return false, nil
 		}
 		if err == nil && !info.Type.IsDir() {
-			err = fmt.Errorf("%w: %s is no folder", share.ErrExists, p.staging)
+			err = fmt.Errorf("%w: %s is not a folder", share.ErrExists, p.staging)
 		}
 		if err != nil {
 			return false, err

@@ -28,7 +28,7 @@ func (s SourceState) MarshalText() ([]byte, error) { return []byte(s.String()), 
 func (s *SourceState) UnmarshalText(b []byte) error {
 	i := slices.Index(sourceStates[:], string(b))
 	if i < 0 {
-		return fmt.Errorf("%q is no state of a source", b)
+		return fmt.Errorf("%q is not a state of a source", b)
 	}
 	*s = SourceState(i)
 	return nil

@@ -89,8 +89,8 @@ func TestAShareGoesByACode(t *testing.T) {
 	other := startNode(t, t.TempDir())
 	st, err = other.client.Status(t.Context())
 	must(t, err)
-	if _, says, exit := fetch("7-marble-fossil", "--beacon-at", st.Addrs[0]); exit != exitNetwork || !strings.Contains(says, "no beacon") {
-		t.Errorf("a node that is no beacon: exit %d: %s", exit, says)
+	if _, says, exit := fetch("7-marble-fossil", "--beacon-at", st.Addrs[0]); exit != exitNetwork || !strings.Contains(says, "is not a beacon") {
+		t.Errorf("a node that is not a beacon: exit %d: %s", exit, says)
 	}
 	if r := finish(t, exec.Command(built(t), "share", file, "--code", "--dir", t.TempDir()), nil); r.code != exitUsage || !strings.Contains(r.stderr, "FETCHER_BEACON_AT") {
 		t.Errorf("share without a beacon: exit %d: %s", r.code, r.stderr)

@@ -326,7 +326,7 @@ func TestCommandsOfADepot(t *testing.T) {
 			t.Errorf("%v at this node itself: exit %d, %s", itself, r.code, r.stderr)
 		}
 	}
-	for what, args := range map[string][]string{"the PATH is empty": {"hold", "", "--on", k.status().Addrs[0]}, "is no file": {"depot", "import", self}, `nowhere" is no file`: {"depot", "import", filepath.Join(self, "nowhere")}} {
+	for what, args := range map[string][]string{"the PATH is empty": {"hold", "", "--on", k.status().Addrs[0]}, "is not a file": {"depot", "import", self}, `nowhere" is not a file`: {"depot", "import", filepath.Join(self, "nowhere")}} {
 		if r := k.on(args...); r.code != exitUsage || !strings.Contains(r.stderr, what) {
 			t.Errorf("%q: exit %d, %s", args, r.code, r.stderr)
 		}

@@ -100,7 +100,7 @@ not written again.`,
 				from := io.Reader(a.stdin)
 				if args[0] != "-" {
 					if info, err := os.Stat(args[0]); errors.Is(err, os.ErrNotExist) || err == nil && info.IsDir() {
-						return usageError{fmt.Errorf("%q is no file; give one that depot export wrote", args[0])}
+						return usageError{fmt.Errorf("%q is not a file; give one that depot export wrote", args[0])}
 					}
 					f, err := os.Open(args[0])
 					if err != nil {

@@ -319,7 +319,7 @@ func shareOfFleet(ctx context.Context, d fleetDoor, what string) (id share.ID, e
 	case f.Away != "":
 		return id, fmt.Errorf("%w: %s", share.ErrNetwork, f.Away)
 	}
-	return id, usageError{fmt.Errorf("no share of the fleet is called %q, and it is no ticket or ID: fetcher fleet status shows what there is", what)}
+	return id, usageError{fmt.Errorf("no share of the fleet is called %q, and it is neither a ticket nor an ID: fetcher fleet status shows what there is", what)}
 }
 
 func (a fleetApp) forgetCommand() *cobra.Command {

@@ -40,7 +40,7 @@ func TestPeersAreDialledThroughTheProxy(t *testing.T) {
 	for _, args := range [][]string{{"fetch", s.ticket, "-o", t.TempDir()}, {"cat", s.ticket}, {"ls", s.ticket}, {"share", src}, {"node", "run"}} {
 		bad := map[string]string{"--proxy=127.0.0.1:1": "--proxy: a proxy is written socks5://HOST:PORT"}
 		if args[0] == "share" || args[0] == "node" {
-			bad["--beacon-at=zz"] = `--beacon-at: beacon "zz" is no multiaddr`
+			bad["--beacon-at=zz"] = `--beacon-at: beacon "zz" is not a multiaddr`
 		}
 		for flag, want := range bad {
 			if r := finish(t, exec.Command(built(t), append(args, flag, "--dir", t.TempDir())...), nil); r.code != exitUsage || !strings.Contains(r.stderr, want) {

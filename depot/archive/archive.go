@@ -63,9 +63,9 @@ type end struct {
 
 var (
 	// ErrFormat means that a stream is not an export of a depot that this program can read.
-	ErrFormat = errors.New("it is no export of a depot")
+	ErrFormat = errors.New("it is not an export of a depot")
 	// ErrCut means that a stream has no end: what came before is good.
-	ErrCut = errors.New("it is no export of a depot, or not a complete one: whatever wrote it was stopped")
+	ErrCut = errors.New("it is not an export of a depot, or not a complete one: whatever wrote it was stopped")
 	// ErrDamaged means that the data of a share is not what its manifest says.
 	ErrDamaged = errors.New("its data is damaged")
 )
@@ -197,7 +197,7 @@ func list[T any](r *Reader, name string, size int64, good func(T) bool) (out []T
 	}
 	d := json.NewDecoder(bytes.NewReader(b))
 	if t, err := d.Token(); err != nil || t != json.Delim('[') {
-		return nil, fmt.Errorf("%w: %s is no list", ErrFormat, name)
+		return nil, fmt.Errorf("%w: %s is not a list", ErrFormat, name)
 	}
 	for d.More() {
 		var v T
@@ -223,7 +223,7 @@ func (r *Reader) next() (name string, size int64, err error) {
 	case err != nil:
 		return "", 0, err
 	case h.Typeflag != tar.TypeReg || len(h.PAXRecords) > 0: // a sparse file could be endless
-		return "", 0, fmt.Errorf("%w: %q is no plain file", ErrFormat, h.Name)
+		return "", 0, fmt.Errorf("%w: %q is not a plain file", ErrFormat, h.Name)
 	}
 	return h.Name, h.Size, nil
 }

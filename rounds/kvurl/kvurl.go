@@ -118,7 +118,7 @@ func parse(at string) (p place, err error) {
 	for host := range strings.SplitSeq(servers, ",") {
 		u, err := url.Parse("//" + host)
 		if err != nil || u.Host != host || u.Hostname() == "" {
-			return p, fmt.Errorf("%w: %q is no HOST:PORT", ErrURL, host)
+			return p, fmt.Errorf("%w: %q is not HOST:PORT", ErrURL, host)
 		}
 		if u.Port() == "" {
 			host = strings.TrimSuffix(host, ":") + ":" + ports[p.kind]
