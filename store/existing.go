@@ -115,31 +115,17 @@ func (p *Partial) checkFiles(ctx context.Context) (done bool, err error) {
 	through := p.throughLinks()
 	for i, e := range p.m.Entries() {
 		info, err := p.sel.out.Lstat(e.Path)
-		there := err == nil
-		like := false
-		was, noted := p.sel.placed[i]
-		if linked := through(e.Path); linked != "" {
-			delete(p.sel.placed, i)
-			if p.wants(i) {
-				way.block(e.Path, linkInTheWay(linked))
-			}
-			continue
-		}
-		if noted {
-			if there {
-				p.madeName(e.Path)
-			}
-			if there && info.Type == 0 && was.Is(info.Stamp()) {
-				continue
-			}
-			like = there && info.Type == 0 && was.Like(info.Stamp())
-			delete(p.sel.placed, i) // changed, gone, or never moved
-		}
+		linked := through(e.Path)
+		there := err == nil && linked == ""
+		noted, still, like := p.noted(i, info, there)
 		switch {
+		case still:
 		case like: // wanted now or not, its bytes decide
 			alike++
 			same, at = append(same, foundFile(e.Path, info)), append(at, i)
 		case !p.wants(i):
+		case linked != "":
+			way.block(e.Path, linkInTheWay(linked))
 		case err != nil && p.sel.out.Blocked(e.Path):
 			way.block(e.Path, "has something else where a folder should be")
 		case err != nil && !errors.Is(err, fs.ErrNotExist):
@@ -172,6 +158,23 @@ func (p *Partial) checkFiles(ctx context.Context) (done bool, err error) {
 		p.writePlaced(p.sel.placed) // if this fails, they are hashed again the next time
 	}
 	return missing == 0 && len(p.sel.wrong) == 0, way.err()
+}
+
+// noted says whether an earlier run has noted that an entry is in its place, and whether what is there now is still that, or
+// like it. If it is not still that, the note is forgotten: it was changed, is gone, or was never moved.
+func (p *Partial) noted(entry int, now vfs.Info, there bool) (noted, still, like bool) {
+	was, noted := p.sel.placed[entry]
+	if !noted {
+		return false, false, false
+	}
+	if there {
+		p.madeName(p.m.Entry(entry).Path)
+		if now.Type == 0 && was.Is(now.Stamp()) {
+			return true, true, false
+		}
+	}
+	delete(p.sel.placed, entry)
+	return true, false, there && now.Type == 0 && was.Like(now.Stamp())
 }
 
 // throughLinks returns a function that returns which part of the path above an entry, below the target, is a
