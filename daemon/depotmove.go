@@ -352,7 +352,7 @@ func (x *importer) share(ctx context.Context, s archive.Share) error {
 		return x.bring(ctx, s, k, leases)
 	}
 	x.out.Known++
-	_, err = x.l.db.Found(ctx, now, id, depot.Bytes(s.Manifest), true, leases)
+	_, err = x.l.db.Imported(ctx, now, id, depot.Bytes(s.Manifest), true, leases)
 	return err
 }
 
@@ -452,7 +452,7 @@ func (x *importer) enter(ctx context.Context, id share.ID, bytes int64, whole bo
 	if err != nil {
 		return k.State, err
 	}
-	state, err := db.Found(ctx, now, id, bytes, whole, leases)
+	state, err := db.Imported(ctx, now, id, bytes, whole, leases)
 	if err != nil || !whole {
 		return state, err
 	}

@@ -59,6 +59,26 @@ func TestLeasesThatWereLostAreWrittenAgain(t *testing.T) {
 	}
 }
 
+// The crawler reads the leases beside a share before it looks at all of its files, and enters them after that. What its
+// account has ended meanwhile stays ended.
+func TestALeaseThatEndedWhileTheCrawlerLookedDoesNotComeBack(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.stable(ids[0])
+	seen := slices.Clone(r.disk[ids[0]])
+	_, err := r.Release(t.Context(), start, r.ask(2, ids[0], 0))
+	r.ok(err)
+	_, err = r.Found(t.Context(), start, ids[0], 100, true, seen)
+	r.ok(err)
+	if r.leased(ids[0], "p2") {
+		t.Errorf("on the disk are %v", r.disk[ids[0]])
+	}
+	r.used(start, 2, 0)
+	_, err = r.Imported(t.Context(), start, ids[0], 100, true, seen) // it comes from elsewhere, and counts
+	r.ok(err)
+	r.used(start, 2, 100)
+}
+
 // A stranger whose key the owner has taken away does not get it back because the account is still there and bears its
 // name. One whose account was made of leases that were found does.
 func TestAKeyThatWasTakenAwayIsNotGivenBack(t *testing.T) {

@@ -32,7 +32,25 @@ func (d *DB) takeShare(ctx context.Context, now time.Time, id share.ID, why depo
 // starter, until that ends: losing the database again and again keeps nothing for ever.
 // Leases that only the disk knows are entered, even beyond a quota; an unknown account is
 // made, with no quota. All leases are written beside the data again. Found returns the state.
+//
+// The crawler may have read those leases a while ago. Of a share that the database knows, those count that are beside
+// it now: one that was released meanwhile does not come back.
 func (d *DB) Found(ctx context.Context, now time.Time, id share.ID, bytes int64, whole bool, leases []depot.Promise) (state depot.State, err error) {
+	return d.found(ctx, now, id, bytes, whole, func(t *tx, known bool) ([]depot.Promise, error) {
+		if !known || t.beside == nil {
+			return leases, nil
+		}
+		return t.beside.Promises(id)
+	})
+}
+
+// Imported is Found with leases that another depot has promised: they need not be beside the share.
+func (d *DB) Imported(ctx context.Context, now time.Time, id share.ID, bytes int64, whole bool, leases []depot.Promise) (state depot.State, err error) {
+	return d.found(ctx, now, id, bytes, whole, func(*tx, bool) ([]depot.Promise, error) { return leases, nil })
+}
+
+// found enters a share with leases, which may depend on whether it is known.
+func (d *DB) found(ctx context.Context, now time.Time, id share.ID, bytes int64, whole bool, of func(t *tx, known bool) ([]depot.Promise, error)) (state depot.State, err error) {
 	if bytes < 0 || bytes > depot.MaxBytes {
 		return depot.None, fmt.Errorf("%v takes %d bytes: it must be from 0 to %d", id, bytes, int64(depot.MaxBytes))
 	}
@@ -42,6 +60,10 @@ func (d *DB) Found(ctx context.Context, now time.Time, id share.ID, bytes int64,
 			return err
 		}
 		var all []depot.Promise
+		leases, err := of(t, r.state != depot.None)
+		if err != nil {
+			return err
+		}
 		if r.state == depot.None {
 			why := depot.FoundPart
 			if whole {
