@@ -50,6 +50,30 @@ func TestAFileIsReadWhileItIsFetched(t *testing.T) {
 	}
 }
 
+// A file that somebody has made shorter or longer since is not passed off as the share's.
+func TestAFileThatChangedItsSizeIsNotReadAsIfItHadNot(t *testing.T) {
+	t.Parallel()
+	src := filepath.Join(t.TempDir(), "f")
+	want := writeRandom(t, src, 3000, 7)
+	s := shareOf(t, src)
+	x, err := openNode(t).Fetch(t.Context(), s.Ticket(), FetchOptions{Dir: t.TempDir()})
+	must(t, err)
+	must(t, x.Wait(t.Context()))
+	r, err := x.Open(t.Context(), "f")
+	must(t, err)
+	defer r.Close()
+	must(t, os.WriteFile(x.Path(), append(bytes.Clone(want), "more"...), 0o600))
+	if got, err := io.ReadAll(r); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("longer: %d bytes, %v", len(got), err)
+	}
+	must(t, os.Truncate(x.Path(), 1000))
+	_, err = r.Seek(0, io.SeekStart)
+	must(t, err)
+	if got, err := io.ReadAll(r); !errors.Is(err, share.ErrChanged) || !bytes.Equal(got, want[:1000]) {
+		t.Errorf("shorter: %d bytes, %v", len(got), err)
+	}
+}
+
 // The last bytes of a file of which nothing is here come before 5 % of it.
 func TestSeekingToTheEndOfAnUnfetchedFile(t *testing.T) {
 	t.Parallel()
