@@ -71,6 +71,7 @@ type sent struct {
 }
 
 const (
+	leastTrip    = 50 * time.Microsecond // that is believed
 	spanLeast    = 125 * time.Millisecond
 	slackBytes   = 3 << 20
 	probeSamples = 4
@@ -85,7 +86,10 @@ func (w *window) init(cfg *Config, now time.Time) {
 // opened begins a new connection: the path may have changed, so its round trip and
 // the window are found anew, from size on; the rate stays as a first guess.
 func (w *window) opened(rtt time.Duration, size int, now time.Time) {
-	w.rtt, w.least, w.probe = max(rtt, 0), max(rtt, 0), 0
+	if rtt < leastTrip { // of a node on this machine: what it takes is seen soon
+		rtt = 0
+	}
+	w.rtt, w.least, w.probe = rtt, rtt, 0
 	w.rttAt = now.Add(-w.cfg.Recheck * 9 / 10) // it is only what another said
 	w.size, w.started, w.best, w.stuck, w.learned = size, false, 0, 0, false
 	w.round, w.limitedTo, w.slowedTo, w.deliveredAt = w.delivered, 0, 0, now
@@ -142,7 +146,7 @@ func (w *window) arrived(s sent, n int, first bool, now time.Time) {
 // the path's and not our window's. So as it is it may only lower the known round trip;
 // to confirm that, or in a probe to raise it, the bytes' own time is subtracted.
 func (w *window) sawTrip(s sent, n int, now time.Time) {
-	trip := max(now.Sub(s.at), 50*time.Microsecond)
+	trip := max(now.Sub(s.at), leastTrip)
 	if w.rtt == 0 || trip < w.rtt {
 		w.rtt = trip
 	}
@@ -150,7 +154,7 @@ func (w *window) sawTrip(s sent, n int, now time.Time) {
 		w.least = trip
 	}
 	if top := w.top(); w.started && top > 0 {
-		trip = max(trip-time.Duration(float64(n)/top*float64(time.Second)), 50*time.Microsecond)
+		trip = max(trip-time.Duration(float64(n)/top*float64(time.Second)), leastTrip)
 	}
 	switch {
 	case trip <= w.rtt+w.rtt/8+time.Millisecond:

@@ -65,3 +65,13 @@ func TestALateRequestOfAFastPathIsNoSample(t *testing.T) {
 		t.Errorf("9 MB/s made of 100 MB/s: top %.0f, rate %.0f", w.top(), w.rate)
 	}
 }
+
+// How long a node on this machine takes is seen with its first reply.
+func TestTheTripToANodeOfThisMachineIsMeasured(t *testing.T) {
+	w := measuredWindow()
+	w.opened(time.Microsecond, 256<<10, start)
+	w.sawTrip(sent{at: start}, share.BlockSize, start.Add(3*time.Millisecond))
+	if w.rtt != 3*time.Millisecond {
+		t.Errorf("the round trip is %v", w.rtt)
+	}
+}

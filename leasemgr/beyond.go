@@ -11,9 +11,17 @@ import "time"
 // What is asked for before a source is measured lies on the line before all else: of many
 // sources, and for all neighbours, that can be the whole share. So beyond the line such a source
 // is asked for a first piece only while no other is.
+//
+// On one machine no line is between a source and those that fetch. What it could send says little, as all share the
+// cores; so there, too, each asks it first for its own pieces, and hereFactor of that is enough for hereFor.
 const (
 	beyondFactor = 0.5
 	probeFor     = instant(time.Second) // after which a source that sends nothing keeps no other waiting
+
+	hereTrip   = time.Microsecond // the round trip, or less, to a source on this machine
+	hereFactor = 0.1
+	hereFor    = instant(500 * time.Millisecond)
+	hereCrowd  = 6 // so many others are a crowd: the source itself sends them elsewhere
 )
 
 // probes reports whether a source beyond the line that was not measured has a lease, and is not silent.
@@ -41,10 +49,16 @@ func (m *Manager) ourPartOfAll(s *source, neighbours int) (p uint32, rank int, o
 	if len(m.lots) == neighbours {
 		return 0, 0, false
 	}
+	return m.divided(s, m.fedFromBeyond)
+}
+
+// divided is the next piece for a source that has the whole share, whose lot is ours and none of m.lots. If there is
+// none, s.left says whether the rest is left to others: as long as such a source is busy, or we are fed.
+func (m *Manager) divided(s *source, fed func() bool) (p uint32, rank int, ok bool) {
 	if p, rank, ok = m.rarest(s, m.lots, true); ok {
 		return p, rank, ok
 	}
-	if s.left = m.busyWhole() || m.fedFromBeyond(); !s.left {
+	if s.left = m.busyWhole() || fed(); !s.left {
 		m.reliance.fed, m.reliance.alone = 0, m.clock.at+nearAgain
 	}
 	return 0, 0, false
@@ -60,18 +74,53 @@ func (m *Manager) busyWhole() bool {
 	return false
 }
 
+// here reports whether a source is on this machine.
+func (s *source) here() bool { return 0 < s.away && s.away <= hereTrip }
+
+// ourPartHere is ourPartOfAll for a source on this machine, among those that fetch here.
+func (m *Manager) ourPartHere(s *source) (p uint32, rank int, ok bool) {
+	if m.self == "" || !s.here() || m.clock.at < m.reliance.alone {
+		return 0, 0, false
+	}
+	m.lots = m.lots[:0]
+	for _, o := range m.sources {
+		if o != nil && o.here() && m.fetches(o) {
+			m.lots = append(m.lots, o.lots)
+		}
+	}
+	if n := len(m.lots); n == 0 || n >= hereCrowd {
+		return 0, 0, false
+	}
+	return m.divided(s, func() bool { return m.fedHere(s) })
+}
+
+// fedHere reports whether others bring enough beside a source on this machine.
+func (m *Manager) fedHere(s *source) bool {
+	factor := hereFactor
+	if m.stage(hereFor) {
+		factor = 1
+	}
+	return m.fromParts.sofar(m.clock.at) >= factor*max(s.rate, leastRate)
+}
+
+// stage reports whether the rest of our part has been left to others for so long.
+func (m *Manager) stage(long instant) bool {
+	r := &m.reliance
+	if r.fed == 0 {
+		r.fed = m.clock.at
+	}
+	return m.clock.at >= r.fed+long
+}
+
 // fedFromBeyond reports whether the peers beyond the line that miss some of the share bring enough of it.
 func (m *Manager) fedFromBeyond() bool {
-	r, could, factor := &m.reliance, 0.0, beyondFactor
+	could, factor := 0.0, beyondFactor
 	for _, o := range m.sources {
 		if o != nil && o.measured && o.have.n == m.space.n {
 			could += o.rate
 		}
 	}
-	switch {
-	case r.fed == 0:
-		r.fed = m.clock.at
-	case m.clock.at >= r.fed+instant(flowMemory):
+	if m.stage(instant(flowMemory)) {
 		factor = 1
 	}
 	return could > 0 && m.fromBeyond.now(m.clock.at) >= factor*max(could, leastRate)

@@ -182,3 +182,81 @@ func TestOneSourceBeyondTheLineIsTriedAfterTheOther(t *testing.T) {
 		t.Errorf("t was measured, and is asked for %d", got)
 	}
 }
+
+// onOneMachine is a manager of a, with b, c and the source s on the same machine.
+func onOneMachine(t *testing.T, rate float64) *rig {
+	r := beside(t, "a", 96)
+	r.pass(time.Second)
+	for _, id := range []peers.ID{"b", "c"} {
+		r.m.SetHave(id, share.NewSet(96), r.now)
+	}
+	for _, id := range []peers.ID{"b", "c", "s"} {
+		r.m.Away(id, hereTrip)
+	}
+	r.m.Measured("s", rate, 0, r.now)
+	r.m.cfg.Ahead, r.m.cfg.MaxWindow = time.Hour, 1<<40
+	return r
+}
+
+// little makes b bring bytes at a rate, every 20 ms.
+func (r *rig) little(rate, times int) {
+	for range times {
+		r.pass(20 * time.Millisecond)
+		r.m.clock.tick(r.now)
+		r.m.flows(r.m.sources[r.m.byID["b"]], uint32(rate/50))
+		r.m.sources[r.m.byID["b"]].grew = r.m.clock.at
+	}
+}
+
+// Where a core bounds all of them, a source is spared what the others could bring.
+func TestNodesOfOneMachineDivideUpWhatTheSourceHas(t *testing.T) {
+	for rate, left := range map[int]int{0: 0, 50_000: 0, 200_000: 25, 2_000_000: 1000} {
+		r := onOneMachine(t, 1e6)
+		want := part(r)
+		got := r.get("s", 96)
+		for _, l := range got {
+			if !want[l.Piece] {
+				t.Fatalf("the source is asked for piece %d, which is another's", l.Piece)
+			}
+		}
+		if len(got) != len(want) {
+			t.Fatalf("the source is asked for %d of our %d", len(got), len(want))
+		}
+		r.not("s", Spared)
+		r.little(rate, 2)
+		for _, l := range got {
+			r.done(l)
+		}
+		n := 0
+		for ; n < 1000; n++ {
+			r.little(rate, 1)
+			if ls, _ := r.m.Acquire("s", 1, r.now); len(ls) > 0 {
+				break
+			}
+		}
+		if n < left || n > left+3 {
+			t.Errorf("at %d bytes a second the rest is left to others for %d times 20 ms, want %d", rate, n, left)
+		}
+	}
+}
+
+func TestOnlyNodesOfOneMachineDoSo(t *testing.T) {
+	for name, change := range map[string]func(r *rig){
+		"the source is elsewhere": func(r *rig) { r.m.Away("s", time.Millisecond) },
+		"the others are":          func(r *rig) { r.m.Away("b", time.Millisecond); r.m.Away("c", time.Millisecond) },
+		"they are a crowd": func(r *rig) {
+			for _, id := range []peers.ID{"d", "e", "f", "g"} {
+				r.add(id).has(id)
+				r.m.SetHave(id, share.NewSet(96), r.now)
+				r.m.Away(id, hereTrip)
+			}
+		},
+		"another leases": func(r *rig) { r.m.self = "" },
+	} {
+		r := onOneMachine(t, 1e6)
+		change(r)
+		if got := len(r.get("s", 96)); got != 96 {
+			t.Errorf("%s: asked for %d of 96", name, got)
+		}
+	}
+}

@@ -132,6 +132,9 @@ func (m *Manager) choose(s *source) (p uint32, rank int, ok bool) {
 // rarestOfAll is the next piece for a source that has the whole share: first one that
 // is ours to ask for, and not another peer's that fetches the share.
 func (m *Manager) rarestOfAll(s *source) (p uint32, rank int, ok bool) {
+	if p, rank, ok = m.ourPartHere(s); ok || s.left {
+		return p, rank, ok
+	}
 	if rivals := m.rivals(s); len(rivals) > 0 {
 		fed := m.fed(s)
 		p, rank, ok = m.rarest(s, rivals, fed)

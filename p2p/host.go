@@ -23,10 +23,8 @@ import (
 	"github.com/libp2p/go-libp2p/p2p/net/swarm"
 	"github.com/libp2p/go-libp2p/p2p/security/noise"
 	libp2ptls "github.com/libp2p/go-libp2p/p2p/security/tls"
-	goyamux "github.com/libp2p/go-yamux/v5"
 	ma "github.com/multiformats/go-multiaddr"
 	"github.com/prometheus/client_golang/prometheus"
-	quicgo "github.com/quic-go/quic-go"
 
 	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/peers"
@@ -435,44 +433,6 @@ func (h *Host) open(ctx context.Context, to peer.ID, id peers.ID, protocol strin
 		return nil, streamFailed(protocol, err)
 	}
 	return h.count(s, id), nil
-}
-
-// RoundTrip is the round trip of an open connection with a peer, as last measured; 0: not known.
-func (h *Host) RoundTrip(id peers.ID) time.Duration {
-	to, err := peer.Decode(string(id))
-	if err != nil {
-		return 0
-	}
-	for _, c := range h.swarm.ConnsToPeer(to) {
-		if rtt := lastRoundTrip(c); rtt > 0 {
-			return rtt
-		}
-	}
-	return 0
-}
-
-// roundTrip is what the transport has measured on a connection, asking it to
-// measure if it has not. 0: unknown.
-func roundTrip(c network.Conn) time.Duration {
-	rtt := lastRoundTrip(c)
-	var y *goyamux.Session
-	if rtt == 0 && c.As(&y) {
-		rtt, _ = y.Ping()
-	}
-	return rtt
-}
-
-// lastRoundTrip is roundTrip without asking.
-func lastRoundTrip(c network.Conn) time.Duration {
-	var y *goyamux.Session
-	if c.As(&y) {
-		return y.RTT()
-	}
-	var q *quicgo.Conn
-	if c.As(&q) {
-		return q.ConnectionStats().SmoothedRTT
-	}
-	return 0
 }
 
 // errClosed is the error of what ends because the host closes.
