@@ -22,7 +22,10 @@ const HashWidth = guts.MaxSIMD * chunkSize
 // file. It works in the caller's goroutine and allocates nothing, which is why it
 // is not guts.CompressEigentree.
 func node(data []byte, first uint64) guts.Node {
-	if len(data) <= HashWidth {
+	switch n := len(data); {
+	case wide && (n == HashWidth || n == 2*HashWidth || n == 4*HashWidth):
+		return wideNode(data, first)
+	case n <= HashWidth:
 		return leaf(data, first)
 	}
 	left := chunkSize << log2floor((len(data)-1)/chunkSize) // the largest full subtree that leaves something
