@@ -3,26 +3,46 @@ package vfs
 import (
 	"io/fs"
 	"os"
+	"runtime"
+	"slices"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
 
+// askAtOnce is how many names of a folder one goroutine asks about, at least.
+const askAtOnce = 128
+
 // list asks whether a file may be read instead of opening it: two system calls for
-// each file instead of seven.
+// each file instead of seven. It asks about many on all cores.
 func (d dirFS) list(want func(name string) bool) (out []Listed, err error) {
 	err = d.withDir(".", func(dir *os.File) error {
 		names, err := dir.Readdirnames(-1)
 		if err != nil {
 			return err
 		}
-		out = make([]Listed, 0, len(names))
-		for _, name := range names {
-			l := Listed{DirEntry: DirEntry{Name: name}, Left: !want(name)}
-			if !l.Left && !l.ask(int(dir.Fd()), d.blind) {
-				continue // it is gone
-			}
-			out = append(out, l)
+		out = make([]Listed, len(names))
+		for i, name := range names {
+			out[i] = Listed{DirEntry: DirEntry{Name: name}, Left: !want(name)}
 		}
+		fd := int(dir.Fd())
+		ask := func(part []Listed) {
+			for i := range part {
+				if l := &part[i]; !l.Left && !l.ask(fd, d.blind) {
+					l.Name = "" // it is gone
+				}
+			}
+		}
+		var others sync.WaitGroup
+		for part := range slices.Chunk(out, max(askAtOnce, len(out)/runtime.GOMAXPROCS(0)+1)) {
+			if len(part) == len(out) {
+				ask(part)
+				break
+			}
+			others.Go(func() { ask(part) })
+		}
+		others.Wait()
+		out = slices.DeleteFunc(out, func(l Listed) bool { return l.Name == "" })
 		return nil
 	})
 	return out, err

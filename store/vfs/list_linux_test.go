@@ -6,7 +6,9 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -90,5 +92,30 @@ func TestAFileThatMayNotBeReadIsSaidSo(t *testing.T) {
 	list, err := List(d, func(string) bool { return true })
 	if err != nil || len(list) != 1 || !errors.Is(list[0].Err, fs.ErrPermission) {
 		t.Errorf("%+v, %v", list, err)
+	}
+}
+
+// A folder of many files is listed by several goroutines: nothing is missing or twice.
+func TestALongFolderIsListedWhole(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(3))
+	dir := t.TempDir()
+	for i := range 5 * askAtOnce {
+		if err := os.WriteFile(filepath.Join(dir, strconv.Itoa(i)), make([]byte, i), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d, err := Dir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	list, err := List(d, func(name string) bool { return name != "7" })
+	if err != nil || len(list) != 5*askAtOnce {
+		t.Fatalf("%d names, %v", len(list), err)
+	}
+	for _, l := range list {
+		if l.Left != (l.Name == "7") || l.Err != nil || !l.Left && strconv.Itoa(int(l.Info.Size)) != l.Name {
+			t.Errorf("%+v", l)
+		}
 	}
 }
