@@ -73,7 +73,7 @@ func (c *leaseClient) Receive(ctx actor.Context) {
 		c.core.SetPriorities(m.Runs, now)
 	case PlanQuery:
 		c.core.PlanQuery(portOf(ctx.Sender()), m.Quiet, now)
-	case PieceBegun, SourceMeasured, RankSource, PauseLeases, SetReader, CloseReader:
+	case PieceBegun, SourceBusy, SourceMeasured, RankSource, PauseLeases, SetReader, CloseReader:
 		ctx.Forward(c.local)
 
 	case LeaseResponse:

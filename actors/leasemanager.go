@@ -49,6 +49,8 @@ func (l *leaseManager) Receive(ctx actor.Context) {
 		l.grant(ctx, m)
 	case LeaseProgress:
 		l.do(ctx, l.m.Progress(m.Source, m.Piece, m.Token, m.Bytes, l.s.Now()))
+	case SourceBusy:
+		l.do(ctx, l.m.Busy(m.Source, l.s.Now()))
 	case SourceMeasured:
 		l.do(ctx, l.m.Measured(m.Source, m.Rate, m.RTT, l.s.Now()))
 	case LeaseReturned:
@@ -284,6 +286,9 @@ type LeaseProgress struct {
 	Token  share.Token
 	Bytes  int
 }
+
+// SourceBusy, FetchPool -> LeaseManager: a source told us to ask again later.
+type SourceBusy struct{ Source peers.ID }
 
 // SourceMeasured, FetchPool -> LeaseManager: how fast a source delivers now. A pool with
 // enough leases asks for none, and the source may have become slow meanwhile.

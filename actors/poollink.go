@@ -215,9 +215,10 @@ func (f *fetchPool) status(ctx actor.Context, m linkStatus) {
 	now := f.s.Now()
 	switch m.r.Status {
 	case wire.Busy:
-		how := fetchpool.Busy
-		if m.r.Elsewhere {
-			how = fetchpool.Elsewhere
+		how := fetchpool.Elsewhere
+		if !m.r.Elsewhere {
+			how = fetchpool.Busy
+			ctx.Send(f.leases, SourceBusy{f.source.ID})
 		}
 		f.core.Failed(m.req, how, m.r.Retry, now)
 	case wire.NotFound:

@@ -61,9 +61,11 @@ func TestEveryRefusedPoolHearsThatLeasesAreFree(t *testing.T) {
 type watched struct {
 	*simNode
 	asked []share.Piece
+	sink  Sink // of the last link
 }
 
 func (x *watched) Open(to peers.Addr, id share.ID, layout *share.Layout, k Sink) Link {
+	x.sink = k
 	return &watchedLink{x.simNode.Open(to, id, layout, k), x}
 }
 
@@ -105,6 +107,34 @@ func TestAPoolAsksFirstForWhatBecameUrgent(t *testing.T) {
 	sw.w.Run(2 * time.Second)
 	if after := net.asked[before:]; len(after) == 0 || after[0] != 6 {
 		t.Errorf("asked for %v, then a reader waited for 6, and for %v", net.asked[:before], after)
+	}
+	s.Root.Stop(pool)
+	sw.w.Settle()
+}
+
+// A source that says that it is busy may be the only one: the lease manager is told. That it has given a piece to others says
+// nothing of that kind.
+func TestThatASourceIsBusyIsPassedOn(t *testing.T) {
+	sw := newSwarm(t, 1)
+	m, content := testShare(t, 8<<20)
+	source := sw.add("source", 1e5).seed(m, content)
+	n := sw.add("node", 1e6)
+	net, s := &watched{simNode: n}, n.program.s
+	defer closeNode(t, s)
+	busy := 0
+	others := s.Spawn(nil, "others", 1000, receive(func(ctx actor.Context) {
+		if m, ok := ctx.Message().(SourceBusy); ok && m.Source == "source" {
+			busy++
+		}
+	}), system.OnPanicStop)
+	pool := poolAlone(n, net, source, others, m)
+	sw.w.Run(500 * time.Millisecond)
+	for _, r := range []wire.Reply{{Status: wire.Busy, Retry: time.Second, Elsewhere: true}, {Status: wire.NotFound}, {Status: wire.Busy, Retry: time.Second}} {
+		net.sink.Status(1, r)
+	}
+	sw.w.Settle()
+	if busy != 1 {
+		t.Error("told", busy, "times")
 	}
 	s.Root.Stop(pool)
 	sw.w.Settle()

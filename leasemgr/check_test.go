@@ -126,7 +126,7 @@ func (m *Manager) check() error {
 	}
 
 	// Each lease is in its source's queue, in held, and counted.
-	live, fulls, hedged, sleepers := 0, 0, int64(0), 0
+	live, fulls, parts, hedged, sleepers := 0, 0, 0, int64(0), 0
 	for i, s := range m.sources {
 		if s == nil {
 			continue
@@ -136,6 +136,9 @@ func (m *Manager) check() error {
 		}
 		if !s.banned && s.have.n == m.space.n && m.space.n > 0 {
 			fulls++
+		}
+		if !s.banned && s.have.n > 0 && s.have.n < m.space.n {
+			parts++
 		}
 		n, pending, prev := 0, int64(0), uint32(0)
 		first := never
@@ -184,8 +187,8 @@ func (m *Manager) check() error {
 			fail("%s has %d pieces, counted %d", s.id, pop, s.have.n)
 		}
 	}
-	if hedged/2 != m.hedged || fulls != m.fulls || sleepers != m.sleepers || len(m.leases) != 1+len(m.free)+live {
-		fail("hedged %d/%d, fulls %d/%d, asleep %d/%d, leases %d/%d", m.hedged, hedged/2, m.fulls, fulls,
+	if hedged/2 != m.hedged || fulls != m.fulls || parts != m.parts || sleepers != m.sleepers || len(m.leases) != 1+len(m.free)+live {
+		fail("hedged %d/%d, fulls %d/%d, parts %d/%d, asleep %d/%d, leases %d/%d", m.hedged, hedged/2, m.fulls, fulls, m.parts, parts,
 			m.sleepers, sleepers, len(m.leases)-1-len(m.free), live)
 	}
 	for k, s := range m.sources {

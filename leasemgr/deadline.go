@@ -3,6 +3,8 @@ package leasemgr
 import (
 	"math"
 	"time"
+
+	"github.com/piecelease/fetcher/peers"
 )
 
 // instant is time as the manager counts it: nanoseconds since New. It never goes
@@ -43,6 +45,9 @@ func (c *clock) time(i instant) time.Time {
 // that is passed over reaches the head and then runs out of time. So the head has the
 // earliest deadline of its queue, and progress on the head extends all deadlines.
 // While a source is silent no deadline moves, so every lease ends.
+//
+// That a source says that it is busy is a sign of life while no other source has
+// anything: see Busy. It moves deadlines, and not the time from which others may hedge.
 
 // life is the last sign of life that counts for a lease.
 func (s *source) life(l *lease) instant { return max(s.base, l.seen) }
@@ -80,7 +85,19 @@ func seconds(s float64) time.Duration {
 
 // deadline is when a lease ends: it is live while now < deadline.
 func (m *Manager) deadline(s *source, l *lease) instant {
-	return s.life(l) + instant(min(m.slack(s)+s.takes(m.ahead(s, l)), m.cfg.LeaseDuration))
+	return max(s.life(l), s.excused) + instant(min(m.slack(s)+s.takes(m.ahead(s, l)), m.cfg.LeaseDuration))
+}
+
+// Busy says that a source told us to ask again later. If no other source has anything,
+// nobody could be asked in its place, and its leases last longer: to cancel requests that
+// wait in its queue and to make them again would only cost it what it has begun to send.
+func (m *Manager) Busy(id peers.ID, now time.Time) Todo {
+	m.clock.tick(now)
+	if i, ok := m.byID[id]; ok && m.fulls+m.parts == 1 { // if it has leases, it is that one
+		m.sources[i].excused = m.clock.at
+		m.setAlarm(i)
+	}
+	return m.settle()
 }
 
 // due is when a lease is overdue: a quarter of its slack is used up.

@@ -251,3 +251,52 @@ func TestAskingForNothingChangesNothing(t *testing.T) {
 	}
 	equal(t, "b is woken", woken, true)
 }
+
+// While nobody else could be asked, a source that says that it is busy is not late.
+func TestTheOnlySourceIsNotLateWhileItSaysThatItIsBusy(t *testing.T) {
+	r := newRig(t, 10, Config{})
+	r.add("a", "b", "c").full("a", "b")
+	r.m.Rank("b", 1, true, r.now)
+	ls := r.get("a", 3)
+	for range 100 {
+		r.pass(4 * time.Second)
+		r.m.Busy("a", r.now)
+		r.m.Busy("nobody", r.now)
+		equal(t, "expired", len(r.m.Expire(r.now).Expired), 0)
+	}
+	r.pass(5*time.Second - 1)
+	equal(t, "expired before", len(r.m.Expire(r.now).Expired), 0)
+	r.pass(1)
+	equal(t, "expired", len(r.m.Expire(r.now).Expired), len(ls))
+}
+
+// A source cannot keep others from its pieces by saying that it is busy.
+func TestBusyIsNoSignOfLifeBesideOthers(t *testing.T) {
+	for what, others := range map[string]func(*rig){
+		"one that has all":             func(r *rig) { r.full("b") },
+		"one that has something":       func(r *rig) { r.has("b", 9) },
+		"several that have a part":     func(r *rig) { r.has("b", 9).has("c", 8) },
+		"one that has something again": func(r *rig) { r.full("b").has("b", 9) },
+	} {
+		r := newRig(t, 10, Config{})
+		r.add("a", "b", "c").full("a")
+		others(r)
+		r.get("a", 3)
+		r.pass(4 * time.Second)
+		r.m.Busy("a", r.now)
+		equal(t, what+": wake", r.m.Wake(), r.now.Add(time.Second))
+	}
+}
+
+// Whoever comes later hedges as soon as if the source had said nothing.
+func TestBusyDoesNotDelayHedges(t *testing.T) {
+	r := newRig(t, 1, Config{})
+	r.add("a", "b").full("a")
+	l := r.one("a")
+	r.pass(2 * time.Second)
+	r.m.Busy("a", r.now)
+	r.full("b").rate("b", share.BlockSize, 0)
+	h := r.one("b")
+	equal(t, "hedge", h.Hedge, true)
+	equal(t, "piece", h.Piece, l.Piece)
+}

@@ -48,6 +48,7 @@ type Manager struct {
 
 	rarity       rarity
 	fulls        int  // sources that have the whole share and are not banned
+	parts        int  // ... a part of it
 	unsorted     bool // the layers of class zero may hold what a partial source has
 	sortedAt     instant
 	sortedGrants uint64
@@ -122,6 +123,7 @@ type source struct {
 	pending    int64  // bytes still to come on them
 	queued     uint64 // bytes of all leases ever
 	base       instant
+	excused    instant // when it last said that it is busy, and nobody else could be asked
 	busySince  instant // when the queue was last empty
 	busyGot    int64   // bytes that came in since
 	alarm      instant // deadline of head

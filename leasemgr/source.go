@@ -70,6 +70,7 @@ func (m *Manager) count(s *source) {
 	case s.have.n == m.space.n:
 		m.fulls++
 	default:
+		m.parts++
 		m.rarity.addSet(&s.have, m.space)
 		m.unsorted = true
 	}
@@ -82,6 +83,7 @@ func (m *Manager) uncount(s *source) {
 	case s.have.n == m.space.n:
 		m.fulls--
 	default:
+		m.parts--
 		m.rarity.subSet(&s.have, m.space)
 	}
 }

@@ -138,14 +138,14 @@ func TestWhatIsWorseThanItEverWasIsAFault(t *testing.T) {
 		}
 		return rules
 	}
-	liars, shares, nat, bad := *Find("liars-mute-honest"), *Find("many-shares"), *Find("behind-nat"), *Find("bad-day")
+	liars, cuts, nat, bad := *Find("liars-mute-honest"), *Find("asymmetric-cuts"), *Find("behind-nat"), *Find("bad-day")
 	if got := worse(bad, func(w *simnet.Worst) { *w = simnet.Worst{Nodes: w.Nodes, Seeds: 0} }); len(got) > 0 {
 		t.Error("seeds that were not measured are bounded:", got)
 	}
 	for want, got := range map[string][]string{
 		"it took ":             worse(liars, func(w *simnet.Worst) { w.Virtual = 0 }),
 		" leases were given ":  worse(liars, func(w *simnet.Worst) { w.Leases.Returned = 0 }),
-		" leases expired":      worse(shares, func(w *simnet.Worst) { w.Leases.Expired = 0 }),
+		" leases expired":      worse(cuts, func(w *simnet.Worst) { w.Leases.Expired = 0 }),
 		" leases were revoked": worse(bad, func(w *simnet.Worst) { w.Leases.Revoked = 0 }),
 		" of all bytes came ":  worse(nat, func(w *simnet.Worst) { w.Twice = -1 }),
 	} {
