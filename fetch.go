@@ -479,23 +479,6 @@ func (t *Transfer) SetDownloadRate(rate int64) { t.node.program.SetTransferRate(
 // Entry is the transfer's entry in the node's catalog.
 func (t *Transfer) Entry() EntryID { return t.entry }
 
-// Replaces returns the paths in the share of what lies at the target, differs from the share,
-// and is replaced when the right bytes are here: known once the place on disk is open,
-// with Planned. There are some only with FetchOptions.Repair.
-func (t *Transfer) Replaces() []string {
-	if p := t.place(); p != nil {
-		return p.Replaces()
-	}
-	return nil
-}
-
-// Adopted reports whether some of what was chosen lay in its place already, as it is in the share, though no earlier fetch
-// had put it there, as far as DIR/NAME.partial tells: known with Planned.
-func (t *Transfer) Adopted() bool {
-	p := t.place()
-	return p != nil && p.Adopted()
-}
-
 // Path is where the share is, or the part of it that was chosen, once that is
 // complete; empty before.
 func (t *Transfer) Path() string {

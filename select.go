@@ -146,3 +146,20 @@ func (u *unreadable) warn(log *slog.Logger) {
 		log.Warn("nothing is taken from what cannot be read of an older version", "path", u.first, "more", u.count-1, "error", u.err)
 	}
 }
+
+// Replaces returns the paths in the share of what lies at the target, differs from the share,
+// and is replaced when the right bytes are here: known once the place on disk is open,
+// with Planned. There are some only with FetchOptions.Repair.
+func (t *Transfer) Replaces() []string {
+	if p := t.place(); p != nil {
+		return p.Replaces()
+	}
+	return nil
+}
+
+// Adopted reports whether some of what was chosen lay in its place already, as it is in the share, though no earlier fetch
+// had put it there, as far as DIR/NAME.partial tells: known with Planned.
+func (t *Transfer) Adopted() bool {
+	p := t.place()
+	return p != nil && p.Adopted()
+}

@@ -95,8 +95,7 @@ func New(cfg Config) (*Host, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make the peerstore: %w", err)
 	}
-	acks := &acks{}
-	node, err := newNode(cfg, book, acks)
+	node, acks, err := newNode(cfg, book)
 	if err != nil {
 		book.Close()
 		return nil, err
@@ -121,10 +120,9 @@ func New(cfg Config) (*Host, error) {
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	h.drain, h.stop = context.WithCancel(h.ctx)
 	h.messages.h, h.messages.with, h.messages.here = h, map[peers.ID]*exchange{}, map[peers.ID]bool{}
-	acks.h = h
 	h.kids.each, h.kids.room = map[peers.ID]*kid{}, cfg.ServeBytes/parkedPart
 	h.swarm.Notify(&network.NotifyBundle{ConnectedF: h.messages.connected, DisconnectedF: h.messages.disconnected})
-	h.reach.h, h.reach.places = h, places
+	h.reach.h, h.reach.places, acks.h = h, places, h
 	if err = h.listen(listen); err == nil {
 		err = h.startReach()
 	}
@@ -152,23 +150,24 @@ func announced(cfg Config) (out []ma.Multiaddr, err error) {
 // protocolVersion is what identify gives as the family of our protocols.
 const protocolVersion = "fetcher/1"
 
-// newNode is the libp2p host, not listening.
-func newNode(cfg Config, b *book, a *acks) (host.Host, error) {
+// newNode is the libp2p host, not listening, and what watches its connections.
+func newNode(cfg Config, b *book) (host.Host, *acks, error) {
 	key, err := crypto.UnmarshalEd25519PrivateKey(cfg.Key)
 	if err != nil {
-		return nil, fmt.Errorf("node key: %w", err)
+		return nil, nil, fmt.Errorf("node key: %w", err)
 	}
 	lim := newLimits(cfg.MaxPeers, cfg.Streams)
 	resources, err := lim.resourceManager()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	t := cfg.Timeouts
 	conns, err := lim.connManager()
 	if err != nil {
 		resources.Close()
-		return nil, err
+		return nil, nil, err
 	}
+	a := &acks{}
 	opts := []libp2p.Option{
 		libp2p.Identity(key),
 		libp2p.UserAgent("fetcher/" + cfg.Version),
@@ -201,9 +200,9 @@ func newNode(cfg Config, b *book, a *acks) (host.Host, error) {
 	if err != nil {
 		resources.Close()
 		conns.Close()
-		return nil, fmt.Errorf("make the libp2p host: %w", err)
+		return nil, nil, fmt.Errorf("make the libp2p host: %w", err)
 	}
-	return node, nil
+	return node, a, nil
 }
 
 // muxer is yamux as libp2p sets it up, with our windows, message size and timeouts:
