@@ -152,6 +152,7 @@ var pureImports = map[[2]string]string{
 	{"internal/words", "io/fs"}:         "the type of errors about files",
 	{"transfer", "io/fs"}:               "what readers are told of a file that is not there",
 	{"share", "unsafe"}:                 "paths and piece values are parts of a manifest's bytes",
+	{"share", "golang.org/x/sys/cpu"}:   "which instructions hashing may use; its values are the same with all",
 }
 
 // clock lists what reads the clock or waits for it.
