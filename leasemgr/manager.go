@@ -77,7 +77,7 @@ type Manager struct {
 	flow       flow // of sources that are not to be spared
 	fromParts  flow // of sources that miss some of the share
 	fromNear   flow // of neighbours
-	fromBeyond flow // of sources that miss some of the share, and are none
+	fromBeyond flow // of sources that miss some of the share, and are not neighbours
 
 	reliance reliance // on neighbours
 
