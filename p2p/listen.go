@@ -1,9 +1,11 @@
 package p2p
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -94,34 +96,41 @@ func (h *Host) bind(a ma.Multiaddr) error {
 	return h.swarm.AddListenAddr(a)
 }
 
-// portTries is how many ports are tried for one that is free for all of the
-// default addresses.
+// portTries is how many ports are tried for one that is free for all addresses of a spot.
 const portTries = 8
 
 // listenDefault listens on all interfaces, over TCP and QUIC, IPv4 and IPv6, on
 // one port: the preferred one, or any that is free for all four. A system
 // without IPv6 listens on IPv4, and one without IPv4 on IPv6.
 func (h *Host) listenDefault() error {
+	if h.cfg.Port != 0 && h.listenPort(everywhere, h.cfg.Port) == nil {
+		return nil
+	}
+	return h.listenPort(everywhere, 0)
+}
+
+// listenPort listens on port, or with 0 on one that is free for all addresses. Those of
+// ips whose family this system lacks are left out; if that is all, it is an error. After an
+// error it listens on none of them.
+func (h *Host) listenPort(ips []string, port int) error {
+	before := h.swarm.ListenAddresses()
 	var err error
-	for try := range portTries {
-		port := 0
-		if try == 0 {
-			port = h.cfg.Port
-		}
-		if err = h.listenPort(everywhere, port); err == nil {
+	for range portTries {
+		if err = h.listenAll(ips, port, before); err == nil {
 			return nil
 		}
-		bound, _ := split(h.swarm.ListenAddresses())
-		h.swarm.ListenClose(bound...)
+		h.swarm.ListenClose(h.bound(before)...)
+		if port != 0 || !errors.Is(err, syscall.EADDRINUSE) {
+			break
+		}
 	}
 	return err
 }
 
-// listenPort listens on port, or with 0 on whatever port the first address gets. Those of
-// ips whose family this system lacks are left out; if that is all, it is an error.
-func (h *Host) listenPort(ips []string, port int) error {
+// listenAll listens on port, or with 0 on whatever port the first address gets; before is
+// what was listened on already.
+func (h *Host) listenAll(ips []string, port int, before []ma.Multiaddr) error {
 	var missing error
-	bound := 0
 	for _, ip := range ips {
 		for _, format := range []string{"/tcp/%d", "/udp/%d/quic-v1"} {
 			if h.cfg.QUICOnly && format[1] == 't' || !h.cfg.overQUIC() && format[1] == 'u' {
@@ -130,8 +139,7 @@ func (h *Host) listenPort(ips []string, port int) error {
 			a := ma.StringCast(ip + fmt.Sprintf(format, port))
 			switch err := h.bind(a); {
 			case err == nil:
-				bound++
-				port = h.port(port)
+				port = cmp.Or(port, firstPort(h.bound(before)))
 			case errors.Is(err, syscall.EADDRINUSE) || errors.Is(err, syscall.EACCES):
 				return unusable(a, err)
 			default: // this system lacks the family
@@ -140,23 +148,25 @@ func (h *Host) listenPort(ips []string, port int) error {
 			}
 		}
 	}
-	if bound == 0 {
+	if len(h.bound(before)) == 0 {
 		return missing
 	}
 	return nil
 }
 
-// port is the port of the first address listened on, if port is still open.
-func (h *Host) port(port int) int {
-	if port != 0 {
-		return port
-	}
-	for _, a := range h.swarm.ListenAddresses() {
+// bound returns the addresses of this machine that are listened on now and were not before.
+func (h *Host) bound(before []ma.Multiaddr) []ma.Multiaddr {
+	direct, _ := split(h.swarm.ListenAddresses())
+	return slices.DeleteFunc(direct, func(a ma.Multiaddr) bool { return slices.ContainsFunc(before, a.Equal) })
+}
+
+// firstPort is the port of the first address that has one.
+func firstPort(addrs []ma.Multiaddr) int {
+	for _, a := range addrs {
 		for _, code := range []int{ma.P_TCP, ma.P_UDP} {
-			var p int
 			if s, err := a.ValueForProtocol(code); err == nil {
-				if _, err := fmt.Sscan(s, &p); err == nil {
-					return p
+				if port, err := strconv.Atoi(s); err == nil {
+					return port
 				}
 			}
 		}
