@@ -1,6 +1,10 @@
 package leasemgr
 
-import "time"
+import (
+	"time"
+
+	"github.com/piecelease/fetcher/peers"
+)
 
 // Behind lines of their own there may be other networks whose peers fetch the share. A source that has all of it has a
 // line, too, and each piece need leave it once. So a peer with neighbours asks such a source first for the pieces whose lot is its
@@ -18,7 +22,6 @@ const (
 	beyondFactor = 0.5
 	probeFor     = instant(time.Second) // after which a source that sends nothing keeps no other waiting
 
-	hereTrip   = time.Microsecond // the round trip, or less, to a source on this machine
 	hereFactor = 0.1
 	hereFor    = instant(500 * time.Millisecond)
 	hereCrowd  = 6 // so many others are a crowd: the source itself sends them elsewhere
@@ -75,7 +78,7 @@ func (m *Manager) busyWhole() bool {
 }
 
 // here reports whether a source is on this machine.
-func (s *source) here() bool { return 0 < s.away && s.away <= hereTrip }
+func (s *source) here() bool { return 0 < s.away && s.away <= peers.SameMachine }
 
 // ourPartHere is ourPartOfAll for a source on this machine, among those that fetch here.
 func (m *Manager) ourPartHere(s *source) (p uint32, rank int, ok bool) {

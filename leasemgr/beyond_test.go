@@ -191,7 +191,7 @@ func onOneMachine(t *testing.T, rate float64) *rig {
 		r.m.SetHave(id, share.NewSet(96), r.now)
 	}
 	for _, id := range []peers.ID{"b", "c", "s"} {
-		r.m.Away(id, hereTrip)
+		r.m.Away(id, peers.SameMachine)
 	}
 	r.m.Measured("s", rate, 0, r.now)
 	r.m.cfg.Ahead, r.m.cfg.MaxWindow = time.Hour, 1<<40
@@ -248,7 +248,7 @@ func TestOnlyNodesOfOneMachineDoSo(t *testing.T) {
 			for _, id := range []peers.ID{"d", "e", "f", "g"} {
 				r.add(id).has(id)
 				r.m.SetHave(id, share.NewSet(96), r.now)
-				r.m.Away(id, hereTrip)
+				r.m.Away(id, peers.SameMachine)
 			}
 		},
 		"another leases": func(r *rig) { r.m.self = "" },

@@ -27,14 +27,11 @@ func (h *Host) RoundTrip(id peers.ID) time.Duration {
 	return 0
 }
 
-// hereTrip is the round trip between two nodes of one machine: what could be measured is how busy that is.
-const hereTrip = time.Microsecond
-
 // roundTrip is what the transport has measured on a connection, asking it to
 // measure if it has not. 0: unknown.
 func roundTrip(c network.Conn) time.Duration {
 	if onThisMachine(c) {
-		return hereTrip
+		return peers.SameMachine
 	}
 	rtt := lastRoundTrip(c)
 	var y *goyamux.Session

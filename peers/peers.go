@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 )
 
 // ID is a peer ID in its text form (12D3Koo...). A connection proves it.
@@ -20,6 +21,10 @@ type Addr struct {
 	// Dials). Empty: the user did. It is not sent to others.
 	By ID
 }
+
+// SameMachine is what counts as the round trip between two nodes of one machine: what could be
+// measured there is how busy the machine is.
+const SameMachine = time.Microsecond
 
 // Via is how a peer was found.
 type Via uint8
