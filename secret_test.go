@@ -2,8 +2,8 @@ package fetcher
 
 import (
 	"errors"
+	"fmt"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -176,16 +176,15 @@ func TestAHolderIsKnownToASourceThatBeganAnew(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	writeRandom(t, file, 1<<20, 1)
 	state := t.TempDir()
-	source, err := Open(t.Context(), Config{Dir: state, Listen: loopback})
+	listen := fmt.Sprintf("/ip4/127.0.0.1/tcp/%d", rig.FreePort(t))
+	source, err := Open(t.Context(), Config{Dir: state, Listen: []string{listen}})
 	must(t, err)
 	s, err := source.Share(t.Context(), file, ShareOptions{Secret: true})
 	must(t, err)
-	at := source.Addrs()[0]
 	holder := openNode(t)
 	_, err = fetchInto(t, holder, s.Ticket(), t.TempDir(), FetchOptions{Keep: true})
 	must(t, err)
 	must(t, source.Close())
-	listen, _, _ := strings.Cut(at, "/p2p/")
 	source, err = Open(t.Context(), Config{Dir: state, Listen: []string{listen}})
 	must(t, err)
 	t.Cleanup(func() { source.Close() })

@@ -68,8 +68,8 @@ func hasIPv6() bool {
 }
 
 func TestPreferredPortIsTakenIfFreeElseAnother(t *testing.T) {
-	a := newHost(t, Config{Listen: []string{}})
-	port := portOf(t, a, ma.P_TCP)
+	port := rig.FreePort(t)
+	a := newHost(t, Config{Listen: []string{}, Port: port})
 	b := newHost(t, Config{Listen: []string{}, Port: port})
 	if got := portOf(t, b, ma.P_TCP); got == port || got != portOf(t, b, ma.P_UDP) {
 		t.Errorf("beside a host on port %d the second is on %d, %d", port, got, portOf(t, b, ma.P_UDP))
@@ -109,9 +109,7 @@ func TestEveryListenAddressBindsOrIsNamed(t *testing.T) {
 }
 
 func TestAPortOrAnIPAndAPortIsTCPAndQUIC(t *testing.T) {
-	free := newHost(t, Config{Listen: []string{}})
-	port := portOf(t, free, ma.P_TCP)
-	free.Close()
+	port := rig.FreePort(t)
 	for _, c := range []struct{ listen, on string }{
 		{fmt.Sprint(port), "/ip4/0.0.0.0"}, {fmt.Sprintf(":%d", port), "/ip4/0.0.0.0"}, {fmt.Sprintf("127.0.0.1:%d", port), "/ip4/127.0.0.1"},
 	} {
@@ -308,10 +306,8 @@ func TestDialingOneselfIsRefused(t *testing.T) {
 func TestEveryOpenDialsAtOnce(t *testing.T) {
 	x := newMemory(t, 1)
 	key := seedKey(3)
-	src := newHost(t, Config{Key: key})
-	at := addr(src)
-	listen := fmt.Sprintf("/ip4/127.0.0.1/tcp/%d", portOf(t, src, ma.P_TCP))
-	src.Close()
+	listen := fmt.Sprintf("/ip4/127.0.0.1/tcp/%d", rig.FreePort(t))
+	at := peers.Addr{ID: peerOf(key), Addrs: []string{listen}}
 	h := newHost(t, Config{})
 	for range 3 {
 		c := newCatcher()
@@ -320,7 +316,7 @@ func TestEveryOpenDialsAtOnce(t *testing.T) {
 			t.Fatal("down:", err)
 		}
 	}
-	src = newHost(t, Config{Key: key, Listen: []string{listen}})
+	src := newHost(t, Config{Key: key, Listen: []string{listen}})
 	src.Serve(toAll(x), everybody{})
 	c := newCatcher()
 	l := h.Open(at, x.m.ID(), x.m.Layout(), c)
