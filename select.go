@@ -157,6 +157,13 @@ func (t *Transfer) Replaces() []string {
 	return nil
 }
 
+// WasHere reports whether anything of the share was in DIR when the transfer began: some of its data in DIR/NAME.partial,
+// chosen or not, or something in the place of what was chosen: known with Planned.
+func (t *Transfer) WasHere() bool {
+	p := t.place()
+	return p != nil && p.WasHere()
+}
+
 // Adopted reports whether some of what was chosen lay in its place already, as it is in the share, though no earlier fetch
 // had put it there, as far as DIR/NAME.partial tells: known with Planned.
 func (t *Transfer) Adopted() bool {

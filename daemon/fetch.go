@@ -152,7 +152,7 @@ func (k *keeper) heard(t *fetcher.Transfer, ev fetcher.Event) {
 		k.manifest = ev.Manifest
 		k.mu.Unlock()
 		k.note(func(s *catalog.Status) {
-			s.Found = s.Found || s.Title == "" && ev.Resumed > 0 || t.Adopted() // before anything of it was fetched for this entry, or since
+			s.Found = s.Found || s.Title == "" && t.WasHere() || t.Adopted() // before anything of it was fetched for this entry, or since
 			s.State, s.Why, s.Share, s.Title, s.Bytes, s.Files = catalog.Asked, "", t.ID(), ev.Manifest.Name, ev.Bytes, ev.Files
 		})
 	case fetcher.Progress:

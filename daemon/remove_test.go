@@ -147,3 +147,50 @@ func TestRemoveLeavesWhatCameWhileItRead(t *testing.T) {
 		}
 	}
 }
+
+// What its owner has fetched of a share by himself is his, if the node then fetches another part of it to the same place.
+func TestRemoveLeavesThePartThatAnotherFetched(t *testing.T) {
+	t.Parallel()
+	_, ticket := photos(t)
+	to := t.TempDir()
+	a := begun(t, t.TempDir())
+	until(t, a, added(t, a, api.Add{Ticket: ticket, Dir: to, Only: []string{"photos"}}).ID, "here", in(api.Served))
+	must(t, a.Close())
+	b := begun(t, t.TempDir())
+	got := until(t, b, added(t, b, api.Add{Ticket: ticket, Dir: to, Only: []string{"docs"}}).ID, "here", in(api.Served))
+	r, err := b.Remove(t.Context(), got.ID, true)
+	must(t, err)
+	same(t, filepath.Join(to, "tree", "photos", "2"), "two")
+	if !strings.Contains(r.Kept, "before") {
+		t.Errorf("removed: %v; %s", r.Data, r.Kept)
+	}
+}
+
+// What has no bytes was there before as well.
+func TestRemoveLeavesEmptyFilesAndLinksThatWereThere(t *testing.T) {
+	t.Parallel()
+	src := filepath.Join(t.TempDir(), "tree")
+	file(t, "one", src, "1")
+	file(t, "", src, "none")
+	must(t, os.Symlink("1", filepath.Join(src, "link")))
+	a := begun(t, t.TempDir())
+	ticket := added(t, a, api.Add{Paths: []string{src}}).Ticket
+	for _, link := range []bool{false, true} {
+		to := t.TempDir()
+		must(t, os.Mkdir(filepath.Join(to, "tree"), 0o700))
+		mine := filepath.Join(to, "tree", "none")
+		if link {
+			mine = filepath.Join(to, "tree", "link")
+			must(t, os.Symlink("1", mine))
+		} else {
+			file(t, "", mine)
+		}
+		b := begun(t, t.TempDir())
+		got := until(t, b, added(t, b, api.Add{Ticket: ticket, Dir: to, Repair: true}).ID, "here", in(api.Served))
+		r, err := b.Remove(t.Context(), got.ID, true)
+		must(t, err)
+		if _, err := os.Lstat(mine); err != nil {
+			t.Errorf("link: %v: removed %v; %s: %v", link, r.Data, r.Kept, err)
+		}
+	}
+}

@@ -118,6 +118,9 @@ func (p *Partial) checkFiles(ctx context.Context) (done bool, err error) {
 		linked := through(e.Path)
 		there := err == nil && linked == ""
 		noted, still, like := p.noted(i, info, there)
+		if there && e.Kind != share.Dir && (noted || p.wants(i)) {
+			p.sel.here = true
+		}
 		switch {
 		case still:
 		case like: // wanted now or not, its bytes decide

@@ -443,6 +443,7 @@ func (p *Partial) checkTarget(ctx context.Context) (done bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	p.sel.here = true
 	at := location{name: p.m.Name, path: p.path}
 	switch {
 	case p.m.Single() && info.Type == 0:

@@ -138,6 +138,7 @@ func (p *Partial) resume(ctx context.Context) error {
 		p.bytes += int64(p.m.Layout().PieceLen(piece))
 	}
 	p.recent.bytes = p.bytes
+	p.sel.here = p.sel.here || p.bytes > 0
 	if err := p.adoptRecent(noted, bits); err != nil {
 		return err
 	}

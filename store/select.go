@@ -36,6 +36,7 @@ type selection struct {
 
 	noted   bool // an earlier run has left a note of what it moved
 	adopted bool // ... and something else that is wanted lay at the target, as it is in the share
+	here    bool // something of the share was here when it was opened
 
 	dirty map[string]struct{} // folders below the target with names that may not be durable
 }
@@ -148,6 +149,14 @@ func (p *Partial) Adopted() bool {
 	p.life.RLock()
 	defer p.life.RUnlock()
 	return p.sel.adopted
+}
+
+// WasHere says whether anything of the share was here when it was opened: pieces, wanted or not, what an earlier run has put
+// in its place, or something, right or wrong, in the place of what is wanted; folders do not count.
+func (p *Partial) WasHere() bool {
+	p.life.RLock()
+	defer p.life.RUnlock()
+	return p.sel.here
 }
 
 func (p *Partial) writePlaced(placed map[int]vfs.Stamp) error {
