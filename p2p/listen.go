@@ -119,7 +119,7 @@ func (h *Host) listenPort(ips []string, port int) error {
 		if err = h.listenAll(ips, port, before); err == nil {
 			return nil
 		}
-		h.swarm.ListenClose(h.bound(before)...)
+		h.swarm.ListenClose(since(before, h.swarm.ListenAddresses())...)
 		if port != 0 || !errors.Is(err, syscall.EADDRINUSE) {
 			break
 		}
@@ -139,7 +139,7 @@ func (h *Host) listenAll(ips []string, port int, before []ma.Multiaddr) error {
 			a := ma.StringCast(ip + fmt.Sprintf(format, port))
 			switch err := h.bind(a); {
 			case err == nil:
-				port = cmp.Or(port, firstPort(h.bound(before)))
+				port = cmp.Or(port, firstPort(since(before, h.swarm.ListenAddresses())))
 			case errors.Is(err, syscall.EADDRINUSE) || errors.Is(err, syscall.EACCES):
 				return unusable(a, err)
 			default: // this system lacks the family
@@ -148,15 +148,15 @@ func (h *Host) listenAll(ips []string, port int, before []ma.Multiaddr) error {
 			}
 		}
 	}
-	if len(h.bound(before)) == 0 {
+	if len(since(before, h.swarm.ListenAddresses())) == 0 {
 		return missing
 	}
 	return nil
 }
 
-// bound returns the addresses of this machine that are listened on now and were not before.
-func (h *Host) bound(before []ma.Multiaddr) []ma.Multiaddr {
-	direct, _ := split(h.swarm.ListenAddresses())
+// since returns the addresses of this machine that are listened on now and were not before.
+func since(before, now []ma.Multiaddr) []ma.Multiaddr {
+	direct, _ := split(now)
 	return slices.DeleteFunc(direct, func(a ma.Multiaddr) bool { return slices.ContainsFunc(before, a.Equal) })
 }
 
