@@ -81,6 +81,7 @@ type request struct {
 	Request
 	lease *lease
 	got   int // bytes arrived
+	early int // ... of a run that is not complete
 	sent  sent
 }
 

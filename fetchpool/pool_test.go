@@ -1123,6 +1123,35 @@ func TestMeasureTellsRateAndRoundTrip(t *testing.T) {
 	}
 }
 
+// Whoever decides about hedges hears soon of a source that has become slow, and not when the
+// first block has come, at 25 kB/s after seconds.
+func TestASlowSourceIsMeasuredBeforeItsRequestsEnd(t *testing.T) {
+	w := newWorld(t, Config{}, bigLayout(t), 2.5e6, 40*time.Millisecond)
+	w.parts = true
+	w.to(start.Add(5 * time.Second))
+	w.rate = func(time.Time) float64 { return 25e3 }
+	w.to(start.Add(7500 * time.Millisecond))
+	if rate, _, _ := w.pool.Measure(); rate > 0.4e6 {
+		t.Errorf("measured %.0f B/s after 2.5 s at 25 kB/s", rate)
+	}
+	w.to(start.Add(20 * time.Second))
+	if rate, _, _ := w.pool.Measure(); rate < 20e3 || rate > 50e3 {
+		t.Errorf("measured %.0f B/s after 15 s at 25 kB/s", rate)
+	}
+}
+
+// Bytes that came early count once.
+func TestBytesOfAnIncompleteRunCountOnce(t *testing.T) {
+	h := ready(t, Config{}, 1<<20)
+	r := h.grant(0).Requests[0]
+	h.p.Partial(r.ID, 1000, h.now)
+	h.p.Arrived(r.ID, share.BlockSize, h.now)
+	h.p.Partial(r.ID, 500, h.now)
+	if got := h.p.win.delivered; got != share.BlockSize+500 {
+		t.Errorf("%d bytes came", got)
+	}
+}
+
 func TestEveryStateAndReasonHasAWord(t *testing.T) {
 	for s := Idle; s <= Gone; s++ {
 		if s.String() == "" {

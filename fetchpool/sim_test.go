@@ -292,7 +292,7 @@ func (w *world) send(j *job, now time.Time) {
 	}
 	takes := time.Duration(float64(n) / w.rate(now) * float64(time.Second))
 	for p := 250 * time.Millisecond; w.parts && p < takes; p += 250 * time.Millisecond {
-		w.bring(j, now.Add(p), func() { w.pool.Partial(j.ID, 1, w.now) })
+		w.bring(j, now.Add(p), func() { w.pool.Partial(j.ID, int(float64(n)*0.25/takes.Seconds()), w.now) })
 	}
 	last := j.left == 0
 	w.bring(j, now.Add(takes), func() {

@@ -30,8 +30,9 @@ import (
 //
 // Samples taken while there was too little to ask for say only how fast the path is at
 // least; but one that would be slow even without its round trip shows that the
-// path is slower than was thought. A sample taken while the node's own limit held
-// us back does not show that: the time in it is ours.
+// path is slower than was thought. So does what has come of a request that still runs:
+// it lowers the rate, of which others hear, and not the window. A sample taken while the
+// node's own limit held us back does not show that: the time in it is ours.
 type window struct {
 	cfg  *Config
 	size int // bytes that may be in flight, except while probing
@@ -131,9 +132,10 @@ func (w *window) lacked(inFlight int) { w.limitedTo = w.delivered + int64(inFlig
 // slowed says, after lacked, that this was our own choice.
 func (w *window) slowed() { w.slowedTo = w.limitedTo }
 
-// arrived counts n bytes; s is of their request, and first says that they are its first.
-func (w *window) arrived(s sent, n int, first bool, now time.Time) {
-	w.delivered += int64(n)
+// arrived counts n bytes, without those that partial has counted; s is of their request, and
+// first says that they are its first.
+func (w *window) arrived(s sent, n, counted int, first bool, now time.Time) {
+	w.delivered += int64(n - counted)
 	w.deliveredAt = now
 	if first {
 		w.sawTrip(s, n, now)
@@ -195,6 +197,18 @@ func (w *window) finished(s sent, n int, now time.Time) {
 	}
 	if !limited {
 		w.fit()
+	}
+}
+
+// partial counts n bytes of a run that is not complete. A path that has become a hundred times
+// slower shows in them seconds before a request ends: what it has brought, over the time without
+// the round trip, is the most that it does. The window stays: it may only have stopped for a moment.
+func (w *window) partial(s sent, n int, now time.Time) {
+	w.delivered += int64(n)
+	w.deliveredAt = now
+	alone := now.Sub(s.deliveredAt) - w.rtt
+	if most := float64(w.delivered-s.delivered) / alone.Seconds(); alone > 0 && !s.slowed && most < w.rate/2 {
+		w.smooth(most, now)
 	}
 }
 

@@ -66,6 +66,30 @@ func TestALateRequestOfAFastPathIsNoSample(t *testing.T) {
 	}
 }
 
+// What comes of a request lowers the rate before it ends, if not even the time without the round
+// trip explains it; never the window.
+func TestWhatComesOfARequestShowsASlowPath(t *testing.T) {
+	now := start.Add(time.Minute)
+	for _, c := range []struct {
+		bytes  int
+		took   time.Duration
+		slowed bool // by our own limit
+		lowers bool
+	}{
+		{bytes: 100e3, took: 210 * time.Millisecond, lowers: true},
+		{bytes: 100e3, took: 210 * time.Millisecond, slowed: true},
+		{bytes: 11e6, took: 210 * time.Millisecond}, // more than half of the rate
+		{bytes: 1e6, took: 15 * time.Millisecond},
+		{bytes: 1, took: 10 * time.Millisecond},
+	} {
+		w := measuredWindow()
+		w.partial(sent{at: now.Add(-c.took), deliveredAt: now.Add(-c.took), slowed: c.slowed}, c.bytes, now)
+		if got := w.rate < 100e6; got != c.lowers || w.size != 4<<20 || w.top() != 100e6 {
+			t.Errorf("%+v: the rate is %.0f, the window %d", c, w.rate, w.size)
+		}
+	}
+}
+
 // How long a node on this machine takes is seen with its first reply.
 func TestTheTripToANodeOfThisMachineIsMeasured(t *testing.T) {
 	w := measuredWindow()

@@ -284,7 +284,9 @@ func (p *Pool) arrived(r *request, bytes int) {
 	if bytes == 0 {
 		return
 	}
-	p.win.arrived(r.sent, bytes, r.got == 0, p.now)
+	told := min(r.early, bytes)
+	r.early -= told
+	p.win.arrived(r.sent, bytes, told, r.got == 0, p.now)
 	r.got += bytes
 	p.inFlight -= bytes
 	if r.Proof {
@@ -296,11 +298,13 @@ func (p *Pool) arrived(r *request, bytes int) {
 	p.alive(r.lease)
 }
 
-// Partial says that some bytes of an incomplete run came in. They extend deadlines
-// and count for nothing else: Arrived counts them again.
+// Partial says that some bytes of an incomplete run came in. They extend deadlines,
+// and show when the path has become slow; Arrived is told of them again.
 func (p *Pool) Partial(req uint64, bytes int, now time.Time) {
 	p.now = now
 	if r := p.requests[req]; r != nil && bytes > 0 {
+		r.early += bytes
+		p.win.partial(r.sent, bytes, now)
 		p.alive(r.lease)
 	}
 }

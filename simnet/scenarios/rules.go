@@ -154,7 +154,7 @@ var rules = []*simnet.Scenario{
 					x.SetLine(even(0.2*simnet.Mbit, 20*time.Millisecond))
 				}
 			})
-			r.Finally(func() { r.Expect(r.Soon(f.Took(), 20*time.Second), "took %v", f.Took()) })
+			r.Finally(func() { r.Expect(r.Soon(f.Took(), 8*time.Second), "took %v; the fast ones need 5 s", f.Took()) })
 		},
 	},
 	{
