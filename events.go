@@ -215,3 +215,7 @@ var ErrStopped = transfer.ErrStopped
 // ErrUnfound is wrapped by the error of a transfer to which no source was named, and that found none. It
 // comes with share.ErrStalled.
 var ErrUnfound = transfer.ErrUnfound
+
+// ErrNotMember is wrapped by the error of a transfer that the coordinator of its fleet did not let take part. It
+// comes with share.ErrNotAllowed.
+var ErrNotMember = transfer.ErrNotMember

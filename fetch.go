@@ -436,8 +436,8 @@ func headline(p Progress) string {
 	if p.State == Complete || p.State == Failed || p.At.IsZero() {
 		return s
 	}
-	if !p.GivesUp.IsZero() {
-		s += fmt.Sprintf("; no byte for %s, gives up in %s unless one comes", words.Duration(p.At.Sub(p.Moved)), words.Duration(p.GivesUp.Sub(p.At)))
+	if since := p.At.Sub(p.Moved); since >= time.Second && !p.GivesUp.IsZero() {
+		s += fmt.Sprintf("; no byte for %s, gives up in %s unless one comes", words.Duration(since), words.Duration(p.GivesUp.Sub(p.At)))
 	}
 	return s
 }

@@ -281,7 +281,7 @@ func (c *leaseClient) granted(ctx actor.Context, m LeaseResponse, now time.Time)
 func (c *leaseClient) planned(ctx actor.Context, m PlanStatus, now time.Time) {
 	to, line, stuck := c.core.Planned(now)
 	if stuck {
-		m.Fleet = line
+		m.Fleet, m.Barred = line, c.core.Barred()
 	}
 	m.Why = append(m.Why, line)
 	if pid := pidOf(to); pid != nil {

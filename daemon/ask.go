@@ -136,17 +136,17 @@ func (d *Daemon) Add(ctx context.Context, a api.Add) (api.Entry, error) {
 	}
 	waiting, cancel := context.WithTimeout(ctx, addTime)
 	defer cancel()
-	if why := k.settledIn(waiting); why != "" {
+	if refused := k.settledIn(waiting); refused != nil {
 		if _, err := d.remove(ctx, k, false); err != nil && !errors.Is(err, api.ErrNoEntry) {
 			return api.Entry{}, err
 		}
-		return api.Entry{}, api.Refuse(api.ErrRequest, "%s\nIt was not added. Correct that, or exclude it", why)
+		return api.Entry{}, refused
 	}
 	return k.view(), nil
 }
 
-// readable returns an error unless the user of this process may read the file, or list the folder.
-func readable(path string) error {
+// Readable returns an error unless the user of this process may read the file, or list the folder.
+func Readable(path string) error {
 	info, err := os.Stat(path)
 	if err != nil || !info.IsDir() && !info.Mode().IsRegular() {
 		return err // opening a named pipe would wait for its writer
@@ -168,9 +168,9 @@ func (d *Daemon) complete(w *catalog.Wish) error {
 		if !filepath.IsAbs(p) {
 			continue // Check refuses it
 		}
-		if err := readable(w.Paths[i]); err != nil { // of a folder, what is in it is looked at later
+		if err := Readable(w.Paths[i]); err != nil { // of a folder, what is in it is looked at later
 			if errors.Is(err, os.ErrPermission) {
-				return api.Refuse(share.ErrPath, "the user of the node, %s, may not read %s; allow it, or serve another path", userName(), p)
+				return api.Refuse(api.ErrRequest, "the user of the node, %s, may not read %s; allow it, or serve another path", userName(), p)
 			}
 			return api.Refuse(api.ErrRequest, "%s", words.Plain(err))
 		}

@@ -249,8 +249,15 @@ func TestWhatCannotBeSharedIsNotAdded(t *testing.T) {
 	dir := t.TempDir()
 	d := begun(t, dir)
 	at := filepath.Dir(file(t, "x", t.TempDir(), "tree", "a\x01b"))
-	for why, a := range map[string]api.Add{"control character": {Paths: []string{at}}, "nothing is left of it": {Paths: []string{at}, Exclude: []string{"*"}}} {
-		if _, err := d.Add(t.Context(), a); !errors.Is(err, api.ErrRequest) || !strings.Contains(err.Error(), why) || !strings.Contains(err.Error(), "not added") || strings.Contains(err.Error(), "once that is mended") {
+	for why, x := range map[string]struct {
+		a     api.Add
+		class error
+	}{
+		"control character":     {api.Add{Paths: []string{at}}, share.ErrPath},
+		"nothing is left of it": {api.Add{Paths: []string{at}, Exclude: []string{"*"}}, api.ErrRequest},
+		"it is a device":        {api.Add{Paths: []string{os.DevNull}}, api.ErrRequest},
+	} {
+		if _, err := d.Add(t.Context(), x.a); !errors.Is(err, x.class) || !strings.Contains(err.Error(), why) || !strings.Contains(err.Error(), "not added") || strings.Contains(err.Error(), "once that is mended") {
 			t.Error(err)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/api"
 	"github.com/piecelease/fetcher/catalog"
+	"github.com/piecelease/fetcher/share"
 )
 
 // keeper does what the owner wants of one entry, in one goroutine that ends with the
@@ -27,8 +28,8 @@ type keeper struct {
 
 	removing sync.Mutex // held while the entry is removed, from before the keeper stops until it is off Daemon.keepers or another is there
 
-	settled bool   // guarded by mu
-	refused string // why the first attempt found that its paths cannot be shared; guarded by mu
+	settled bool  // guarded by mu
+	refused error // why the first attempt found that its paths cannot be shared; guarded by mu
 }
 
 func newKeeper(d *Daemon, e catalog.Entry) *keeper {
@@ -125,11 +126,15 @@ func (k *keeper) calm() {
 }
 
 // refuse records why its paths cannot be shared, if no attempt has had another result.
-func (k *keeper) refuse(why string) {
+func (k *keeper) refuse(err error, why string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if !k.settled {
-		k.refused = why
+		class := api.ErrRequest
+		if errors.Is(err, share.ErrPath) {
+			class = share.ErrPath
+		}
+		k.refused = api.Refuse(class, "%s\nIt was not added", why)
 	}
 }
 
@@ -171,7 +176,7 @@ func (k *keeper) stop() {
 }
 
 // settledIn waits until the first attempt has had a result, and says why it cannot be shared, if it cannot.
-func (k *keeper) settledIn(ctx context.Context) (refused string) {
+func (k *keeper) settledIn(ctx context.Context) error {
 	select {
 	case <-k.settle:
 	case <-ctx.Done():

@@ -124,11 +124,11 @@ func (k *keeper) missing(paths []string, err error) {
 	case errors.Is(err, fs.ErrPermission):
 		why = "the path cannot be read by the user of the node, " + userName() + ": " + why
 		if k.entry().Kind == catalog.Serve {
-			k.refuse(why)
+			k.refuse(err, why)
 		}
 		why += ". Let that user read it, or remove the entry"
 	case k.entry().Kind == catalog.Serve && (errors.Is(err, share.ErrPath) || errors.Is(err, share.ErrLimit) || errors.Is(err, fetcher.ErrNothingSelected) || errors.As(err, &bad)):
-		k.refuse(why)
+		k.refuse(err, why)
 		why, state = why+". It is served once that is mended; or remove the entry, and add it again without that", catalog.Failed
 	}
 	if k.entry().State != state {

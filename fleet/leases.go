@@ -249,6 +249,14 @@ func (m *Member) Planned(now time.Time) (to Port, line string, stuck bool) {
 	return m.answered().from, line, stuck
 }
 
+// Barred is why the coordinator does not admit this node; "" if it does, or has not said.
+func (m *Member) Barred() string {
+	if m.seat.barred {
+		return m.seat.why
+	}
+	return ""
+}
+
 func (m *Member) status() (line string, stuck bool) {
 	name := "coordinator"
 	if m.cfg.Coordinator != "" {

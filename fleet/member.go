@@ -238,6 +238,7 @@ func (m *Member) SubscribeResult(by peers.ID, r wire.SubscribeResult, now time.T
 			why += fmt.Sprintf(" (%s)", m.cfg.Self)
 		}
 		m.lost(why)
+		m.seat.barred = r.Reason.Code == wire.CodeNotListed || r.Reason.Code == wire.CodeNoSecret
 		if r.Retry == 0 {
 			r.Retry = joinWithin
 		}

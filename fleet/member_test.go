@@ -896,6 +896,16 @@ func TestAMemberSaysHowTheFleetStands(t *testing.T) {
 	says(true, "not joined for 1 s: \"for a test\"", "goes on for 9 s", "tried again in 4 s")
 	d.run(4 * time.Second)
 	says(true, "not joined for 5 s")
+	for code, want := range map[wire.Code]string{wire.CodeNotListed: wire.CodeNotListed.String() + " (" + string(d.m.cfg.Self) + ")",
+		wire.CodeNoSecret: wire.CodeNoSecret.String(), wire.CodeSettling: ""} {
+		d = newDesk(t)
+		d.do(func() {
+			d.m.SubscribeResult("seat", wire.SubscribeResult{Share: d.m.cfg.Share, Reason: wire.Why(code)}, d.now)
+		})
+		if got := d.m.Barred(); got != want {
+			t.Errorf("%v: barred because %q, want %q", code, got, want)
+		}
+	}
 	d = newDesk(t, func(c *MemberConfig) { c.Alone = time.Second })
 	d.lose(time.Hour).run(2 * time.Second)
 	says(false, "not joined for 2 s: \"for a test\"; goes on alone")

@@ -69,6 +69,7 @@ type PlanStatus struct {
 	Why                      []string // one line per missing piece or run of pieces
 	Lacking                  bool     // the first of these waits for a source that has it: no connected one does
 	Fleet                    string   // why the fleet lets this node fetch nothing, if that is so
+	Barred                   string   // ... and why its coordinator does not admit this node, if it does not
 }
 
 // Place is the place on disk of a share, when it has been opened.

@@ -1,6 +1,7 @@
 package transfer
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -116,6 +117,9 @@ func (q *quiet) stallError(quiet time.Duration) error {
 	_, why := q.why(q.sources.lastLoss())
 	if len(q.sources.order) == 0 {
 		return fmt.Errorf("%w: no verified byte for %s: %w", share.ErrStalled, words.Duration(quiet), ErrUnfound)
+	}
+	if q.plan.Barred != "" && q.plan.Leased == 0 {
+		return words.Error(errors.Join(ErrNotMember, share.ErrNotAllowed), "%v: %s", ErrNotMember, strings.TrimPrefix(q.plan.Barred, "not allowed: "))
 	}
 	return fmt.Errorf("%w: no verified byte for %s: %s", share.ErrStalled, words.Duration(quiet), why)
 }

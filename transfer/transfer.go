@@ -23,6 +23,10 @@ var ErrStopped = errors.New("stopped; what is verified is kept")
 // ErrUnfound is wrapped by the end of a transfer to which no source was named, and that found none.
 var ErrUnfound = errors.New("no source is known")
 
+// ErrNotMember is wrapped by the end of a transfer that the coordinator of its fleet did not let take part. It
+// comes with share.ErrNotAllowed.
+var ErrNotMember = errors.New("not a member of the fleet")
+
 // Transfer decides how one share is fetched. Its states are those of [State].
 type Transfer struct {
 	core

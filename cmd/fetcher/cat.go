@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os/signal"
 	"path/filepath"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/piecelease/fetcher"
+	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/share"
 )
 
@@ -165,8 +167,14 @@ func (s sink) Write(b []byte) (int, error) {
 	switch {
 	case errors.Is(err, syscall.EPIPE):
 		err = errPipe
+	case errors.Is(err, syscall.ENOSPC):
+		err = words.Error(share.ErrDiskFull, "stdout cannot be written: %v", share.ErrDiskFull)
 	case err != nil:
-		err = fmt.Errorf("stdout cannot be written: %w", diskFull(err))
+		var at *fs.PathError
+		if errors.As(err, &at) {
+			err = at.Err
+		}
+		err = fmt.Errorf("stdout cannot be written: %w", err)
 	}
 	return n, err
 }

@@ -576,6 +576,7 @@ func TestExitCodes(t *testing.T) {
 		"nobody there":      {[]string{"fetch", s.id, "--peer", fullPeer, "-o", t.TempDir()}, 6, "network"},
 		"listen":            {[]string{"fetch", s.ticket, "--listen", strings.Split(s.addrs[0], "/p2p/")[0], "-o", t.TempDir()}, 6, "network"},
 		"unknown share":     {[]string{"fetch", s.id, "--peer", other.addrs[0], "-o", t.TempDir()}, 3, "not_found"},
+		"device":            {[]string{"share", os.DevNull}, 2, "usage"},
 		"missing":           {[]string{"share", filepath.Join(differs, "nowhere")}, 2, "usage"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -109,7 +109,7 @@ func (a asker) add(ctx context.Context, c *api.Client, all []api.Add, fl addFlag
 			return fmt.Errorf("%w; fetcher set ENTRY --repair has what it has repaired", err)
 		}
 		if err != nil && len(all) > 1 {
-			return fmt.Errorf("%s: %w%s", givenAs(one), err, either(i < len(all)-1, "; what was given after it was not added", ""))
+			return fmt.Errorf("%s%w%s", of(one, err), err, either(i < len(all)-1, "; what was given after it was not added", ""))
 		}
 		if err != nil {
 			return err
@@ -133,6 +133,14 @@ func (a asker) add(ctx context.Context, c *api.Client, all []api.Add, fl addFlag
 		}
 	}
 	return nil
+}
+
+// of names what was to be added, unless the error begins with that.
+func of(x api.Add, err error) string {
+	if what := givenAs(x); !strings.HasPrefix(err.Error(), what+":") {
+		return what + ": "
+	}
+	return ""
 }
 
 // givenAs is how the arguments named what was to be added.

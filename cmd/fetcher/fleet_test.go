@@ -210,7 +210,7 @@ func TestWhoIsNotAllowedReadsItsID(t *testing.T) {
 	c := startCoordinator(t, origin.ticket, t.TempDir(), "/ip4/127.0.0.1/tcp/0", "12D3KooWJcge8xRZ5k8JqvEmhYiX4BRtBjinpdRf5jNBvhX5ycZN")
 	cmd := exec.Command(built(t), "fetch", origin.ticket, "-o", t.TempDir(), "--dir", dir, "--lease-from", c.begun.Addrs[0], "--stall", "6s", "--json")
 	r := finish(t, cmd, nil)
-	if r.code != 4 || !strings.Contains(r.stderr, identity(t, dir)) {
+	if r.code != exitNotAllowed || !strings.Contains(r.stderr, identity(t, dir)) || !strings.Contains(r.stderr, "--allow-file") || strings.Contains(r.stderr, "being shared") {
 		t.Errorf("exit %d: %s", r.code, r.stderr)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "key")); err != nil {

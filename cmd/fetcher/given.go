@@ -15,6 +15,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/piecelease/fetcher"
+	"github.com/piecelease/fetcher/daemon"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store/vfs"
 )
@@ -192,6 +193,9 @@ func present(paths []string) error {
 		}
 		if _, err := os.Stat(p); errors.Is(err, os.ErrNotExist) || vfs.NotDir(err) {
 			return usageError{fmt.Errorf("%s: there is no such file or folder", printable(p))}
+		}
+		if err := daemon.Readable(p); errors.Is(err, os.ErrPermission) {
+			return usageError{fmt.Errorf("%s may not be read by this user; let it, or run the command as a user who may", printable(p))}
 		}
 	}
 	return nil

@@ -40,6 +40,9 @@ are can be seen only by those who know their IDs.`,
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if near {
+				if !fl.reach.lan {
+					return usageError{errors.New("--nearby looks at the local network: leave out --lan=false, or unset FETCHER_LAN")}
+				}
 				return nearby(cmd.Context(), a)
 			}
 			mode, err := linkMode(links)
@@ -124,6 +127,9 @@ func (a *app) listPath(cmd *cobra.Command, path string, links store.LinkMode) (*
 		if dir, err = fetcher.DefaultDir(); err != nil {
 			return nil, err
 		}
+	}
+	if err := present([]string{path}); err != nil {
+		return nil, err
 	}
 	state, err := store.OpenState(dir)
 	if err != nil {

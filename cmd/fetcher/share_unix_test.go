@@ -27,7 +27,7 @@ func TestShareSaysHowToLeaveOutWhatCannotBeShared(t *testing.T) {
 	}
 	for _, paths := range [][]string{{src}, {filepath.Join(src, "run"), filepath.Join(src, "it's [mine]"), "--name", "src"}} {
 		r := command(t, append([]string{"share", "--listen", "none"}, paths...)...)
-		if r.code != 1 || strings.Count(r.stderr, "named pipe") != 2 {
+		if r.code != exitUsage || strings.Count(r.stderr, "named pipe") != 2 {
 			t.Fatalf("exit %d: %s", r.code, r.stderr)
 		}
 		var flags []string

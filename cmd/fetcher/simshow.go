@@ -120,13 +120,13 @@ func (a *app) show(s *simnet.Scenario, fl simFlags, x *seen, all tally, wall tim
 	if fl.seeds > 1 {
 		fmt.Fprintf(w, "all of %s\n", words.Count(all.runs, "seed"))
 		fmt.Fprintf(w, "  virtual time  %v; longest %v, with seed %d\n", brief(all.virtual), brief(all.slowest.Virtual), all.slowest.Seed)
-		fmt.Fprintf(w, "  wall time     %v; %s times as fast\n", brief(wall), times(all.virtual, wall))
+		fmt.Fprintf(w, "  wall time     %v; %s\n", brief(wall), times(all.virtual, wall))
 		fmt.Fprintf(w, "  fetched       %s, and %s of it twice (%.2f %%)\n", share.Size(all.fetched), share.Size(all.twice), percent(all.twice, all.fetched))
 		fmt.Fprintf(w, "  copies sent   at most %.2f by the sources, with seed %d\n\nseed %d\n", all.most.Copies, all.most.Seed, x.Seed)
 	}
 	fmt.Fprintf(w, "  nodes         %d\n", x.Nodes)
 	fmt.Fprintf(w, "  virtual time  %v\n", brief(x.Virtual))
-	fmt.Fprintf(w, "  wall time     %v; %s times as fast\n", brief(x.wall), times(x.Virtual, x.wall))
+	fmt.Fprintf(w, "  wall time     %v; %s\n", brief(x.wall), times(x.Virtual, x.wall))
 	fmt.Fprintf(w, "  fetched       %s, and %s of it twice (%.2f %%)\n", share.Size(x.Fetched), share.Size(x.Twice), percent(x.Twice, x.Fetched))
 	fmt.Fprintf(w, "  sent          %s\n", share.Size(x.Sent))
 	fmt.Fprintf(w, "  copies sent   %.2f by the sources\n", x.Copies)
@@ -198,13 +198,14 @@ func runFields(x seen) map[string]any {
 // percent is a part of a whole.
 func percent(part, whole int64) float64 { return 100 * float64(part) / float64(max(1, whole)) }
 
-// times is how many times one duration is the other: two digits or more.
-func times(a, b time.Duration) string {
-	x := a.Seconds() / b.Seconds()
+// times is how much faster than the wall clock virtual time passed, in two digits or more.
+func times(virtual, wall time.Duration) string {
+	x := virtual.Seconds() / wall.Seconds()
+	text := strconv.FormatFloat(x, 'g', 2, 64)
 	if x >= 9.95 {
-		return fmt.Sprintf("%.0f", x)
+		text = strconv.FormatFloat(x, 'f', 0, 64)
 	}
-	return fmt.Sprintf("%.2g", x)
+	return either(text == "1", "as fast", text+" times as fast")
 }
 
 // brief is a duration for people: three digits or so.
