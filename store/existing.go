@@ -291,6 +291,8 @@ func (p *Partial) adopt(ctx context.Context, files []found, entries []int, way *
 		e := p.m.Entry(entry)
 		switch {
 		case (f.err != nil || share.FileRoot(f.pieces) != e.Root) && !p.wants(entry): // in nobody's way
+		case errors.Is(f.err, fs.ErrPermission):
+			return uncompared(e.Path)
 		case f.err != nil:
 			way.block(e.Path, f.err.Error())
 		case share.FileRoot(f.pieces) != e.Root:
@@ -333,4 +335,55 @@ func (p *Partial) recognise() {
 		p.slots = &slotFile{}
 	}
 	p.sel.done = true
+}
+
+// uncompared is the error about what lies at the target and may not be read: whether it differs is not known.
+func uncompared(path string) error {
+	return fmt.Errorf("%q cannot be compared with the share: %w", path, fs.ErrPermission)
+}
+
+// compare checks whether what lies at the place is the share m; if not, the error
+// wraps share.ErrExists and says why. Contents are only read if all else agrees.
+func (im *importing) compare(ctx context.Context, m *share.Manifest) (*Tree, error) {
+	differs := func(why string, args ...any) error {
+		return fmt.Errorf("%w: %s", share.ErrExists, fmt.Sprintf(why, args...))
+	}
+	if err := im.scan(ctx); err != nil {
+		var bad *ProblemsError
+		if ctx.Err() != nil || !errors.As(err, &bad) {
+			return nil, err
+		}
+		if first := bad.Problems[0]; errors.Is(first.Err, fs.ErrPermission) {
+			return nil, uncompared(first.Path)
+		}
+		return nil, differs("%q: %v", bad.Problems[0].Path, bad.Problems[0].Err)
+	}
+	for i := range max(len(im.found), m.Len()) {
+		switch {
+		case i >= len(im.found) || i < m.Len() && im.found[i].path > m.Entry(i).Path:
+			return nil, differs("%q is missing", m.Entry(i).Path)
+		case i >= m.Len() || im.found[i].path < m.Entry(i).Path:
+			return nil, differs("%q is not in the share", im.found[i].path)
+		}
+		if e, f := m.Entry(i), im.found[i]; e.Kind != f.kind || e.Target != im.targets[f.path] || e.Size != f.stamp.Size || vfs.HasExec && e.Exec != f.exec {
+			return nil, differs("%q is not what it is in the share", e.Path)
+		}
+	}
+	if err := im.hash(ctx, im.plan()); err != nil {
+		var bad *ProblemsError
+		switch {
+		case errors.As(err, &bad) && errors.Is(bad.Problems[0].Err, fs.ErrPermission):
+			err = uncompared(bad.Problems[0].Path)
+		case errors.As(err, &bad):
+			err = differs("%v", err)
+		}
+		return nil, err
+	}
+	for i := range m.Entries() {
+		if m.Entry(i).Kind == share.File && im.entry(i, true).Root != m.Entry(i).Root {
+			im.discardSlots()
+			return nil, differs("%q has another content", m.Entry(i).Path)
+		}
+	}
+	return im.finish(m), nil
 }

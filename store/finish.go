@@ -65,7 +65,7 @@ func (p *Partial) giveName(ctx context.Context) (err error) {
 			return err
 		}
 		if p.byFile() {
-			err = p.place()
+			err = p.place(ctx)
 		} else {
 			err = p.rename(n)
 		}

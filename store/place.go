@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,7 +15,7 @@ import (
 
 // place puts what is wanted, all of which is here, in its place below the
 // target. syncing is held. It may be called again after an error.
-func (p *Partial) place() error {
+func (p *Partial) place(ctx context.Context) error {
 	if p.sel.done && p.doneStill() {
 		return nil
 	}
@@ -39,7 +40,7 @@ func (p *Partial) place() error {
 	if err := p.clearWay(todo); err != nil {
 		return err
 	}
-	if err := p.moveFiles(todo); err != nil {
+	if err := p.moveFiles(ctx, todo); err != nil {
 		return err
 	}
 	if err := p.makeLinks(); err != nil {
@@ -208,21 +209,26 @@ func (p *Partial) put(entry int, st vfs.Stamp) {
 }
 
 // moveFiles moves files to their places. There are no reads meanwhile.
-func (p *Partial) moveFiles(todo map[int]vfs.Stamp) error {
+func (p *Partial) moveFiles(ctx context.Context, todo map[int]vfs.Stamp) error {
 	for _, i := range slices.Sorted(maps.Keys(todo)) {
-		if err := p.moveFile(i, todo[i]); err != nil {
+		err := p.moveFile(i, path.Join(p.staging, "data", p.m.Entry(i).Path), todo[i])
+		if vfs.OtherDisk(err) {
+			err = p.carryFile(ctx, i)
+		}
+		if err != nil {
 			return fmt.Errorf("%s: %w", p.m.Entry(i).Path, err)
 		}
 	}
 	return nil
 }
 
-func (p *Partial) moveFile(entry int, st vfs.Stamp) error {
+// moveFile moves what lies at from to the place of an entry.
+func (p *Partial) moveFile(entry int, from string, st vfs.Stamp) error {
 	p.life.Lock()
 	defer p.life.Unlock()
 	p.handles.Files.Drop(entry) // an open file cannot be moved on every system
 	name := p.m.Entry(entry).Path
-	err := p.moveOver(entry, path.Join(p.staging, "data", name), path.Join(p.m.Name, name))
+	err := p.moveOver(entry, from, path.Join(p.m.Name, name))
 	if err == nil {
 		p.put(entry, restamp(p.sel.out, name, st))
 	}
@@ -276,7 +282,8 @@ func (p *Partial) syncOut() error {
 
 // syncDirsOf makes the names in folders durable.
 func (p *Partial) syncDirsOf(h *vfs.Handles, dirs []string) error {
-	if len(dirs) > manyFiles {
+	if len(dirs) > manyFiles && !(p.sel.carried && h == p.sel.out) { // SyncAll is for one file system
+
 		if err := p.syncAll(nil); !errors.Is(err, errors.ErrUnsupported) {
 			return err
 		}

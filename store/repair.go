@@ -120,7 +120,11 @@ func (p *Partial) replaceLink(entry int) error {
 	if err := p.stage.Symlink(e.Target, newLink); err != nil {
 		return err
 	}
-	return p.moveOver(entry, path.Join(p.staging, newLink), path.Join(p.m.Name, e.Path))
+	err := p.moveOver(entry, path.Join(p.staging, newLink), path.Join(p.m.Name, e.Path))
+	if vfs.OtherDisk(err) {
+		err = p.carryLink(entry)
+	}
+	return err
 }
 
 // dropLink removes what a killed run has left of replaceLink.

@@ -38,6 +38,8 @@ type selection struct {
 	adopted bool // ... and something else that is wanted lay at the target, as it is in the share
 	here    bool // something of the share was here when it was opened
 
+	carried bool // some of it lies on another file system than NAME.partial
+
 	dirty map[string]struct{} // folders below the target with names that may not be durable
 }
 

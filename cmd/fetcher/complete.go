@@ -45,6 +45,16 @@ func complete(c *cobra.Command) {
 	}
 }
 
+// pages gives each command without a description its summary, as a sentence.
+func pages(c *cobra.Command) {
+	if c.Long == "" {
+		c.Long = c.Short + "."
+	}
+	for _, sub := range c.Commands() {
+		pages(sub)
+	}
+}
+
 // sourced is how each shell reads its script.
 var sourced = map[string]string{"bash": "source <(fetcher completion bash)", "zsh": "source <(fetcher completion zsh)", "fish": "fetcher completion fish | source",
 	"powershell": "fetcher completion powershell | Out-String | Invoke-Expression"}
@@ -56,7 +66,7 @@ func completions(root *cobra.Command) {
 		if c.Name() != "completion" {
 			continue
 		}
-		c.Short, c.Long = "Print a script that completes commands in a shell", "Print a script that completes commands in a shell."
+		c.Short, c.Long = "Print a script that completes commands in a shell", ""
 		c.ValidArgsFunction = nil // its own commands
 		group(c)
 		for _, shell := range c.Commands() {
@@ -68,6 +78,7 @@ func completions(root *cobra.Command) {
 				}
 				return script(cmd, args)
 			}
+			shell.DisableFlagsInUseLine = false // as for all others
 			shell.Short = "Print the script for " + shell.Name()
 			shell.Long = shell.Short + ". To use it in the shell that runs now:\n\n    " + sourced[shell.Name()] + "\n\nThe same line in the file that the shell reads when it starts makes it last."
 		}

@@ -39,12 +39,31 @@ func TestCompletionOffersWhatFits(t *testing.T) {
 	}
 }
 
+// A command that refuses to run without a flag has it in its usage line.
+func TestUsageNamesTheFlagsThatMustBeGiven(t *testing.T) {
+	for args, flags := range map[string]string{"hold x": "--on ADDR", "holdings": "--on ADDR", "depot voucher": "--passes NUMBER", "coordinate x": "--allow PEER",
+		"round run -- true": "--kv URL --name NAME --every TIME", "round show x": "--kv URL"} {
+		a := &app{stdin: strings.NewReader(""), stdout: io.Discard, stderr: newTerminal(io.Discard)}
+		c, _, err := a.root().Find(strings.Fields(args))
+		must(t, err)
+		if !strings.Contains(c.UseLine(), flags) {
+			t.Errorf("%q does not name %s", c.UseLine(), flags)
+		}
+		if code := run(strings.Fields(args), strings.NewReader(""), io.Discard, io.Discard, t.Context()); code != exitUsage {
+			t.Errorf("fetcher %s without it: exit %d", args, code)
+		}
+	}
+}
+
 // Help fits on a terminal of 80 columns.
 func TestHelpFitsOnATerminal(t *testing.T) {
 	a := &app{stdin: strings.NewReader(""), stdout: io.Discard, stderr: newTerminal(io.Discard)}
 	var look func(c *cobra.Command)
 	look = func(c *cobra.Command) {
 		c.InitDefaultHelpFlag()
+		if text := c.Long; !strings.HasSuffix(strings.TrimSpace(text[:strings.Index(text+"\n\n", "\n\n")]), ".") && !strings.Contains(text, "\n    ") && !strings.Contains(text, "  fetcher ") {
+			t.Errorf("%s --help does not begin with a sentence: %q", c.CommandPath(), text)
+		}
 		for line := range strings.Lines(c.Short + "\n" + c.Long + "\n" + c.UsageString()) {
 			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 {
 				t.Errorf("%s --help: %d columns: %s", c.CommandPath(), n, line)

@@ -154,7 +154,9 @@ func (a *app) coordinate(cmd *cobra.Command, ticket string, allow allowance, mor
 		"peer": string(node.ID()), "addrs": addrs, "epoch": c.Epoch(), "allowed": members})
 	a.out.sum(map[string]any{"share": m.ID().String(), "name": m.Name, "bytes": m.Layout().Bytes()})
 	if !a.flags.json && len(addrs) > 0 {
-		fmt.Fprintln(a.stdout, addrs[0])
+		if _, err := fmt.Fprintln(sink{a.stdout}, addrs[0]); err != nil {
+			return err
+		}
 	}
 	e := a.stderr
 	fmt.Fprintf(e, "\ncoordinating  %s, %s in %s\n", printable(m.Name), share.Size(m.Layout().Bytes()), words.Count(m.Layout().Pieces(), "piece"))

@@ -366,7 +366,7 @@ type fleetRun struct {
 func (a fleetApp) runCommand() *cobra.Command {
 	var fl fleetRun
 	c := &cobra.Command{
-		Use:   "run -o DIR",
+		Use:   "run [-o DIR]",
 		Short: "Fetch what the fleet fetches, and serve it on, until Ctrl-C",
 		Long: `Fetch every share that was added to the fleet into DIR, verified, and serve it
 on, until Ctrl-C. Restarted, it goes on where it was. fetcher node run does the

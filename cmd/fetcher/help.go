@@ -15,7 +15,7 @@ import (
 // helpCommand shows the help of the command that its arguments name.
 func helpCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "help [COMMAND...]", Short: "Show the help of a command",
+		Use: "help [COMMAND...]", Short: "Show the help of a command", Long: "Show the help of a command.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, rest, err := cmd.Root().Find(args)
 			if err != nil || len(rest) > 0 {

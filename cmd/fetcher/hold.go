@@ -26,7 +26,7 @@ func (a depots) holdCommand() *cobra.Command {
 	var budget int64
 	var keep int
 	c := &cobra.Command{
-		Use: "hold ENTRY|PATH", Short: "Have depots keep a share of this node", Args: exactly("ENTRY or PATH"),
+		Use: "hold ENTRY|PATH --on ADDR...", Short: "Have depots keep a share of this node", Args: exactly("ENTRY or PATH"),
 		ValidArgsFunction: a.completeEntries,
 		Long: `Have the depot at --on keep what an entry of the node serves, or a PATH, which
 is added to the node first, unless the depot refuses. The depot fetches it from
@@ -290,7 +290,7 @@ func (a depots) granted(all []api.Held, ask api.Hold) {
 
 func (a depots) holdingsCommand() *cobra.Command {
 	var on string
-	c := &cobra.Command{Use: "holdings", Short: "List what this node holds at a depot", Args: noArgs, RunE: func(cmd *cobra.Command, _ []string) error {
+	c := &cobra.Command{Use: "holdings --on ADDR", Short: "List what this node holds at a depot", Args: noArgs, RunE: func(cmd *cobra.Command, _ []string) error {
 		if err := named(cmd, on); err != nil {
 			return err
 		}

@@ -213,6 +213,8 @@ func TestMistakesInFlagsAreExplained(t *testing.T) {
 		`--budget takes a number, not "x"`:                                                            "hold x --budget x",
 		`--price: a price is free or passes, not "gold"`:                                              "depot account set me --price gold",
 		"depot account set needs a flag that says what to change":                                     "depot account set me",
+		"--nearby looks at the local network: leave out --lan=false":                                  "ls --nearby --lan=false",
+		"depot voucher needs --passes NUMBER":                                                         "depot voucher",
 		"ls --nearby takes no TICKET, ID or PATH":                                                     "ls --nearby .",
 		"completion bash takes no arguments":                                                          "completion bash x",
 		`there is no command "why"; see fetcher --help`:                                               "why --help",

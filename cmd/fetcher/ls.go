@@ -20,7 +20,7 @@ func (a *app) lsCommand() *cobra.Command {
 	var links string
 	var near bool
 	c := &cobra.Command{
-		Use:   "ls TICKET|ID|PATH",
+		Use:   "ls TICKET|ID|PATH | --nearby",
 		Short: "List the files of a share: size, BLAKE3, path",
 		Long: `List the files of a share, with the sizes and the BLAKE3 hashes that b3sum
 prints; on a terminal, which has no room for these, without the hashes. No

@@ -243,6 +243,7 @@ func (a *app) root() *cobra.Command {
 	root.AddCommand(asker{a}.commands()...)
 	root.AddCommand(depots{asker{a}}.commands()...)
 	complete(root)
+	pages(root)
 	return root
 }
 

@@ -15,14 +15,14 @@ const priceHelp = "the `PRICE` of its leases: free, within the quota, or passes"
 // voucherCommand lets the owner of a depot sell passes.
 func (a depots) voucherCommand() *cobra.Command {
 	var v api.NewVoucher
-	c := &cobra.Command{Use: "voucher", Short: "Make a voucher for passes, and print its code", Args: noArgs,
+	c := &cobra.Command{Use: "voucher --passes NUMBER", Short: "Make a voucher for passes, and print its code", Args: noArgs,
 		Long: `Make a voucher for passes of this depot, and print its code for whoever is to
 redeem it, with fetcher passes redeem. A pass keeps 1 MiB for 31 days, or half
 of it for twice as long. Whoever has the code has the passes; it is good for a
 year, and once. The depot cannot tell later which voucher a pass came from.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if v.Passes < 1 {
-				return usageError{errors.New("say with --passes how many passes the voucher is for")}
+				return usageError{errors.New("depot voucher needs --passes NUMBER, how many the voucher is for; see fetcher depot voucher --help")}
 			}
 			return a.asking(cmd.Context(), func(c *api.Client) error {
 				made, err := c.Voucher(cmd.Context(), v)

@@ -28,7 +28,7 @@ func (a *app) printVersion() error {
 			"modified": vcs["vcs.modified"] == "true", "go": info.GoVersion, "system": runtime.GOOS, "arch": runtime.GOARCH})
 		return nil
 	}
-	_, err := fmt.Fprint(a.stdout, versionText(fetcher.Version(), info))
+	_, err := fmt.Fprint(sink{a.stdout}, versionText(fetcher.Version(), info))
 	return err
 }
 

@@ -60,3 +60,6 @@ const errNotDir = unix.ENOTDIR
 
 // NotDir says whether an error means that something else than a folder is on the way.
 func NotDir(err error) bool { return errors.Is(err, unix.ENOTDIR) }
+
+// OtherDisk says that something could not be moved because it would have to go to another file system.
+func OtherDisk(err error) bool { return errors.Is(err, unix.EXDEV) }

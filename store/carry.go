@@ -1,0 +1,101 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+
+	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/store/vfs"
+)
+
+// Below the target there may be a mount point. What belongs behind one cannot be moved there: it is copied into the
+// folder where it belongs, compared with its hash, made durable, and moved to its place from there. A copy that a killed
+// run has left is made anew.
+
+// beside is where the copy of an entry lies until it is complete. The name has the ID of the share, and so is no other
+// program's.
+func (p *Partial) beside(entry int) string {
+	return path.Join(p.m.Name, path.Dir(p.m.Entry(entry).Path), fmt.Sprintf(".%s.%d.new", p.m.ID(), entry))
+}
+
+// carryFile puts a file in its place on another file system. There may be reads while it is copied.
+func (p *Partial) carryFile(ctx context.Context, entry int) error {
+	to := p.beside(entry)
+	if err := vfs.RemoveFile(p.dir, to); err != nil {
+		return err
+	}
+	from := path.Join(p.staging, "data", p.m.Entry(entry).Path)
+	p.sel.carried = true
+	st, err := p.copyFile(ctx, entry, from, to)
+	if err == nil {
+		err = p.moveFile(entry, to, st)
+	}
+	if err != nil {
+		return errors.Join(err, vfs.RemoveFile(p.dir, to))
+	}
+	p.dir.Remove(from) // what stays of it goes with NAME.partial
+	return nil
+}
+
+// copyFile makes a durable copy of a file, and fails if it is not what belongs into the share.
+func (p *Partial) copyFile(ctx context.Context, entry int, from, to string) (st vfs.Stamp, err error) {
+	e := p.m.Entry(entry)
+	src, err := p.dir.Open(from)
+	if err != nil {
+		return st, err
+	}
+	defer src.Close()
+	dst, err := p.dir.Create(to, e.Exec)
+	if err != nil {
+		return st, err
+	}
+	defer dst.Close()
+	var hashes []share.Hash
+	buf := make([]byte, min(e.Size, 1<<share.PieceExp(e.Size)))
+	for off := int64(0); off < e.Size; off += int64(len(buf)) {
+		if err := context.Cause(ctx); err != nil {
+			return st, err
+		}
+		b := buf[:min(int64(len(buf)), e.Size-off)]
+		if n, err := src.ReadAt(b, off); n < len(b) {
+			if err == io.EOF {
+				err = errTouched
+			}
+			return st, err
+		}
+		if _, err := dst.WriteAt(b, off); err != nil {
+			return st, err
+		}
+		_, h := share.HashPiece(nil, b, off, e.Size == int64(len(b)))
+		hashes = append(hashes, h)
+	}
+	if share.FileRoot(hashes) != e.Root {
+		return st, errTouched
+	}
+	if err := dst.Sync(); err != nil {
+		return st, err
+	}
+	info, err := dst.Stat()
+	return info.Stamp(), err
+}
+
+// carryLink puts the symlink of an entry in the place of another, on another file system.
+func (p *Partial) carryLink(entry int) error {
+	e, at := p.m.Entry(entry), p.beside(entry)
+	if err := p.dir.Remove(at); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := p.dir.Symlink(e.Target, at); err != nil {
+		return err
+	}
+	p.sel.carried = true
+	err := p.moveOver(entry, at, path.Join(p.m.Name, e.Path))
+	if err != nil {
+		p.dir.Remove(at)
+	}
+	return err
+}

@@ -1,0 +1,90 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/store"
+	"github.com/piecelease/fetcher/store/vfs"
+)
+
+// apart is a folder of which the part at is on another disk, for all that moving and creating show.
+type apart struct {
+	vfs.FS
+	at   string
+	full bool // that disk is
+}
+
+func (d apart) crosses(from, to string) error {
+	if strings.HasPrefix(from, d.at) != strings.HasPrefix(to, d.at) {
+		return &os.LinkError{Op: "renameat", Old: from, New: to, Err: syscall.EXDEV}
+	}
+	return nil
+}
+
+func (d apart) Move(from, to string) error {
+	if err := d.crosses(from, to); err != nil {
+		return err
+	}
+	return d.FS.Move(from, to)
+}
+
+func (d apart) Rename(from, to string) error {
+	if err := d.crosses(from, to); err != nil {
+		return err
+	}
+	return d.FS.Rename(from, to)
+}
+
+func (d apart) Create(name string, exec bool) (vfs.File, error) {
+	if d.full && strings.HasPrefix(name, d.at) {
+		return nil, syscall.ENOSPC
+	}
+	return d.FS.Create(name, exec)
+}
+
+// damaged is a copy of which much below sub differs, or is missing.
+func damaged(t *testing.T) *mended {
+	x := newMended(t, tree{"top": "here", "sub/big": random(2*share.MinPiece + 5), "sub/two": "2", "sub/none": "", "sub/run*": "#!", "sub/link": "-> two"})
+	x.write("sub/big", "wrong")
+	for _, name := range []string{"sub/two", "sub/none", "sub/run", "sub/link", "top"} {
+		x.must(os.Remove(x.path(name)))
+	}
+	x.must(os.Symlink("elsewhere", x.path("sub/link")))
+	return x
+}
+
+// What belongs behind a mount point below the target is put there, whole or not at all.
+func TestAMountPointBelowTheTargetIsNoObstacle(t *testing.T) {
+	x := damaged(t)
+	dir, err := vfs.Dir(x.dir)
+	x.must(err)
+	defer dir.Close()
+	finish := func(full bool) error {
+		p, err := store.OpenPartialIn(t.Context(), apart{FS: dir, at: "stuff/", full: full}, x.im.Manifest, store.PartialOptions{Repair: true})
+		x.must(err)
+		defer p.Close()
+		for piece := range share.FullSet(x.im.Manifest.Layout().Pieces()).Minus(p.Verified()).All() {
+			x.must(copyPiece(p, x.im.Tree, piece, 4))
+		}
+		_, err = p.Finish(context.Background())
+		return err
+	}
+	if err := finish(true); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("nothing could be made there: %v", err)
+	}
+	if b, err := os.ReadFile(x.path("sub/big")); string(b) != "wrong" {
+		t.Errorf("%.20q, %v: the wrong file is gone before the right one is there", b, err)
+	}
+	big, _ := x.im.Manifest.Find("sub/big")
+	x.must(os.WriteFile(x.path(path.Join("sub", fmt.Sprintf(".%s.%d.new", x.im.Manifest.ID(), big))), []byte("of a killed run"), 0o600))
+	x.must(finish(false))
+	x.check()
+}
