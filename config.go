@@ -121,13 +121,15 @@ func DefaultDir() (string, error) {
 	return filepath.Join(home, ".local", "share", "fetcher"), nil
 }
 
+const minUploadRate = 1 << 10 // bytes per second
+
 // Validate returns an error that names the fields out of range, with their ranges; nil if there
 // are none. Open calls it.
 func (c Config) Validate() error {
 	var f bounds.Fields
 	bounds.In(&f, "InFlight", c.InFlight, 1, 1<<40)
 	bounds.In(&f, "Buffers", c.Buffers, 1, 1<<24)
-	bounds.In(&f, "UploadRate", c.UploadRate, 1<<10, 1<<50)
+	bounds.In(&f, "UploadRate", c.UploadRate, minUploadRate, 1<<50)
 	bounds.In(&f, "DownloadRate", c.DownloadRate, 1, 1<<50)
 	f.Add("Allow", peerIDs(c.Allow))
 	f.Add("Fleet", c.Fleet.validate())

@@ -182,6 +182,15 @@ func TestUploadRateHolds(t *testing.T) {
 	t.Logf("without a limit: %v", time.Since(began))
 }
 
+// What may be set while the node runs is what Config may have.
+func TestUploadRatesAreNeverTooLow(t *testing.T) {
+	for rate, want := range map[int64]int64{-5: 0, 0: 0, 1: 1024, 1023: 1024, 1025: 1025} {
+		if got := uploadRate(rate); got != want || (Config{UploadRate: got}).Validate() != nil {
+			t.Errorf("%d is %d, want %d", rate, got, want)
+		}
+	}
+}
+
 func TestDownloadRateHolds(t *testing.T) {
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "f.bin")

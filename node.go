@@ -241,7 +241,7 @@ func (n *Node) gone(id share.ID, why string) {
 	if s != nil {
 		n.catalog.set(s.entry, EntryMissing, changed(why))
 		n.catalog.left(id)
-		s.end(changed(why))
+		defer s.end(changed(why)) // the last: whoever waits for it may close the node, and the children are to hear why
 	} else {
 		n.catalog.set(n.catalog.fetched(id).ID, EntryMissing, changed(why))
 	}
@@ -341,13 +341,25 @@ func (n *Node) Uploads(ctx context.Context) (UploadStatus, error) {
 // and the buffers they need. Config.InFlight and Config.Buffers bound it.
 func (n *Node) InFlight() (bytes int64, buffers int) { return n.program.InFlight() }
 
-// SetUploadRate bounds what is sent to others, in bytes per second, from now on; 0 is no bound.
-func (n *Node) SetUploadRate(rate int64) { n.program.Tell(actors.SetUploadRate{Rate: rate}) }
+// SetUploadRate bounds what is sent to others, in bytes per second, from now on; 0 is no bound, and what is below
+// 1,024 counts as that.
+func (n *Node) SetUploadRate(rate int64) {
+	n.program.Tell(actors.SetUploadRate{Rate: uploadRate(rate)})
+}
+
+// uploadRate is a rate that Config.UploadRate can have, too.
+func uploadRate(rate int64) int64 {
+	if rate > 0 {
+		return max(rate, minUploadRate)
+	}
+	return 0
+}
 
 // SetShareUploadRate bounds what is sent of a share, in bytes per second within the bound
-// for all, from now on, whether the share is served at present or not; 0 is no bound.
+// for all, from now on, whether the share is served at present or not; 0 is no bound, and
+// what is below 1,024 counts as that.
 func (n *Node) SetShareUploadRate(id share.ID, rate int64) {
-	n.program.Tell(actors.SetUploadRate{Share: id, Rate: rate})
+	n.program.Tell(actors.SetUploadRate{Share: id, Rate: uploadRate(rate)})
 }
 
 // SetDownloadRate bounds what is requested from others, in bytes per second of file

@@ -145,6 +145,9 @@ func (n *Node) Share(ctx context.Context, path string, opt ShareOptions) (*Share
 // goroutines for as long as the share is served, and nothing is stored of it: the share has
 // no entry in the catalog, and opt.Also and opt.Entry are errors.
 func (n *Node) ShareFS(ctx context.Context, files fs.FS, opt ShareOptions) (*Share, error) {
+	if files == nil {
+		return nil, fmt.Errorf("what to share: the fs.FS is nil: %w", fs.ErrInvalid)
+	}
 	if opt.Name == "" || len(opt.Also) > 0 || opt.Entry != 0 {
 		return nil, errors.New("what is shared of an fs.FS needs a name, and takes neither further paths nor an entry")
 	}

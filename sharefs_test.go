@@ -8,6 +8,7 @@ import (
 	"math/rand"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"testing/fstest"
 
@@ -81,6 +82,9 @@ func TestAnFSThatChangesEndsItsShare(t *testing.T) {
 func TestWhatIsSharedOfAnFSHasAName(t *testing.T) {
 	t.Parallel()
 	n := openNode(t)
+	if _, err := n.ShareFS(t.Context(), nil, ShareOptions{Name: "a"}); !errors.Is(err, fs.ErrInvalid) || !strings.Contains(err.Error(), "the fs.FS is nil") {
+		t.Errorf("no fs.FS: %v", err)
+	}
 	for _, opt := range []ShareOptions{{}, {Name: "a", Also: []string{"b"}}, {Name: "a", Entry: 1}} {
 		if _, err := n.ShareFS(t.Context(), fstest.MapFS{"f": {}}, opt); err == nil {
 			t.Errorf("%+v was taken", opt)

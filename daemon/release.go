@@ -74,7 +74,7 @@ func toRelease(l fetcher.HoldList, id share.ID, at *fetcher.Depot) []fetcher.Hol
 
 // without ends a hold, or what one depot keeps of it.
 func (d *depots) without(ctx context.Context, l fetcher.HoldList, w fetcher.Hold, at *fetcher.Depot) (fetcher.HoldList, error) {
-	d.log.Info("depots are to keep a share no more", "hold", w.ID, "share", w.Share.String())
+	d.log.Info("depots are no longer to keep a share", "hold", w.ID, "share", w.Share.String())
 	var left []peers.ID
 	if at != nil {
 		left = slices.DeleteFunc(slices.Clone(w.Depots), func(id peers.ID) bool { return id == at.ID() })

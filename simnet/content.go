@@ -37,11 +37,14 @@ func (c *Content) Bytes() int64 { return c.bytes }
 // ID is the share ID.
 func (c *Content) ID() share.ID { return c.Manifest.ID() }
 
-// File is a share of one file of this many bytes.
-func (n *Net) File(name string, size int) *Content { return n.with(made.get(spec{name, 0, size})) }
+// File is a share of one file of this many bytes. It panics if size is negative.
+func (n *Net) File(name string, size int) *Content { return n.Folder(name, 0, size) }
 
-// Folder is a share of this many files of one size.
+// Folder is a share of this many files of one size; 0 files are one that is the share. It panics if either is negative.
 func (n *Net) Folder(name string, files, size int) *Content {
+	if files < 0 || size < 0 {
+		panic(fmt.Sprintf("simnet: %q cannot have %d files of %d bytes", name, files, size))
+	}
 	return n.with(made.get(spec{name, files, size}))
 }
 

@@ -220,6 +220,27 @@ func TestMissingPiecesAreExplained(t *testing.T) {
 	}
 }
 
+// What makes no sense in a scenario is said in words of the package.
+func TestMistakesInScenariosAreSaid(t *testing.T) {
+	if _, err := (&simnet.Scenario{Name: "empty"}).RunWith(t.Context(), simnet.RunOptions{}); err == nil || err.Error() != `the scenario "empty" has no Set` {
+		t.Errorf("no Set: %v", err)
+	}
+	for want, f := range map[string]func(){
+		`simnet: the scenario "empty" has no Set`:     func() { (&simnet.Scenario{Name: "empty"}).Run(1, 0) },
+		`simnet: "f" cannot have 0 files of -1 bytes`: func() { simnet.New(1).File("f", -1) },
+		`simnet: "f" cannot have -2 files of 5 bytes`: func() { simnet.New(1).Folder("f", -2, 5) },
+	} {
+		func() {
+			defer func() {
+				if got := recover(); got != want {
+					t.Errorf("it says %q, want %q", got, want)
+				}
+			}()
+			f()
+		}()
+	}
+}
+
 func TestARunEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var r *simnet.Run

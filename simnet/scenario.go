@@ -30,7 +30,7 @@ type Scenario struct {
 	// Only says why whole nodes cannot play the story; empty: they can. See
 	// package bubble.
 	Only string
-	// Set makes the nodes and says what happens.
+	// Set makes the nodes and says what happens. It must not be nil.
 	Set func(r *Run)
 }
 
@@ -137,7 +137,9 @@ func (s *Scenario) Run(seed uint64, nodes int) *Result { return s.RunOn(New(seed
 // RunOn is Run in a world in which nothing has happened yet.
 func (s *Scenario) RunOn(n *Net, nodes int) *Result {
 	res, err := s.run(context.Background(), n, RunOptions{Nodes: nodes})
-	must(err)
+	if err != nil {
+		panic(fmt.Sprintf("simnet: %v", err))
+	}
 	return res
 }
 
@@ -152,6 +154,9 @@ func (s *Scenario) RunWith(ctx context.Context, o RunOptions) (*Result, error) {
 }
 
 func (s *Scenario) run(ctx context.Context, n *Net, o RunOptions) (*Result, error) {
+	if s.Set == nil {
+		return nil, fmt.Errorf("the scenario %q has no Set", s.Name)
+	}
 	nodes := o.Nodes
 	if nodes <= 0 || s.Nodes == 0 {
 		nodes = s.Nodes

@@ -146,7 +146,7 @@ func (p *Partial) checkFiles(ctx context.Context) (done bool, err error) {
 			}
 			p.madeName(e.Path)
 			if !ok {
-				p.isWrong(i, info, "is not what it is in the share", &way)
+				p.isWrong(i, info, "is not like the one in the share", &way)
 			}
 		}
 	}
@@ -366,7 +366,7 @@ func (im *importing) compare(ctx context.Context, m *share.Manifest) (*Tree, err
 			return nil, differs("%q is not in the share", im.found[i].path)
 		}
 		if e, f := m.Entry(i), im.found[i]; e.Kind != f.kind || e.Target != im.targets[f.path] || e.Size != f.stamp.Size || vfs.HasExec && e.Exec != f.exec {
-			return nil, differs("%q is not what it is in the share", e.Path)
+			return nil, differs("%q is not like the one in the share", e.Path)
 		}
 	}
 	if err := im.hash(ctx, im.plan()); err != nil {

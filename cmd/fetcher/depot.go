@@ -103,7 +103,7 @@ func (a depots) begun(what string, d api.Depot) error {
 
 // collected waits until the depot has removed what may go, and says what that was.
 func (a depots) collected(ctx context.Context, c *api.Client, before api.Depot) error {
-	fmt.Fprintln(a.stderr, "the depot removes what may be removed; to leave it to that, press Ctrl-C")
+	fmt.Fprintln(a.stderr, "the depot removes what may be removed; Ctrl-C ends this command alone, and the depot goes on")
 	d := before
 	for d.Collecting {
 		select {
@@ -155,7 +155,7 @@ func (a depots) gcCommand() *cobra.Command {
 		Long: `Remove shares that no account holds any more: at once when the last lease was
 released, and 24 hours later when it expired, or as much later as depot-grace
 says. It is off in a new depot.`})
-	c.AddCommand(a.doCommand("on", "gc-on", "Remove what nobody holds, from now on"), a.doCommand("off", "gc-off", "Remove nothing any more"),
+	c.AddCommand(a.doCommand("on", "gc-on", "Remove what nobody holds, from now on"), a.doCommand("off", "gc-off", "Remove nothing from now on"),
 		a.doCommand("run", "gc", "Look now for what may be removed, if it is on"))
 	return c
 }
@@ -343,7 +343,7 @@ func (a depots) accountSetCommand() *cobra.Command {
 	c.Flags().StringVar(&fl.maxLease, "max-lease", "", "grant leases for this `TIME` at most, such as 31d")
 	c.Flags().StringVar(&fl.price, "price", "", priceHelp)
 	c.Flags().StringVar(&fl.addKey, "add-key", "", "let this `PEER` speak for the account too")
-	c.Flags().StringVar(&fl.removeKey, "remove-key", "", "let this `PEER` speak for it no more")
+	c.Flags().StringVar(&fl.removeKey, "remove-key", "", "no longer let this `PEER` speak for the account")
 	return c
 }
 

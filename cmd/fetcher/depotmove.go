@@ -92,9 +92,9 @@ func (a depots) importCommand() *cobra.Command {
 		Long: `Enter the accounts, shares and leases of an export; - is the standard input.
 All data is compared with its hashes, and what is entered is durable. No lease
 ends earlier than it did, no account that is here changes, and leases are
-entered also where they exceed a quota. An account is the one here that has one
-of its keys. An import that was cut can be repeated: shares that are here are
-not written again.`,
+entered also where they exceed a quota. An account of the export is taken for
+the one here that has one of its keys. An import that was cut can be repeated:
+shares that are here are not written again.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.asking(cmd.Context(), func(c *api.Client) error {
 				from := io.Reader(a.stdin)

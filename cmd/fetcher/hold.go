@@ -32,10 +32,10 @@ func (a depots) holdCommand() *cobra.Command {
 is added to the node first, unless the depot refuses. The depot fetches it from
 this node, so both must run until it has all of it; --wait waits for that, and
 shows how far it is. Its owner must have let this node in, with fetcher depot
-account add. A depot can read what it keeps: encrypt first what it shall not.
+account add. A depot can read what it keeps: encrypt first what it must not read.
 
-The node renews the lease, for as long as fetcher release has not ended it; it
-must run for that, and reach the depot, some time in the last third of --for.
+The node renews the lease until fetcher release ends it. For that it must run,
+and reach the depot, some time in the last third of --for.
 When the files change, the depot fetches what has changed, and keeps the version
 before until it has all of the new one, which costs as much as a new share.
 --keep 3 keeps the three versions before the latest too, and pays for each; when

@@ -29,11 +29,12 @@ commands that fetch it. LEFT is how long the lease lasts if nothing renews it:
 by then this node must have reached the depot. COST is the passes paid for it so
 far. Below are reasons for what went wrong at the last visit.
 
-The depot has all of what is stable; it is still fetching what is coming, has
-lost some of what is corrupt, and all of what is missing, and is asked to fetch
-that again. earlier is a version before the latest: it is kept until the depot
-has the latest, or for as long as hold --keep says.
-ending is what is not wanted any more, and released at the next visit.`,
+A share is stable when the depot has all of it, and coming while the depot still
+fetches it. It is corrupt when the depot has lost some of it, and missing when
+all of it: then the depot is asked to fetch it again. It is ending when it is no
+longer wanted: it is released at the next visit. A version before the latest is
+marked earlier, and kept until the depot has the latest, or for as long as hold
+--keep says.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.asking(cmd.Context(), func(c *api.Client) error {
 				all, err := c.Holds(cmd.Context())
@@ -133,12 +134,13 @@ func (a depots) releaseCommand() *cobra.Command {
 	var on string
 	c := &cobra.Command{Use: "release ENTRY|SHARE", Short: "End what depots keep for this node", Args: exactly("ENTRY or SHARE"),
 		ValidArgsFunction: a.completeEntries,
-		Long: `End this node's leases of a share, at all depots or at the one at --on: of an
-ENTRY of the node, by its number or name, also if it was removed, with all its
-versions; or of a SHARE by its ID, or the end of it, as fetcher holds shows it:
-one that is earlier is released alone. The depots may remove the share then. A
-depot that is away is told when it is back; meanwhile nothing is renewed there,
-and it keeps a share for a day after its lease has expired.`,
+		Long: `End this node's leases of a share, at all depots or only at the one at --on. An
+ENTRY of the node is given by its number or name, even after it was removed, and
+released with all its versions. A SHARE is given by its ID, or the end of that
+as fetcher holds shows it, and an earlier version is then released alone. The
+depots may remove the share then. A depot that is away is told when it is back;
+meanwhile nothing is renewed there, and it keeps a share for a day after its
+lease has expired.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if on != "" {
 				if err := named(cmd, on); err != nil {

@@ -262,8 +262,8 @@ Every flag can also be set in the environment: --log-level as FETCHER_LOG_LEVEL,
 flag that may be repeated takes its values there separated by spaces.
 
 Exit codes, the first that holds in this order:
-    2  usage: a flag, a path that is not there, a ticket that cannot be read, an
-       ID that nobody announces, or nothing selected
+    2  usage: a flag, a path that is not there or cannot be shared, a ticket that
+       cannot be read, an ID that nobody announces, or nothing selected
    14  a path that is unsafe, or that this system cannot hold
    13  the target exists and differs (identical content is success)
    11  held by another process, or there already
@@ -273,7 +273,8 @@ Exit codes, the first that holds in this order:
     3  every peer said that it does not have the share; release: not held there;
        passes redeem: no such voucher; a code that leads nowhere;
        round show: nobody has held it
-    7  the share is for named peers only, and this node is not one of them;
+    7  the share is for named peers only, and this node is not one of them, or
+       the coordinator of its fleet does not admit it;
        hold: the depot does not know this node, or passes are missing;
        passes redeem: the voucher was redeemed before; a code with wrong words
     5  no source is left, and one lied

@@ -33,8 +33,8 @@ type asker struct{ *app }
 func (a asker) commands() []*cobra.Command {
 	node := group(&cobra.Command{
 		Use: "node", Short: "Run a node that keeps its shares over restarts, and look at it",
-		Long: `Run a node in the background of a machine: many shares in one process, all of
-which are back after a restart. Its commands are add, list, set, rm, id, doctor,
+		Long: `Run a node that keeps many shares in one process, all of which are back after a
+restart. Its commands are add, list, set, rm, id, doctor,
 depot, hold, holds, holdings, release and passes.`,
 	})
 	node.AddCommand(a.nodeRunCommand(), a.nodeStatusCommand(), a.nodeOpenCommand())

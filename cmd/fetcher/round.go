@@ -69,7 +69,7 @@ abandoned: others may try at once, this machine in the next round. A command
 that still runs when its round is over is stopped.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usageError{errors.New("no command: round run takes one after --")}
+				return usageError{errors.New("round run needs a command after --; see fetcher round run --help")}
 			}
 			return nil
 		},

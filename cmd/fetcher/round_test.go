@@ -165,17 +165,17 @@ func TestRoundMistakes(t *testing.T) {
 	t.Parallel()
 	kv := newStore(t)
 	for want, args := range map[string][]string{
-		"--kv":                          {"run", "--name", "x", "--every", "1h", "--", "true"},
-		"nats://":                       {"run", "--kv", "http://x/y", "--name", "x", "--every", "1h", "--", "true"},
-		"--name":                        {"run", "--kv", kv, "--every", "1h", "--", "true"},
-		"cannot be a name":              {"run", "--kv", kv, "--name", "a/b", "--every", "1h", "--", "true"},
-		"--every is from":               {"run", "--kv", kv, "--name", "x", "--", "true"},
-		"--every is from 1s":            {"run", "--kv", kv, "--name", "x", "--every", "1000h", "--", "true"},
-		"takes one after --":            {"run", "--kv", kv, "--name", "x", "--every", "1h"},
-		"no-such-command":               {"run", "--kv", kv, "--name", "x", "--every", "1h", "--", "no-such-command"},
-		"needs a NAME":                  {"show", "--kv", kv},
-		"there is no command":           {"stop"},
-		`round: "a b" cannot be a name`: {"show", "--kv", kv, "a b"},
+		"--kv":                               {"run", "--name", "x", "--every", "1h", "--", "true"},
+		"nats://":                            {"run", "--kv", "http://x/y", "--name", "x", "--every", "1h", "--", "true"},
+		"--name":                             {"run", "--kv", kv, "--every", "1h", "--", "true"},
+		"cannot be a name":                   {"run", "--kv", kv, "--name", "a/b", "--every", "1h", "--", "true"},
+		"--every is from":                    {"run", "--kv", kv, "--name", "x", "--", "true"},
+		"--every is from 1s":                 {"run", "--kv", kv, "--name", "x", "--every", "1000h", "--", "true"},
+		"round run needs a command after --": {"run", "--kv", kv, "--name", "x", "--every", "1h"},
+		"no-such-command":                    {"run", "--kv", kv, "--name", "x", "--every", "1h", "--", "no-such-command"},
+		"needs a NAME":                       {"show", "--kv", kv},
+		"there is no command":                {"stop"},
+		`round: "a b" cannot be a name`:      {"show", "--kv", kv, "a b"},
 	} {
 		cmd := exec.Command(built(t), append([]string{"round"}, args...)...)
 		out, _ := cmd.CombinedOutput()

@@ -395,6 +395,9 @@ func (s *sharer) describeOne(one served, addrs []string) {
 	}
 }
 
+// parting is how long a node whose last share has ended answers that it has.
+var parting = 2 * time.Second
+
 // serve waits until it is told to end, or nothing is left to serve.
 func (s *sharer) serve(ctx context.Context) error {
 	ended := make(chan served)
@@ -444,6 +447,10 @@ func (s *sharer) serve(ctx context.Context) error {
 			}
 			s.out.write("gone", map[string]any{"share": one.ID().String(), "name": one.Manifest().Name, "why": err.Error()})
 			if len(s.shares) == 0 {
+				select { // whoever is connecting now is told that the file has changed, and not left to wait for a node that is gone
+				case <-ctx.Done():
+				case <-time.After(parting):
+				}
 				return err
 			}
 			fmt.Fprintf(s.stderr, "%s is not shared any more: %s\n%s %s served on.\n", printable(one.Manifest().Name), printable(err.Error()),

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -115,6 +116,33 @@ func TestShareServesOnWhenAnotherFileChanges(t *testing.T) {
 		if !strings.Contains(r.stderr.String(), want) {
 			t.Errorf("%q is not in\n%s", want, &r.stderr)
 		}
+	}
+}
+
+// Whoever asks for the only share just when its file has changed is told so, and does not wait for a node that is gone.
+func TestALoneShareTellsThatItHasChanged(t *testing.T) {
+	was := parting
+	parting = time.Minute
+	defer func() { parting = was }()
+	src := filepath.Join(t.TempDir(), "a.bin")
+	rig.WriteRandom(t, src, 100_000, 1)
+	ctx, stop := context.WithCancel(t.Context())
+	out, in := io.Pipe()
+	ended := make(chan int, 1)
+	go func() {
+		ended <- run([]string{"share", src, "--dir", t.TempDir(), "--listen", "127.0.0.1:0"}, strings.NewReader(""), in, io.Discard, ctx)
+	}()
+	ticket, err := bufio.NewReader(out).ReadString('\n')
+	must(t, err)
+	rig.WriteRandom(t, src, 100_001, 2)
+	for range 2 { // the first may have it noticed
+		if r := command(t, "fetch", strings.TrimSpace(ticket), "-o", t.TempDir(), "--listen", "none"); r.code != exitNotFound || !strings.Contains(r.stderr, "a file of it has changed") {
+			t.Errorf("exit %d: %s", r.code, r.stderr)
+		}
+	}
+	stop()
+	if code := <-ended; code != exitOther {
+		t.Errorf("share: exit %d", code)
 	}
 }
 

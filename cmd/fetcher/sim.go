@@ -122,7 +122,7 @@ func (fl simFlags) check(name string) (*simnet.Scenario, error) {
 	}
 	if fl.report != "" {
 		if i, err := os.Stat(filepath.Dir(fl.report)); err != nil || !i.IsDir() {
-			return nil, usageError{fmt.Errorf("--report: there is not a folder %s", filepath.Dir(fl.report))}
+			return nil, usageError{fmt.Errorf("--report: there is no folder %s", filepath.Dir(fl.report))}
 		}
 	}
 	return s, nil

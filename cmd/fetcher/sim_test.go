@@ -172,7 +172,7 @@ func TestMistakesInSimRunAreExplained(t *testing.T) {
 		"needs a SCENARIO":                                    {"run"},
 		`there is no command "xyzzy"; see fetcher sim --help`: {"xyzzy"},
 		"sim list takes no arguments":                         {"list", "all"},
-		"--report: there is not a folder /no/such":            {"run", "churn", "--report", "/no/such/out.html"},
+		"--report: there is no folder /no/such":               {"run", "churn", "--report", "/no/such/out.html"},
 	} {
 		code, out, errs := sim(t, args...)
 		if code != exitUsage || out != "" || !strings.Contains(errs, want) {
