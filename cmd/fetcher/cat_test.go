@@ -3,11 +3,13 @@ package main
 import (
 	"bytes"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -119,6 +121,21 @@ func TestCatSaysWhatIsWrong(t *testing.T) {
 }
 
 // A reader that reads only the beginning ends the transfer, and nothing is left of it.
+// The reason why stdout cannot be written is said once, and is no name of ours.
+func TestAFullStdoutIsSaidOnce(t *testing.T) {
+	for errno, want := range map[syscall.Errno]string{syscall.ENOSPC: "stdout cannot be written: disk full", syscall.EIO: "stdout cannot be written: " + syscall.EIO.Error()} {
+		w := sink{writes(func([]byte) (int, error) { return 0, &fs.PathError{Op: "write", Path: "/dev/stdout", Err: errno} })}
+		_, err := w.Write([]byte("x"))
+		if sentence(err) != want || (exitCode(err) == exitDiskFull) != (errno == syscall.ENOSPC) {
+			t.Errorf("%v: %q, exit %d", errno, sentence(err), exitCode(err))
+		}
+	}
+}
+
+type writes func(b []byte) (int, error)
+
+func (f writes) Write(b []byte) (int, error) { return f(b) }
+
 func TestCatEndsWhenNobodyReads(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("no SIGPIPE")

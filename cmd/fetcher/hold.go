@@ -32,7 +32,8 @@ func (a depots) holdCommand() *cobra.Command {
 is added to the node first, unless the depot refuses. The depot fetches it from
 this node, so both must run until it has all of it; --wait waits for that, and
 shows how far it is. Its owner must have let this node in, with fetcher depot
-account add. A depot can read what it keeps: encrypt first what it must not read.
+account add. A depot can read what it keeps: encrypt first what it should not
+read.
 
 The node renews the lease until fetcher release ends it. For that it must run,
 and reach the depot, some time in the last third of --for.

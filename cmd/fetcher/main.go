@@ -262,8 +262,8 @@ Every flag can also be set in the environment: --log-level as FETCHER_LOG_LEVEL,
 flag that may be repeated takes its values there separated by spaces.
 
 Exit codes, the first that holds in this order:
-    2  usage: a flag, a path that is not there or cannot be shared, a ticket that
-       cannot be read, an ID that nobody announces, or nothing selected
+    2  usage: a flag, a path that is not there or cannot be shared, a ticket
+       that cannot be read, an ID that nobody announces, or nothing selected
    14  a path that is unsafe, or that this system cannot hold
    13  the target exists and differs (identical content is success)
    11  held by another process, or there already

@@ -88,6 +88,15 @@ func TestSimRunSaysWhatWasSeen(t *testing.T) {
 	}
 }
 
+func TestHowFastAWorldWasIsSaid(t *testing.T) {
+	for wall, want := range map[time.Duration]string{time.Second: "about as fast", 990 * time.Millisecond: "about as fast", 500 * time.Millisecond: "2 times as fast", 3 * time.Second: "0.33 times as fast",
+		100 * time.Millisecond: "10 times as fast", 8 * time.Millisecond: "125 times as fast"} {
+		if got := times(time.Second, wall); got != want {
+			t.Errorf("1 s in %v is %q, want %q", wall, got, want)
+		}
+	}
+}
+
 func TestEveryFlagOfSimRunDoesSomething(t *testing.T) {
 	_, plain, _ := sim(t, "run", "one-honest")
 	_, other, _ := sim(t, "run", "one-honest", "--seed", "2")

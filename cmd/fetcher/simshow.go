@@ -205,7 +205,7 @@ func times(virtual, wall time.Duration) string {
 	if x >= 9.95 {
 		text = strconv.FormatFloat(x, 'f', 0, 64)
 	}
-	return either(text == "1", "as fast", text+" times as fast")
+	return either(text == "1", "about as fast", text+" times as fast")
 }
 
 // brief is a duration for people: three digits or so.
