@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/libp2p/go-libp2p"
@@ -456,6 +457,9 @@ func unusable(addr ma.Multiaddr, err error) error {
 	}
 	if errors.Is(err, os.ErrPermission) && lowPort(addr) {
 		why = errors.New("only root may use ports below 1024, or a program that has been given the right; take another port")
+	}
+	if errors.Is(err, syscall.EADDRNOTAVAIL) || errors.Is(err, wsaAddrNotAvail) {
+		why = errors.New("this machine does not have that address")
 	}
 	return words.Error(errors.Join(share.ErrNetwork, err), "cannot listen on %s: %s", addr, oneLine(why.Error()))
 }

@@ -67,7 +67,7 @@ func (p *Partial) take(ctx context.Context) error {
 	}
 	for _, like := range p.opt.Like {
 		if err := t.older(like); err != nil {
-			return fmt.Errorf("look for what is equal in %s: %w", like, err)
+			return fmt.Errorf("look for equal pieces in %s: %w", like, err)
 		}
 	}
 	_, err := p.sync(ctx, 0)

@@ -195,7 +195,7 @@ func present(paths []string) error {
 			return usageError{fmt.Errorf("%s: there is no such file or folder", printable(p))}
 		}
 		if err := daemon.Readable(p); errors.Is(err, os.ErrPermission) {
-			return usageError{fmt.Errorf("%s may not be read by this user; let it, or run the command as a user who may", printable(p))}
+			return usageError{fmt.Errorf("%s may not be read by this user: allow it, or run the command as a user who may", printable(p))}
 		}
 	}
 	return nil

@@ -150,6 +150,9 @@ func TestRoundShowOnPaper(t *testing.T) {
 	if out, err := never.CombinedOutput(); never.ProcessState.ExitCode() != exitNotFound || !strings.Contains(string(out), "nobody has held") {
 		t.Errorf("a round that nobody has held: %v, %s", err, out)
 	}
+	if r := command(t, "round", "list"); r.code != exitNoNode || !strings.Contains(r.stderr, "--kv") {
+		t.Errorf("no store was named: exit %d: %s", r.code, r.stderr)
+	}
 	if out := output(t, built(t), "round", "list", "--kv", kv); !strings.Contains(out, "  corrupt\n") || !strings.Contains(out, "\nover     7 ") || !strings.Contains(out, "  late\n") || !strings.Contains(out, "\nrunning  7 ") {
 		t.Errorf("the list of rounds:\n%s", out)
 	}

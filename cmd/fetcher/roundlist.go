@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -29,13 +30,17 @@ or else of the fleet to which the node that runs here belongs.`,
 
 func roundList(ctx context.Context, a *app, url string) error {
 	if url == "" {
-		return asker{a}.asking(ctx, func(c *api.Client) error {
+		err := asker{a}.asking(ctx, func(c *api.Client) error {
 			all, err := c.Rounds(ctx)
 			if err != nil {
 				return err
 			}
 			return printRounds(a, all)
 		})
+		if errors.Is(err, api.ErrNoNode) {
+			err = fmt.Errorf("%w; to list the rounds of a store, name it with --kv", err)
+		}
+		return err
 	}
 	kv, err := openExistingKV(ctx, a, url)
 	if err != nil {
