@@ -114,7 +114,12 @@ func (d *depots) Hold(ctx context.Context, h api.Hold) ([]api.Held, error) {
 		return nil, err
 	}
 	e, m := k.entry(), k.list()
-	if m == nil || k.view().State != api.Served || len(e.Only)+len(e.Skip) > 0 {
+	switch {
+	case e.Paused:
+		return nil, api.Refuse(api.ErrRequest, "entry %d is paused, so no depot could fetch it from here: resume it first", e.ID)
+	case len(e.Only)+len(e.Skip) > 0:
+		return nil, api.Refuse(api.ErrRequest, "entry %d is not whole here, as only some of its files are wanted: choose all of them first", e.ID)
+	case m == nil || k.view().State != api.Served:
 		return nil, api.Refuse(api.ErrRequest, "entry %d is not whole here: wait until all of it was fetched and is served", e.ID)
 	}
 	depots, err := d.depotIDs(h.Depots)

@@ -151,8 +151,13 @@ func TestAPartOfAShareIsNotHeld(t *testing.T) {
 	served := added(t, a, api.Add{Paths: []string{src}})
 	got := added(t, b, api.Add{Ticket: served.Ticket, Only: []string{"x"}})
 	until(t, b, got.ID, "here", in(api.Served))
-	if _, err := b.Hold(t.Context(), api.Hold{Entry: got.ID, Depots: []string{"nowhere"}}); err == nil || !strings.Contains(err.Error(), "not whole") {
+	if _, err := b.Hold(t.Context(), api.Hold{Entry: got.ID, Depots: []string{"nowhere"}}); err == nil || !strings.Contains(err.Error(), "not whole here, as only some") {
 		t.Error(err)
+	}
+	_, err := a.Set(t.Context(), served.ID, api.Set{Paused: new(true)})
+	must(t, err)
+	if _, err := a.Hold(t.Context(), api.Hold{Entry: served.ID, Depots: []string{"nowhere"}}); err == nil || !strings.Contains(err.Error(), "is paused") {
+		t.Errorf("of what is paused: %v", err)
 	}
 }
 
