@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"sync/atomic"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -32,6 +33,7 @@ type node struct {
 	budget    *Budget
 	ration    *Ration
 	seeder    *actor.PID
+	served    atomic.Pointer[actor.PID] // the same, for others
 	finder    *actor.PID
 	depot     *actor.PID // nil: the node has none
 	holds     *actor.PID // nil: depots keep nothing for it
@@ -115,6 +117,7 @@ func (n *node) start(ctx actor.Context) {
 	n.meet(ctx)
 	n.finder = n.s.Spawn(ctx, "finder", controlBox, func() actor.Actor { return newFinder(n.s, n.deps.Network, n.deps.Discovery, n.beacons) }, system.OnPanicRestart)
 	n.seeder = n.s.Spawn(ctx, "seeder", seederBox, func() actor.Actor { return newSeeder(n.s, n.finder, n.deps) }, system.OnPanicRestart)
+	n.served.Store(n.seeder)
 	n.s.Export(SeederName, n.seeder)
 	n.keepShares(ctx)
 	n.holdShares(ctx)

@@ -78,6 +78,7 @@ type Deps struct {
 type Program struct {
 	s      *system.System
 	node   *actor.PID
+	seeder *atomic.Pointer[actor.PID] // nil until the Node has begun
 	budget *Budget
 	ration *Ration
 
@@ -98,7 +99,7 @@ func Start(d Deps) *Program {
 		}
 	})
 	pid := s.Spawn(nil, "node", controlBox, func() actor.Actor { return n }, system.OnPanicStop)
-	return &Program{s: s, node: pid, budget: n.budget, ration: n.ration}
+	return &Program{s: s, node: pid, seeder: &n.served, budget: n.budget, ration: n.ration}
 }
 
 // Handle returns the handle of a transfer that is still to be started. It goes with the
@@ -199,16 +200,25 @@ func (p *Program) SetTransferRate(h Handle, rate int64) {
 // all transfers; 0 is no bound.
 func (p *Program) SetDownloadRate(rate int64) { p.ration.SetRate(rate) }
 
+// toSeeder sends the Seeder what there is for each request of a child: through the Node it would
+// cost twice as much.
+func toSeeder(p *Program, m any) bool {
+	if pid := p.seeder.Load(); pid != nil {
+		return p.s.Send(pid, m)
+	}
+	return p.s.Send(p.node, m) // which has not begun yet
+}
+
 // Request asks the Seeder whether a child may be served; m.Reply hears the answer.
-func (p *Program) Request(m AdmitRequest) { p.s.Send(p.node, m) }
+func (p *Program) Request(m AdmitRequest) { toSeeder(p, m) }
 
 // Served says that a job that was admitted has ended, and how many bytes of content
 // the child was sent.
-func (p *Program) Served(j peers.Job, sent int) { p.s.Send(p.node, ServeDone{j, sent}) }
+func (p *Program) Served(j peers.Job, sent int) { toSeeder(p, ServeDone{j, sent}) }
 
 // Parked says that the child has stopped reading an admitted job, with left bytes not
 // taken.
-func (p *Program) Parked(j peers.Job, left int) { p.s.Send(p.node, ServeParked{j, left}) }
+func (p *Program) Parked(j peers.Job, left int) { toSeeder(p, ServeParked{j, left}) }
 
 // Children are those that take something of a share at present.
 func (p *Program) Children(ctx context.Context) ([]ChildEvent, error) {
@@ -220,7 +230,7 @@ func (p *Program) Children(ctx context.Context) ([]ChildEvent, error) {
 // sent, and park before that if it takes nothing; they are nil when r is not OK.
 func (p *Program) Admit(ctx context.Context, child peers.ID, id share.ID, q wire.PieceRequest, bytes int) (done func(sent int), park func(left int), r wire.Reply) {
 	w := &admission{bytes: bytes, answer: make(chan Admission, 1)}
-	if !p.s.Send(p.node, AdmitRequest{Child: child, Share: id, Piece: q.Piece, Bytes: bytes, Pressed: q.Pressed, Reply: w.reply(p)}) {
+	if !toSeeder(p, AdmitRequest{Child: child, Share: id, Piece: q.Piece, Bytes: bytes, Pressed: q.Pressed, Reply: w.reply(p)}) {
 		return nil, nil, wire.Reply{Status: wire.Busy, Retry: time.Second}
 	}
 	select {
@@ -281,7 +291,7 @@ func (p *Program) Deliver(from peers.ID, frame []byte) { p.s.Deliver(from, frame
 // Lost says that the last connection to a peer has gone.
 func (p *Program) Lost(peer peers.ID) {
 	p.s.Lost(peer)
-	p.s.Send(p.node, ChildLost{peer})
+	toSeeder(p, ChildLost{peer})
 }
 
 // Close ends all transfers, keeping what is verified, tells the children, and

@@ -34,7 +34,8 @@ type WithdrawShare struct {
 type Withdrawn struct{ Children int }
 
 // AdmitRequest, p2p -> Seeder: may this child be served now? Reply is called
-// once, when the answer is known; it must not block. Forwarded by the Node.
+// once, when the answer is known; it must not block. Forwarded by the Node
+// until the Seeder is known.
 type AdmitRequest struct {
 	Child   peers.ID
 	Share   share.ID
