@@ -226,7 +226,10 @@ func TestADiskThatFailsForAMomentIsBusy(t *testing.T) {
 	o := store.NewOffers()
 	o.OnGone(func(share.ID, string) { t.Error("gone") })
 	o.Add(im.Tree)
-	for _, kind := range []string{"lstat", "open", "read", "stat"} {
+	for _, kind := range []string{"open", "read", "stat", "lstat"} {
+		if d.Fault = nil; kind == "lstat" && ask(o, im.Manifest.ID(), 0) != all(wire.OK) { // so that the file is open
+			t.Error("not served")
+		}
 		d.Fault = func(op storetest.Op) error {
 			if op.Kind == kind {
 				return errors.New("too many open files")

@@ -67,22 +67,42 @@ func (f stamped) readLike(s share.Span, dst []byte) error { return f.readIf(f.li
 
 // readIf reads bytes of the file if it is the same, before and after.
 func (f stamped) readIf(same func(vfs.Stamp) bool, s share.Span, dst []byte) error {
-	// By name, so that a file that was replaced is noticed though the old one
-	// is still open.
-	if info, err := f.in.Lstat(f.name); err != nil || info.Type != 0 || !same(info.Stamp()) {
-		return f.changed(s.Entry, err)
+	if f.ours {
+		if err := f.byName(same, s.Entry); err != nil {
+			return err // openFile may make a file
+		}
 	}
-	h, err := f.in.Files.Get(s.Entry, f.open)
+	fresh := false
+	h, err := f.in.Files.Get(s.Entry, func() (vfs.File, error) { fresh = true; return f.open() })
 	if err != nil {
+		if e := f.byName(same, s.Entry); e != nil {
+			return e // what is not a file cannot be opened
+		}
 		return f.changed(s.Entry, err)
 	}
 	defer f.in.Files.Put(h)
+	// A file that was opened by its name just now is the one of that name, and what it looks like
+	// after it was read is what it looked like before.
+	if !f.ours && !fresh {
+		if err := f.byName(same, s.Entry); err != nil {
+			return err
+		}
+	}
 	n, err := h.V.ReadAt(dst[:s.Len], s.Offset)
-	if info, err := h.V.Stat(); err != nil || !same(info.Stamp()) {
+	if info, err := h.V.Stat(); err != nil || info.Type != 0 || !same(info.Stamp()) {
 		return f.changed(s.Entry, err)
 	}
 	if n < s.Len {
 		return err
+	}
+	return nil
+}
+
+// byName checks the file by its name, so that one that was replaced is noticed though the old
+// one is still open.
+func (f stamped) byName(same func(vfs.Stamp) bool, entry int) error {
+	if info, err := f.in.Lstat(f.name); err != nil || info.Type != 0 || !same(info.Stamp()) {
+		return f.changed(entry, err)
 	}
 	return nil
 }
