@@ -12,7 +12,7 @@ import (
 // A file that was fetched, and then edited by somebody, is not removed after a kill: it is moved aside, also if it was
 // whole after one write, whose end was not noted yet. What nobody edited is ours.
 func TestAFileEditedBeforeAKillIsNotRemoved(t *testing.T) {
-	const small, words = 9 << 10, "what somebody wrote here, and has nowhere else"
+	const tiny, small, words = 3 << 10, 9 << 10, "what somebody wrote here, and has nowhere else"
 	for name, x := range map[string]struct {
 		size int
 		edit int64 // where; -1: no edit
@@ -23,6 +23,9 @@ func TestAFileEditedBeforeAKillIsNotRemoved(t *testing.T) {
 		"a small file, not edited":  {small, -1},
 		"a large file, not edited":  {300 << 10, -1},
 		"a small file made to grow": {small, 1 << 40},
+		"a file of a page":          {tiny, 100},
+		"the end of one":            {tiny, tiny},
+		"a page, not edited":        {tiny, -1},
 	} {
 		r := newRig(t, tree{"a": random(x.size), "b": random(small) + "b"})
 		d := storetest.New(1 << 60)

@@ -228,15 +228,20 @@ func (p *Partial) restampSingle() {
 }
 
 // stamps returns what all files look like, by entry, when they are what was verified. They are
-// still those of p.
+// still those of p. All are looked at, so that all that was touched is hashed at once.
 func (p *Partial) stamps() ([]vfs.Stamp, error) {
-	for i, e := range p.m.Entries() {
+	err := eachOf(p.m.Len(), workersOr(p.opt.Workers), func(i int) error {
+		e := p.m.Entry(i)
 		if e.Kind != share.File {
-			continue
+			return nil
 		}
 		if _, err := p.finalStamp(i); err != nil {
-			return nil, fmt.Errorf("%s: %w", e.Path, err)
+			return fmt.Errorf("%s: %w", e.Path, err)
 		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

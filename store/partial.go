@@ -292,30 +292,49 @@ func (p *Partial) isMade(entry int) bool {
 }
 
 // openFile opens an entry's file for writing, and creates it if it is new; then hold
-// is held. A new file has no mark until it is written to: an empty one counts as ours.
+// is held.
 func (p *Partial) openFile(entry int) (f vfs.File, err error) {
-	made := p.isMade(entry)
+	if !p.isMade(entry) {
+		if f, err = p.createFile(entry); err == nil {
+			p.stampNew(entry, f)
+		}
+		return f, err
+	}
 	name := p.file(entry)
 	err = p.handles.In(path.Dir(name), true, func(d vfs.FS) (err error) {
-		if made {
-			f, err = d.Edit(path.Base(name))
-			return err
-		}
+		f, err = d.Edit(path.Base(name))
+		return err
+	})
+	return f, err
+}
+
+// createFile creates an entry's file. It has no mark until it is written to: an empty one counts
+// as ours. What it looks like is not known yet. hold is held.
+func (p *Partial) createFile(entry int) (f vfs.File, err error) {
+	name := p.file(entry)
+	err = p.handles.In(path.Dir(name), true, func(d vfs.FS) (err error) {
 		f, err = d.Create(path.Base(name), p.m.Entry(entry).Exec)
 		return err
 	})
-	if !made && errors.Is(err, fs.ErrExist) {
+	if errors.Is(err, fs.ErrExist) {
 		err = p.taken(entry)
 	}
-	if err != nil || made {
+	if err != nil {
 		return f, err
 	}
-	info, _ := f.Stat() // where that fails, nothing is known
 	p.mu.Lock()
-	p.made[entry], p.watch.was[entry] = true, info.Stamp()
+	p.made[entry] = true
 	p.mu.Unlock()
 	p.newName(path.Dir(name))
 	return f, nil
+}
+
+// stampNew notes what a new file looks like; hold is held.
+func (p *Partial) stampNew(entry int, f vfs.File) {
+	info, _ := f.Stat() // where that fails, nothing is known
+	p.mu.Lock()
+	p.watch.was[entry] = info.Stamp()
+	p.mu.Unlock()
 }
 
 // newName notes that a folder has a new name inside.

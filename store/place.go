@@ -106,17 +106,20 @@ func (p *Partial) absent(entry int) (absent share.Piece) {
 }
 
 // readyFiles gives files their final form, and makes them durable, in data.
-func (p *Partial) readyFiles(todo map[int]vfs.Stamp) error {
+func (p *Partial) readyFiles(todo map[int]vfs.Stamp) (err error) {
 	for _, i := range slices.Sorted(maps.Keys(todo)) {
 		e := p.m.Entry(i)
 		if err := p.makeEntry(i, e); err != nil {
 			return fmt.Errorf("%s: %w", e.Path, err)
 		}
-		st, err := p.finalStamp(i)
-		if err != nil {
-			return fmt.Errorf("%s: %w", e.Path, err)
+		st, wrong := p.finalStamp(i)
+		if err == nil && wrong != nil { // the others are looked at as well, so that what was touched is hashed at once
+			err = fmt.Errorf("%s: %w", e.Path, wrong)
 		}
 		todo[i] = st
+	}
+	if err != nil {
+		return err
 	}
 	p.mu.Lock()
 	dirs := slices.Sorted(maps.Keys(p.batch.dirs))

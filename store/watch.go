@@ -163,12 +163,18 @@ func (p *Partial) wrote(entry int, f vfs.File, once bool) {
 	}
 }
 
-// inspectFiles inspects the files of pieces. What is lost is to be reported.
+// inspectFiles inspects the files of pieces. What is lost is to be reported. A file of one piece
+// that is here is not written to any more: it is inspected when it is read, and at the end.
 func (p *Partial) inspectFiles(pieces map[share.Piece]struct{}) {
 	entries := map[int]struct{}{}
+	p.mu.Lock()
 	for piece := range pieces {
-		entries[p.m.Layout().PieceSpan(piece).Entry] = struct{}{}
+		entry := p.m.Layout().PieceSpan(piece).Entry
+		if _, n := p.m.Layout().PiecesOf(entry); n > 1 || !p.have.Has(piece) {
+			entries[entry] = struct{}{}
+		}
 	}
+	p.mu.Unlock()
 	for _, entry := range slices.Sorted(maps.Keys(entries)) {
 		if !p.isPlaced(entry) {
 			release := p.hold(entry)

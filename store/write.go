@@ -54,6 +54,10 @@ func (p *Partial) change(entry int, once bool, f func(vfs.File) error) error {
 	return err
 }
 
+// wholeWrite is how many bytes a kill lets us write to a new file as a whole or not at all: those
+// of a page. Such a file needs no mark before that: it is empty, or has the share's bytes.
+const wholeWrite = 4 << 10
+
 // writeNew makes a file with all its bytes, unless it is made already. It does not stay open:
 // nobody will write it again.
 func (p *Partial) writeNew(entry int, data []byte) (done bool, err error) {
@@ -61,12 +65,16 @@ func (p *Partial) writeNew(entry int, data []byte) (done bool, err error) {
 	if p.isMade(entry) {
 		return false, nil
 	}
-	f, err := p.openFile(entry)
+	f, err := p.createFile(entry)
 	if err != nil {
 		return true, err
 	}
 	defer func() { p.closedFile(entry, f.Close()) }()
-	if err = p.writing(entry); err == nil {
+	if len(data) > wholeWrite {
+		p.stampNew(entry, f)
+		err = p.writing(entry)
+	}
+	if err == nil {
 		_, err = f.WriteAt(data, 0)
 		p.wrote(entry, f, err == nil)
 	}

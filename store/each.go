@@ -1,0 +1,38 @@
+package store
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// eachOf calls do for 0 to n-1, on several cores if there are many, and returns the error of the
+// first that failed.
+func eachOf(n, workers int, do func(i int) error) (err error) {
+	const atOnce = 256
+	var next atomic.Int64
+	var mu sync.Mutex // guards first and err
+	first := n
+	work := func() {
+		for from := int(next.Add(atOnce)) - atOnce; from < n; from = int(next.Add(atOnce)) - atOnce {
+			for i := from; i < min(from+atOnce, n); i++ {
+				if e := do(i); e != nil {
+					mu.Lock()
+					if i < first {
+						first, err = i, e
+					}
+					mu.Unlock()
+				}
+			}
+		}
+	}
+	if workers = min(workers, n/atOnce); workers <= 1 {
+		work()
+		return err
+	}
+	var wg sync.WaitGroup
+	for range workers {
+		wg.Go(work)
+	}
+	wg.Wait()
+	return err
+}
