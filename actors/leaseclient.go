@@ -73,7 +73,9 @@ func (c *leaseClient) Receive(ctx actor.Context) {
 		c.core.SetPriorities(m.Runs, now)
 	case PlanQuery:
 		c.core.PlanQuery(portOf(ctx.Sender()), m.Quiet, now)
-	case PieceBegun, SourceBusy, SourceMeasured, RankSource, PauseLeases, SetReader, CloseReader:
+	case SourceBusy:
+		c.core.Busy(m.Source, now)
+	case PieceBegun, SourceMeasured, RankSource, PauseLeases, SetReader, CloseReader:
 		ctx.Forward(c.local)
 
 	case LeaseResponse:
@@ -169,6 +171,8 @@ func (c *leaseClient) do(ctx actor.Context, what any, now time.Time) {
 		ctx.Send(c.local, SourceHasMore{x.Source, x.Pieces})
 	case fleet.Forbid:
 		ctx.Send(c.local, SourceHasNot{x.Source, x.Pieces})
+	case fleet.NotLate:
+		ctx.Send(c.local, LeaseProgress{x.Source, x.Piece, x.Lease, 0})
 	case fleet.Send:
 		sendPort(ctx, x)
 	case fleet.Tell:

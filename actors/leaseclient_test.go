@@ -28,6 +28,8 @@ type clientLab struct {
 	may      *share.Set          // what the LeaseManager may lease on x
 	requests []wire.LeaseRequest // those that the coordinator got
 	told     []any               // what else the coordinator was told
+	grants   []leasemgr.Lease    // what the LeaseManager leases
+	alive    []LeaseProgress     // what it was told of leases
 }
 
 func newClientLab(t *testing.T) *clientLab {
@@ -63,7 +65,7 @@ func (k *clientLab) coordinate(ctx actor.Context) {
 		ctx.Respond(wire.SubscribeResult{Share: k.id, Accepted: true})
 	case wire.LeaseRequest:
 		k.requests = append(k.requests, m)
-	case wire.PieceDone, wire.Have, wire.HaveMap, wire.SourceDown:
+	case wire.PieceDone, wire.Have, wire.HaveMap, wire.SourceDown, wire.LeaseProgress:
 		k.told = append(k.told, m)
 	default:
 		k.relay(ctx)
@@ -86,7 +88,7 @@ func (k *clientLab) rejoin() {
 	k.w.Run(2 * time.Second)
 }
 
-// lease is the LeaseManager, which leases nothing: it only remembers what it may lease.
+// lease is the LeaseManager, which remembers what it may lease, and leases what the test says.
 func (k *clientLab) lease(ctx actor.Context) {
 	switch m := ctx.Message().(type) {
 	case SourceHas:
@@ -105,7 +107,9 @@ func (k *clientLab) lease(ctx actor.Context) {
 	case PlanQuery:
 		ctx.Respond(PlanStatus{})
 	case LeaseRequest:
-		ctx.Respond(LeaseResponse{Refused: leasemgr.Refusal{Reason: leasemgr.NoneHere}})
+		ctx.Respond(LeaseResponse{Leases: k.grants, Refused: leasemgr.Refusal{Reason: leasemgr.NoneHere}})
+	case LeaseProgress:
+		k.alive = append(k.alive, m)
 	}
 }
 
@@ -182,6 +186,21 @@ func TestAMemberDoesWhatItsCoreSays(t *testing.T) {
 	k.hears(t, wire.SourceDown{Share: k.id, Member: true, Pieces: []share.Piece{0, 1, 2, 4, 5, 7}})
 	k.rejoin()
 	k.hears(t, wire.SourceDown{Share: k.id, Source: "b", Member: true, Pieces: []share.Piece{1, 4}}, wire.HaveMap{Share: k.id, Pieces: 8, Bits: []byte{1<<3 | 1<<6}})
+}
+
+// A source outside that says that it is busy is late neither to the LeaseManager nor to the coordinator.
+func TestABusySourceOfAFleetIsNotLate(t *testing.T) {
+	k := newClientLab(t)
+	k.ask(t)
+	k.grant(100, 3, 5)
+	k.grants = []leasemgr.Lease{{Piece: 5, Token: 7}, {Piece: 3, Token: 8}}
+	k.from(k.pool, LeaseRequest{Source: "x", Max: 2})
+	k.told = nil
+	k.from(k.pool, SourceBusy{"x"})
+	k.hears(t, wire.LeaseProgress{Share: k.id, Source: "x", Items: []wire.Progress{{Piece: 3, Token: 100}}})
+	if want := []LeaseProgress{{"x", 5, 7, 0}}; !reflect.DeepEqual(k.alive, want) {
+		t.Errorf("the LeaseManager was told %+v, want %+v", k.alive, want)
+	}
 }
 
 // In a fleet a transfer is more patient with its leases, and with its sources.

@@ -55,6 +55,22 @@ func TestAClaimThatDoesNotHoldCountsForNobodyWhoSawIt(t *testing.T) {
 	}
 }
 
+// A member that got nothing for a while on a thin line doubts what others have, and not what they get later.
+func TestAReportOnAllIsNotAboutWhatTheyGetLater(t *testing.T) {
+	_, k := newTable(t, "a", "b")
+	a, b := k[0], k[1]
+	a.join(1)
+	b.join()
+	a.say(a.source("x"))
+	b.say(b.source("x"))
+	b.say(b.lacks("", upTo(8)...))
+	b.mayFetch(upTo(8)...)
+	a.say(a.also(3))
+	b.mayFetch(without(upTo(8), 3)...)
+	b.say(b.lacks("", 3))
+	b.mayFetch(upTo(8)...)
+}
+
 // However often a member reports that nobody has anything, pieces that others have are
 // leased to it alone; and pieces leased to others stay theirs.
 func TestWhoSaysThatNobodyHasAnythingCostsNobodyElse(t *testing.T) {
@@ -256,7 +272,9 @@ func (m *claimMachine) report(i int, list []share.Piece) {
 			m.doubts[i][j] = map[share.Piece]bool{}
 		}
 		for _, p := range list {
-			m.doubts[i][j][p] = true
+			if of >= 0 || has[p] { // what j gets later was not missed yet
+				m.doubts[i][j][p] = true
+			}
 		}
 	}
 }

@@ -111,7 +111,7 @@ func NewCoordinator(cfg Config, now time.Time) *Coordinator {
 	plan := leasemgr.Plan{Layout: cfg.Layout, Epoch: cfg.Epoch, Seed: cfg.Seed}
 	c := &Coordinator{
 		ledger: ledger{cfg: cfg, now: now, m: leasemgr.New(cfg.Leases, plan, now),
-			allowed: map[peers.ID]bool{cfg.Self: true}, members: map[peers.ID]*member{}, outlets: map[peers.ID]*outlet{},
+			allowed: map[peers.ID]bool{cfg.Self: true}, members: map[peers.ID]*member{}, outlets: map[peers.ID]*outlet{}, outside: map[peers.ID]int{},
 			claims: claims{copies: make([]uint16, cfg.Layout.Pieces())}},
 		absent: map[peers.ID]bool{}, settle: now.Add(cfg.Settle), strangers: map[peers.ID]bool{},
 	}

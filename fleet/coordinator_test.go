@@ -89,6 +89,37 @@ func TestALeaseLivesOnProgressAndEndsWithoutIt(t *testing.T) {
 	}
 }
 
+// A member that says that nothing comes yet keeps its leases as long as there is no second source outside the fleet that may have time.
+func TestALeaseLivesOnWaitsWhileNobodyElseCouldBeAsked(t *testing.T) {
+	for _, second := range []bool{false, true} {
+		f, k := newTable(t, "a", "b")
+		a, b := k[0], k[1]
+		a.join()
+		b.join()
+		a.say(a.source("x"))
+		b.say(b.source("x"))
+		ls := a.lease("x", 3)
+		if second {
+			b.say(b.source("y"))
+		}
+		for range 4 {
+			f.run(10 * time.Second)
+			a.say(wire.LeaseProgress{Share: theShare, Source: "x", Items: []wire.Progress{{Piece: ls[0].Piece, Token: ls[0].Token}}})
+		}
+		want := len(ls)
+		if second {
+			want = 0
+		}
+		if st := f.status(); st.Leased != want {
+			t.Errorf("a second source: %t: %+v", second, st)
+		}
+		b.say(wire.SourceDown{Share: theShare, Source: "y"})
+		if f.run(20 * time.Second); f.status().Leased != 0 {
+			t.Errorf("a second source: %t: leased though nothing is said", second)
+		}
+	}
+}
+
 // Members hedge, and notice what is slow; the coordinator does neither unless told to.
 func TestTheDefaultsAreThoseOfAFleet(t *testing.T) {
 	c := Config{}.withDefaults()

@@ -81,6 +81,9 @@ func (c *Coordinator) LeaseRequest(by From, m wire.LeaseRequest, now time.Time) 
 func (c *Coordinator) LeaseProgress(by From, m wire.LeaseProgress, now time.Time) {
 	if o := c.outlet(by, m.Share, m.Source, now); o != nil {
 		for _, i := range m.Items {
+			if i.Bytes == 0 && len(c.outside) > 1 { // another source may have time: none keeps a piece by saying that it has not
+				continue
+			}
 			c.do(c.m.Progress(o.id, i.Piece, i.Token, i.Bytes, now))
 		}
 	}

@@ -94,6 +94,46 @@ func (m *Member) Progress(source peers.ID, p share.Piece, lease share.Token, n i
 		if m.seat.state == seated {
 			within(&m.news.bytesAt, now, gatherBytes)
 		}
+		if n > 0 {
+			m.alive(src, lease)
+		}
+	}
+}
+
+// Busy is told that a source asks us to come again later.
+func (m *Member) Busy(source peers.ID, now time.Time) {
+	m.now = now
+	m.then(Forward{})
+	if src := m.byID[source]; src != nil {
+		m.alive(src, 0)
+	}
+}
+
+// alive notes that a source outside sent bytes under a lease, or 0: that it is busy. What is leased from it is leased to nobody else, whatever the
+// other members have. So if no other is outside, nobody could be asked in its place, and to cancel requests that wait in its queue
+// would only cost the fleet what it has begun to send: no lease is late then, in whatever order it answers. The first
+// lease in the queue of the coordinator, and the first in that of the lease manager, stand for those behind them. The pool gives back
+// what it waits for in vain.
+func (m *Member) alive(src *origin, lease share.Token) {
+	if slices.ContainsFunc(m.order, func(o *origin) bool { return o != src && o.have != nil }) {
+		return
+	}
+	var there *hold
+	first := NotLate{Source: src.id}
+	for p, h := range src.held {
+		if h.token != 0 && (there == nil || h.token < there.token) {
+			there = h
+		}
+		if h.lease != 0 && (first.Lease == 0 || h.lease < first.Lease) {
+			first.Piece, first.Lease = p, h.lease
+		}
+	}
+	if there != nil && m.seat.state == seated {
+		there.alive = true
+		within(&m.news.bytesAt, m.now, gatherBytes)
+	}
+	if first.Lease != lease {
+		m.then(first)
 	}
 }
 

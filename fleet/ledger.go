@@ -20,6 +20,7 @@ type ledger struct {
 	members map[peers.ID]*member
 	order   []*member // in the order of arrival
 	outlets map[peers.ID]*outlet
+	outside map[peers.ID]int // outlets of each source
 	claims  claims
 	todo    Todo
 }
@@ -77,6 +78,7 @@ func (l *ledger) open(mb *member, source peers.ID) *outlet {
 	}
 	o := &outlet{of: mb, source: source, id: id, has: share.NewSet(mb.have.Len())}
 	l.outlets[id] = o
+	l.outside[source]++
 	mb.outlets = append(mb.outlets, o)
 	l.m.AddSource(id, l.now)
 	return o
@@ -85,6 +87,9 @@ func (l *ledger) open(mb *member, source peers.ID) *outlet {
 // close ends an outlet: its leases return.
 func (l *ledger) close(o *outlet) {
 	delete(l.outlets, o.id)
+	if l.outside[o.source]--; l.outside[o.source] == 0 {
+		delete(l.outside, o.source)
+	}
 	o.of.outlets = slices.DeleteFunc(o.of.outlets, func(x *outlet) bool { return x == o })
 	l.do(l.m.RemoveSource(o.id, l.now))
 }
@@ -176,7 +181,9 @@ func (l *ledger) missing(mb *member, m wire.SourceDown) {
 			continue
 		}
 		for _, o := range l.order {
-			l.doubt(mb, o.peer, p)
+			if o.have.Has(p) { // what it gets later could not be missed yet
+				l.doubt(mb, o.peer, p)
+			}
 		}
 	}
 }

@@ -86,6 +86,12 @@ type (
 		Source peers.ID
 		Pieces []share.Piece
 	}
+	// NotLate tells the lease manager that the source of a lease is not late, though nothing comes.
+	NotLate struct {
+		Source peers.ID
+		Piece  share.Piece
+		Lease  share.Token
+	}
 	// Dial is to connect with the coordinator, and to say Linked or Lost.
 	Dial struct{}
 	// Join is to subscribe to the coordinator and to watch it, and to call Lost if this

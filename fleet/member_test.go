@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -724,6 +725,56 @@ func TestProgressIsGathered(t *testing.T) {
 	d.told = nil
 	if report(3, 7, 1); d.m.news.bytesAt != (time.Time{}) {
 		t.Error("it would tell a coordinator that is away")
+	}
+}
+
+// While no other source is outside, the one that says that it is busy, or sends something, is late with nothing: the first lease of
+// each queue stands for the others.
+func TestTheOnlySourceOutsideIsNotLateWhileItIsAlive(t *testing.T) {
+	busy := func(d *desk) { d.do(func() { d.m.Busy("x", d.now) }) }
+	bytes := func(d *desk) { d.do(func() { d.m.Progress("x", 6, 9, 50, d.now) }) }
+	first, six := wire.Progress{Piece: 3, Token: 100}, wire.Progress{Piece: 6, Token: 102, Bytes: 50}
+	late := NotLate{"x", 5, 7}
+	for what, c := range map[string]struct {
+		before, happens func(*desk)
+		does            []any
+		tells           []wire.Progress
+	}{
+		"busy":                  {nil, busy, []any{Forward{}, late}, []wire.Progress{first}},
+		"bytes of the last":     {nil, bytes, []any{Forward{}, late}, []wire.Progress{first, six}},
+		"bytes of the first":    {nil, func(d *desk) { d.do(func() { d.m.Progress("x", 5, 7, 50, d.now) }) }, []any{Forward{}}, []wire.Progress{{Piece: 5, Token: 101, Bytes: 50}, first}},
+		"this node waits":       {nil, func(d *desk) { d.do(func() { d.m.Progress("x", 6, 9, 0, d.now) }) }, []any{Forward{}}, []wire.Progress{{Piece: 6, Token: 102}}},
+		"another source":        {func(d *desk) { d.also("y", share.NewSet(8)) }, busy, []any{Forward{}}, nil},
+		"bytes, another source": {func(d *desk) { d.also("y", share.NewSet(8)) }, bytes, []any{Forward{}}, []wire.Progress{six}},
+		"another, not joined":   {func(d *desk) { d.also("y", nil) }, busy, []any{Forward{}, late}, []wire.Progress{first}},
+		"members have more":     {func(d *desk) { d.named("y").also("y", share.FullSet(8)) }, busy, []any{Forward{}, late}, []wire.Progress{first}},
+		"one that is unknown":   {nil, func(d *desk) { d.do(func() { d.m.Busy("z", d.now) }) }, []any{Forward{}}, nil},
+		"no coordinator":        {func(d *desk) { d.lose(time.Second) }, busy, []any{Forward{}, late}, nil},
+	} {
+		d := newDesk(t)
+		d.ask(3)
+		d.grant(100, 3, 5, 6)
+		d.answers = false
+		d.request(3)
+		d.do(func() {
+			d.m.Granted([]leasemgr.Lease{{Piece: 5, Token: 7}, {Piece: 3, Token: 8}, {Piece: 6, Token: 9}}, leasemgr.Refusal{}, d.now)
+		})
+		if c.before != nil {
+			c.before(d)
+		}
+		d.forget()
+		c.happens(d)
+		if !reflect.DeepEqual(d.did, c.does) {
+			t.Errorf("%s: does %+v, want %+v", what, d.did, c.does)
+		}
+		d.run(500 * time.Millisecond)
+		var told []wire.Progress
+		for _, x := range d.told {
+			told = append(told, x.(wire.LeaseProgress).Items...)
+		}
+		if !slices.Equal(told, c.tells) {
+			t.Errorf("%s: tells %+v, want %+v", what, told, c.tells)
+		}
 	}
 }
 

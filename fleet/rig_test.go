@@ -494,6 +494,12 @@ func (d *desk) named(ids ...peers.ID) *desk {
 	return d.do(func() { d.m.FleetMembers(d.m.cfg.Coordinator, m, d.now) })
 }
 
+// also makes another source appear, that says that it has this.
+func (d *desk) also(id peers.ID, have *share.Set) *desk {
+	d.do(func() { d.m.SourceUp(id, Port{Node: "here", Name: "pool " + string(id)}, d.now) })
+	return d.do(func() { d.m.SourceHas(id, have, d.now) })
+}
+
 // holds fails the test unless these are the pieces that may be leased on x.
 func (d *desk) holds(pieces ...share.Piece) {
 	d.t.Helper()

@@ -30,14 +30,14 @@ func TestEveryWayOfBeingCutOff(t *testing.T) {
 	}
 }
 
-// TestFleetsOfAllSizes has three members, and with SIM_LARGE=1, as in CI, also 30: 1.02 copies enter.
-// FLEET_NODES, FLEET_SEEDS and SIM_FROM say otherwise. Above 30 members it is the scenario election-fleet itself,
+// TestFleetsOfAllSizes has three members, and with SIM_LARGE=1, as in CI, also 30 and 60: 1.02 copies enter.
+// FLEET_NODES, FLEET_SEEDS and SIM_FROM say otherwise. Above 60 members it is the scenario election-fleet itself,
 // with half as many pieces: FLEET_NODES=300 takes 100 to 160 s of CPU a seed.
 func TestFleetsOfAllSizes(t *testing.T) {
 	t.Parallel()
 	sizes, from, seeds := []int{3}, envInt("SIM_FROM", 1), envInt("FLEET_SEEDS", 1)
 	if os.Getenv("SIM_LARGE") != "" {
-		sizes = []int{3, 30}
+		sizes = []int{3, 30, 60}
 	}
 	if n := envInt("FLEET_NODES", 0); n > 0 {
 		sizes = []int{n}
@@ -45,7 +45,7 @@ func TestFleetsOfAllSizes(t *testing.T) {
 	for _, nodes := range sizes {
 		for seed := range uint64(seeds) {
 			s := *Find("election-fleet")
-			if nodes <= 30 {
+			if nodes <= 60 {
 				s.Set = func(r *simnet.Run) { fleetOfMany(r, 384, 1.02) }
 			}
 			tried(t, &s, uint64(from)+seed, nodes)
