@@ -22,6 +22,9 @@ const (
 	beyondFactor = 0.5
 	probeFor     = instant(time.Second) // after which a source that sends nothing keeps no other waiting
 
+	// slowFactor is how many times as fast as another busy source one is that does not wait for it.
+	slowFactor = 4
+
 	hereFactor = 0.1
 	hereFor    = instant(500 * time.Millisecond)
 	hereCrowd  = 6 // so many others are a crowd: the source itself sends them elsewhere
@@ -56,21 +59,23 @@ func (m *Manager) ourPartOfAll(s *source, neighbours int) (p uint32, rank int, o
 }
 
 // divided is the next piece for a source that has the whole share, whose lot is ours and none of m.lots. If there is
-// none, s.left says whether the rest is left to others: as long as such a source is busy, or we are fed.
+// none, s.left says whether the rest is left to others: as long as such a source is busy that is not far slower, or we
+// are fed.
 func (m *Manager) divided(s *source, fed func() bool) (p uint32, rank int, ok bool) {
 	if p, rank, ok = m.rarest(s, m.lots, true); ok {
 		return p, rank, ok
 	}
-	if s.left = m.busyWhole() || fed(); !s.left {
+	if s.left = m.busyWhole(s) || fed(); !s.left {
 		m.reliance.fed, m.reliance.alone = 0, m.clock.at+nearAgain
 	}
 	return 0, 0, false
 }
 
-// busyWhole reports whether a source that has the whole share has a lease.
-func (m *Manager) busyWhole() bool {
+// busyWhole reports whether a source that has the whole share has a lease, and s could not do its work in a fraction of the
+// time: that one may be busy for minutes.
+func (m *Manager) busyWhole(s *source) bool {
 	for _, o := range m.sources {
-		if o != nil && o.count > 0 && o.have.n == m.space.n {
+		if o != nil && o.count > 0 && o.have.n == m.space.n && !(s.measured && o.measured && s.rate > slowFactor*o.rate) {
 			return true
 		}
 	}

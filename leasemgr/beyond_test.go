@@ -240,6 +240,24 @@ func TestNodesOfOneMachineDivideUpWhatTheSourceHas(t *testing.T) {
 	}
 }
 
+// A source that is far slower, and may be busy for minutes, keeps no other waiting.
+func TestASlowSourceDoesNotHoldUpAFastOne(t *testing.T) {
+	for name, r := range map[string]*rig{"on one machine": onOneMachine(t, 1e6), "beyond the line": offices(t, 1e6)} {
+		r.add("far").full("far")
+		r.m.cfg.HedgeShare, r.m.cfg.HedgeFloor = 0, 0
+		r.one("far") // at first there was no other
+		r.m.Away("far", 100*time.Millisecond)
+		r.m.Measured("far", 1e4, 0, r.now)
+		got := r.get("s", 96)
+		for _, l := range got {
+			r.done(l)
+		}
+		if got := r.get("s", 96); len(got) < 5 {
+			t.Errorf("%s: others bring nothing, and the source is asked for %d more", name, len(got))
+		}
+	}
+}
+
 func TestOnlyNodesOfOneMachineDoSo(t *testing.T) {
 	for name, change := range map[string]func(r *rig){
 		"the source is elsewhere": func(r *rig) { r.m.Away("s", time.Millisecond) },
