@@ -22,9 +22,6 @@ const (
 	beyondFactor = 0.5
 	probeFor     = instant(time.Second) // after which a source that sends nothing keeps no other waiting
 
-	// slowFactor is how many times as fast as another busy source one is that does not wait for it.
-	slowFactor = 4
-
 	hereFactor = 0.1
 	hereFor    = instant(500 * time.Millisecond)
 	hereCrowd  = 6 // so many others are a crowd: the source itself sends them elsewhere
@@ -71,11 +68,10 @@ func (m *Manager) divided(s *source, fed func() bool) (p uint32, rank int, ok bo
 	return 0, 0, false
 }
 
-// busyWhole reports whether a source that has the whole share has a lease, and s could not do its work in a fraction of the
-// time: that one may be busy for minutes.
+// busyWhole reports whether a source that has the whole share and is not far slower than s has a lease.
 func (m *Manager) busyWhole(s *source) bool {
 	for _, o := range m.sources {
-		if o != nil && o.count > 0 && o.have.n == m.space.n && !(s.measured && o.measured && s.rate > slowFactor*o.rate) {
+		if o != nil && o.count > 0 && o.have.n == m.space.n && !o.farSlower(s) {
 			return true
 		}
 	}

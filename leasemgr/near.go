@@ -9,8 +9,8 @@ import (
 // Peers of one network share its line to the world. When they fetch a share together, each piece need
 // cross that line once: each of them asks the sources beyond it for the pieces whose lot is its own (ours.go),
 // and gets the others from its neighbours. So a source beyond the line is asked for no piece that a
-// neighbour has or is to ask for, and does not hedge, as long as we are busy with our part and for half as
-// long again, and then as long as neighbours bring SpareFactor times what it could, if that was measured.
+// neighbour has or is to ask for, and does not hedge, as long as we are busy with our part, at a source that is not far
+// slower, and for half as long again, and then as long as neighbours bring SpareFactor times what it could, if that was measured.
 //
 // Neighbours are those less than nearTrip away. Beyond the line are sources at least nearFactor times as
 // far away. Nobody is relied on for longer: when nothing comes from anywhere, or the neighbours have had
@@ -76,7 +76,7 @@ func (m *Manager) relies(s *source) bool {
 	}
 	switch {
 	case now >= r.flowed+nearSilent:
-	case m.busyBeyond():
+	case m.busyBeyond(s):
 		r.done = 0
 		return true
 	case r.done == 0:
@@ -89,14 +89,22 @@ func (m *Manager) relies(s *source) bool {
 	return false
 }
 
-// busyBeyond reports whether a source that is no neighbour has a lease.
-func (m *Manager) busyBeyond() bool {
+// busyBeyond reports whether a source that is no neighbour, and not far slower than s, has a lease.
+func (m *Manager) busyBeyond(s *source) bool {
 	for _, o := range m.sources {
-		if o != nil && o.count > 0 && !o.near() {
+		if o != nil && o.count > 0 && !o.near() && !o.farSlower(s) {
 			return true
 		}
 	}
 	return false
+}
+
+// slowFactor is how many times as fast as another busy source one is that does not wait for it.
+const slowFactor = 4
+
+// farSlower reports whether o may be busy for minutes with what s does in seconds.
+func (o *source) farSlower(s *source) bool {
+	return s.measured && o.measured && s.rate > slowFactor*o.rate
 }
 
 // ourPart is the next piece for a source beyond the line: one that is ours to ask for, and that no neighbour has.

@@ -227,3 +227,27 @@ func TestANeighbourThatIsAwayIsNotReliedOn(t *testing.T) {
 		t.Errorf("the source beyond the line is asked for %d of 96, the rest is left to neighbours that are not there", got)
 	}
 }
+
+// A source beyond the line that is far slower than another, and may be busy with one piece for minutes, does not prolong the time
+// of neighbours that bring little.
+func TestASlowSourceBeyondTheLineDoesNotProlongTheTimeOfNeighbours(t *testing.T) {
+	r := office(t, 96)
+	r.m.Measured("t", 1e4, 0, r.now)
+	r.m.cfg.HedgeShare, r.m.cfg.HedgeFloor = 0, 0
+	slow := r.one("t")
+	for _, l := range r.get("s", 96) {
+		r.done(l)
+	}
+	for range 40 {
+		r.pass(500 * time.Millisecond)
+		for _, id := range []peers.ID{"b", "c"} { // they get something now and then
+			r.m.clock.tick(r.now)
+			r.m.sources[r.m.byID[id]].grew = r.m.clock.at
+		}
+		r.m.Progress("t", slow.Piece, slow.Token, 5000, r.now)
+		if len(r.get("s", 96)) > 5 {
+			return
+		}
+	}
+	t.Error("in 20 s the fast source was asked for nothing")
+}
