@@ -301,6 +301,37 @@ func TestAPieceThatIsFoundWrongWhileItsBitIsWrittenIsLost(t *testing.T) {
 	}
 }
 
+// A piece that is found wrong and written anew while its bit is being written is durable with the next sync.
+func TestAPieceThatIsWrittenAnewWhileItsBitIsWrittenIsNotDurableYet(t *testing.T) {
+	l := newLostRig(t)
+	must(t, l.p.Close())
+	before := func(string) {}
+	var err error
+	l.p, err = store.OpenPartialIn(t.Context(), renaming{l.d.FS(), &before}, l.m, store.PartialOptions{})
+	must(t, err)
+	for p := range share.Piece(2) {
+		l.write(p, 0, 16)
+		l.complete(p)
+	}
+	before = func(to string) {
+		if to == "bits" {
+			before = func(string) {}
+			l.change()
+			if _, err := l.p.Proof(0); !errors.Is(err, share.ErrChanged) {
+				t.Error(err)
+			}
+			l.write(0, 0, 16)
+			l.complete(0)
+		}
+	}
+	if n, err := l.p.Sync(); n != 1 {
+		t.Errorf("%d pieces are durable: %v", n, err)
+	}
+	if n, err := l.p.Sync(); n != 2 {
+		t.Errorf("%d pieces are durable after another sync: %v", n, err)
+	}
+}
+
 // A block that is written again while its piece is lost once more is written a third time.
 func TestABlockThatIsWrittenDuringALossDoesNotCount(t *testing.T) {
 	l := newLostRig(t)

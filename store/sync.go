@@ -159,8 +159,12 @@ func (p *Partial) commit(b *batch) error {
 		p.batch.done = append(p.batch.done, b.done...)
 		return fmt.Errorf("write the bits: %w", err)
 	}
+	again := map[share.Piece]struct{}{} // written anew since b was taken: the next sync is for these bytes
+	for _, piece := range p.batch.done {
+		again[piece] = struct{}{}
+	}
 	for _, piece := range b.done {
-		if p.have.Has(piece) {
+		if _, anew := again[piece]; p.have.Has(piece) && !anew {
 			p.durable.Add(piece)
 		} else { // found wrong meanwhile
 			p.untrue = true

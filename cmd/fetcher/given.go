@@ -42,21 +42,21 @@ func (a *app) ticket(cmd *cobra.Command, arg string) (string, error) {
 }
 
 // pasted is an argument, or for "-" what is read from stdin until it is whole: a pipe need not end then.
-func (a *app) pasted(ctx context.Context, arg, what string, whole func(text string) bool) (text string, err error) {
+func (a *app) pasted(ctx context.Context, arg, what string, whole func(text string) bool) (string, error) {
 	if arg != "-" {
 		return arg, nil
 	}
 	if f, ok := a.stdin.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		fmt.Fprintf(a.stderr, "paste the %s here, and press Enter\n", what)
 	}
-	read := make(chan struct{})
+	read := make(chan func() (string, error), 1)
 	go func() { // ends with the process, at the latest: a read of stdin cannot be cut short
-		defer close(read)
-		text, err = paste(a.stdin, what, whole)
+		text, err := paste(a.stdin, what, whole)
+		read <- func() (string, error) { return text, err }
 	}()
 	select {
-	case <-read:
-		return text, err
+	case pasted := <-read:
+		return pasted()
 	case <-ctx.Done():
 		return "", cause(ctx)
 	}
