@@ -257,6 +257,7 @@ func (s *stream) broken(error) {
 		a.stop = true
 		s.done(a)
 		s.now = nil
+		s.y.net.After(0, s.y.drained) // that may have been the last reply of a node that leaves
 	}
 	s.life = -1
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -241,17 +242,12 @@ func (x *Node) drained() {
 	if x.state != leaving || x.drains == nil {
 		return
 	}
-	for _, c := range x.net.conns {
-		if !c.believes(x) {
-			continue
-		}
-		for _, u := range c.users[c.side(x)] {
-			if s, ok := u.(*stream); ok && s.now != nil {
-				return
-			}
-		}
+	serves := func(u user) bool { s, ok := u.(*stream); return ok && s.now != nil }
+	busy := false
+	x.conned(func(c *conn) { busy = busy || c.believes(x) && slices.ContainsFunc(c.users[c.side(x)], serves) })
+	if !busy {
+		x.drains()
 	}
-	x.drains()
 }
 
 // vanish ends a life. tell says whether the other ends of its connections are told.
