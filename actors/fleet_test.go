@@ -14,6 +14,7 @@ import (
 	"github.com/piecelease/fetcher/leasemgr"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/transfer"
 )
 
 // A simFleet is a share outside, a coordinator, and members that lease from it.
@@ -240,7 +241,7 @@ func TestWhoIsNotOnTheListIsRefusedAndCounted(t *testing.T) {
 	f.join(f.members[1])
 	f.run(time.Minute, f.members[1])
 	end := f.members[1].end
-	if !errors.Is(end.Err, share.ErrStalled) || !strings.Contains(end.Err.Error(), "not allowed") || !strings.Contains(end.Err.Error(), "member1") {
+	if !errors.Is(end.Err, transfer.ErrNotMember) || !errors.Is(end.Err, share.ErrNotAllowed) || !strings.Contains(end.Err.Error(), "member1") {
 		t.Errorf("ended with %v", end.Err)
 	}
 	if f.members[1].asked != 0 {

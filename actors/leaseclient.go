@@ -77,7 +77,6 @@ func (c *leaseClient) Receive(ctx actor.Context) {
 		c.core.Busy(m.Source, now)
 	case PieceBegun, SourceMeasured, RankSource, PauseLeases, SetReader, CloseReader:
 		ctx.Forward(c.local)
-
 	case LeaseResponse:
 		c.granted(ctx, m, now)
 	case PlanStatus:
@@ -86,7 +85,6 @@ func (c *leaseClient) Receive(ctx actor.Context) {
 		ctx.Send(m.pool, m.m)
 	case followSeat:
 		c.follow(ctx, m, now)
-
 	case linkUp:
 		c.linkUp(m, now)
 	case linkDown:

@@ -113,14 +113,9 @@ func (d *depots) Hold(ctx context.Context, h api.Hold) ([]api.Held, error) {
 	if err != nil {
 		return nil, err
 	}
-	e, m := k.entry(), k.list()
-	switch {
-	case e.Paused:
-		return nil, api.Refuse(api.ErrRequest, "entry %d is paused, so no depot could fetch it from here: resume it first", e.ID)
-	case len(e.Only)+len(e.Skip) > 0:
-		return nil, api.Refuse(api.ErrRequest, "entry %d is not whole here, as only some of its files are wanted: choose all of them first", e.ID)
-	case m == nil || k.view().State != api.Served:
-		return nil, api.Refuse(api.ErrRequest, "entry %d is not whole here: wait until all of it was fetched and is served", e.ID)
+	m, err := k.whole()
+	if err != nil {
+		return nil, err
 	}
 	depots, err := d.depotIDs(h.Depots)
 	if err != nil {
@@ -171,6 +166,20 @@ func (d *depots) Hold(ctx context.Context, h api.Hold) ([]api.Held, error) {
 		}
 	}
 	return out, nil
+}
+
+// whole is the list of files of an entry that depots can fetch from here. The error is for its owner.
+func (k *keeper) whole() (*share.Manifest, error) {
+	e, m := k.entry(), k.list()
+	switch {
+	case e.Paused:
+		return nil, api.Refuse(api.ErrRequest, "entry %d is paused, so no depot could fetch it from here: resume it first", e.ID)
+	case len(e.Only)+len(e.Skip) > 0:
+		return nil, api.Refuse(api.ErrRequest, "entry %d is not whole here, as only some of its files are wanted: choose all of them first", e.ID)
+	case m == nil || k.view().State != api.Served:
+		return nil, api.Refuse(api.ErrRequest, "entry %d is not whole here: wait until all of it was fetched and is served", e.ID)
+	}
+	return m, nil
 }
 
 // asksFor is what a request is about: an entry, or a share of the fleet.
