@@ -222,6 +222,27 @@ func TestFilesTouchedDuringAFetchAreHashedBeforeTheEnd(t *testing.T) {
 	}
 }
 
+// However many small files somebody touches, they are hashed together before the end.
+func TestManyFilesMayBeTouchedDuringAFetch(t *testing.T) {
+	needsChangeTimes(t)
+	src, dir := filepath.Join(t.TempDir(), "stuff"), t.TempDir()
+	names := []string{"a", "b", "c", "d", "e", "f"}
+	files := tree{}
+	for _, name := range names {
+		files[name] = random(1000)
+	}
+	files.make(t, src)
+	im := importDir(t, src, store.ImportOptions{})
+	p := openPart(t, dir, im.Manifest, store.PartialOptions{})
+	copyAll(t, p, im.Tree)
+	for _, name := range names {
+		check(t, os.Chmod(filepath.Join(dir, "stuff.partial", "data", name), 0o640))
+	}
+	_, err := p.Finish(context.Background())
+	check(t, err)
+	sameOnDisk(t, filepath.Join(dir, "stuff"), src)
+}
+
 // If somebody touches the file of a piece in progress, the piece is hashed when it is
 // complete: if it is right it is kept, otherwise it is lost.
 func TestPiecesInProgressAreHashedIfTheirFileWasTouched(t *testing.T) {
