@@ -30,6 +30,8 @@ import (
 	"github.com/piecelease/fetcher/wire"
 )
 
+var _ p2p.Lists = actors.Server{} // Serve looks for it
+
 // Node is one running fetcher. It serves what it shares and what it fetches.
 // Its methods are safe for concurrent use. The caller must Close it.
 type Node struct {
@@ -127,7 +129,7 @@ func (n *Node) start(ctx context.Context) error {
 	if serve := n.cfg.Simulation.Serve; serve != nil {
 		blocks = serve(offers)
 	}
-	n.host.Serve(blocks, n.program)
+	n.host.Serve(blocks, actors.Server{Program: n.program})
 	n.host.AskFor(offers)
 	n.discover()
 	return nil

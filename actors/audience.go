@@ -20,6 +20,8 @@ type audience struct {
 	news  []share.Piece // the pieces that arrived last
 	first int           // the number of the oldest of them
 
+	coming []comer // in order
+
 	mirrors peers.Mirrors
 	words   map[peers.ID]*actor.PID // the actor that announced each mirror
 	last    peers.ID                // the last child to be done, if it was helped
@@ -142,8 +144,18 @@ func (o *audience) remove(c *child) {
 }
 
 // name returns the peers that a new subscriber is told of, on a connection of this reach:
-// up to maxNamed others, half of them mirrors if there are that many.
-func (o *audience) name(to peers.ID, reach int) []peers.Addr {
+// up to maxNamed others, half of them mirrors if there are that many. One that was told of some
+// instead of the list of files is told of fewer.
+func (o *audience) name(to peers.ID, reach, told int) []peers.Addr {
+	most := maxNamed
+	if told > 0 {
+		most = maxNamed/2 - told
+	}
+	return o.pick(to, reach, most/2, most)
+}
+
+// pick returns up to most peers, this many of them mirrors if there are that many.
+func (o *audience) pick(to peers.ID, reach, mirrors, most int) []peers.Addr {
 	var out []peers.Addr
 	seen := map[peers.ID]bool{to: true}
 	take := func(id peers.ID, endpoints []peers.Endpoint) bool {
@@ -155,11 +167,11 @@ func (o *audience) name(to peers.ID, reach int) []peers.Addr {
 		out = append(out, peers.Addr{ID: id, Addrs: addrs})
 		return true
 	}
-	o.mirrors.Pick(maxNamed/2, take)
-	o.turns.Pick(len(o.children), maxNamed-len(out), func(i int) bool {
+	o.mirrors.Pick(mirrors, take)
+	o.turns.Pick(len(o.children), most-len(out), func(i int) bool {
 		c := o.children[i]
 		return c.nameable && take(c.peer, c.endpoints)
 	})
-	o.mirrors.Pick(maxNamed-len(out), take)
+	o.mirrors.Pick(most-len(out), take)
 	return out
 }

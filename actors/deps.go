@@ -20,8 +20,9 @@ type Network interface {
 	// the outcome, last of all Down. The Link must be closed.
 	Open(to peers.Addr, id share.ID, layout *share.Layout, sink Sink) Link
 	// FetchManifest asks a peer for the manifest of a share, of at most limit
-	// bytes and checked against id. done is called once unless cancelled first.
-	FetchManifest(from peers.Addr, id share.ID, limit int, done func(manifest []byte, r wire.Reply, err error)) (cancel func())
+	// bytes and checked against id. With others the peer may name some that have it in
+	// place of sending it. done is called once unless cancelled first.
+	FetchManifest(from peers.Addr, id share.ID, others bool, limit int, done func(manifest []byte, r wire.Reply, err error)) (cancel func())
 	// Send queues one message frame to a connected peer; false when it is
 	// refused.
 	Send(to peers.ID, frame []byte) bool

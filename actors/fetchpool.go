@@ -34,6 +34,7 @@ type fetchPool struct {
 	at        transfer.Addresses // of the source
 	nowhere   int                // attempts that did not reach the source
 	whole     bool               // the source said that it has every piece; good for the first link, and for the only fetch: others may wait for the same source
+	sent      bool               // the source has many to feed, and is spared for a while
 	share     share.ID
 	layout    *share.Layout
 	anonymous bool
@@ -348,6 +349,7 @@ func (f *fetchPool) subscribed(ctx actor.Context, m wire.SubscribeResult) {
 	switch {
 	case m.Accepted:
 		f.core.Subscribed(f.s.Now())
+		f.sent = m.Elsewhere
 		if len(m.Children) > 0 {
 			ctx.Send(f.finder, PeersNamed{Share: f.share, By: f.source.ID, Via: peers.ViaPeer, Peers: m.Children})
 		}
@@ -384,6 +386,10 @@ func (f *fetchPool) haveMap(ctx actor.Context, m wire.HaveMap) {
 		return
 	}
 	ctx.Request(f.leases, SourceHas{f.source.ID, set})
+	if f.sent {
+		f.sent = false
+		ctx.Send(f.leases, SourceSent{f.source.ID})
+	}
 	f.core.Announced(nil, f.s.Now())
 }
 

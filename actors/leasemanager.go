@@ -39,6 +39,8 @@ func (l *leaseManager) Receive(ctx actor.Context) {
 		l.do(ctx, l.m.SetHave(m.Source, m.Have, l.s.Now()))
 	case SourceAway:
 		l.m.Away(m.Source, m.Trip)
+	case SourceSent:
+		l.m.Spare(m.Source, l.s.Now())
 	case SourceHasMore:
 		l.do(ctx, l.m.Have(m.Source, m.Pieces, l.s.Now()))
 	case SourceHasNot:
@@ -254,6 +256,9 @@ type SourceAway struct {
 	Source peers.ID
 	Trip   time.Duration
 }
+
+// SourceSent, FetchPool -> LeaseManager: a source sent us to others before it was asked for a piece.
+type SourceSent struct{ Source peers.ID }
 
 // SourceHasMore, FetchPool -> LeaseManager.
 type SourceHasMore struct {

@@ -365,7 +365,7 @@ func (n *simNode) count(to peers.ID, bytes int) {
 	n.sw.nodes[to].in[n.id] += int64(bytes)
 }
 
-func (n *simNode) FetchManifest(from peers.Addr, id share.ID, limit int, done func([]byte, wire.Reply, error)) (cancel func()) {
+func (n *simNode) FetchManifest(from peers.Addr, id share.ID, _ bool, limit int, done func([]byte, wire.Reply, error)) (cancel func()) {
 	return n.sw.w.After(4*simLatency, func() {
 		other := n.sw.nodes[from.ID]
 		switch {

@@ -70,7 +70,7 @@ func (n *node) Receive(ctx actor.Context) {
 		n.rank(ctx, ctx.Sender(), m.Peer)
 	case WithdrawShare:
 		n.withdraw(ctx, m)
-	case OfferShare, AdmitRequest, ServeDone, ServeParked, ChildLost, SetUploadRate, ChildrenQuery, UploadsQuery:
+	case OfferShare, AdmitRequest, ListRequest, ServeDone, ServeParked, ChildLost, SetUploadRate, ChildrenQuery, UploadsQuery:
 		ctx.Forward(n.seeder)
 	case transferEnded:
 		n.ended(ctx, m.Share)

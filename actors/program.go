@@ -188,7 +188,7 @@ func (p *Program) Scores(ctx context.Context, ids []peers.ID) ([]float64, error)
 	return system.Ask[Scores](ctx, p.s, p.node, ScoresQuery{ids})
 }
 
-// Tell passes on a message that has no answer: SetUploadRate, MeetingsChanged, LookAt.
+// Tell passes on a message that has no answer: SetUploadRate, MeetingsChanged, LookAt, ListRequest.
 func (p *Program) Tell(m any) { p.s.Send(p.node, m) }
 
 // SetTransferRate bounds what is asked for in one transfer, as SetDownloadRate does in all.
@@ -211,6 +211,21 @@ func toSeeder(p *Program, m any) bool {
 
 // Request asks the Seeder whether a child may be served; m.Reply hears the answer.
 func (p *Program) Request(m AdmitRequest) { toSeeder(p, m) }
+
+// Server is what the network asks of a Program that serves.
+type Server struct{ *Program }
+
+// List asks who gives a peer a list of files: this node, if the reply is OK.
+func (p Server) List(ctx context.Context, child peers.ID, q wire.ManifestRequest) wire.Reply {
+	answer := make(chan wire.Reply, 1)
+	p.Tell(ListRequest{Child: child, Share: q.Share, Others: q.Others, Reply: func(r wire.Reply) { answer <- r }})
+	select {
+	case r := <-answer:
+		return r
+	case <-ctx.Done():
+		return wire.Reply{}
+	}
+}
 
 // Served says that a job that was admitted has ended, and how many bytes of content
 // the child was sent.

@@ -77,6 +77,8 @@ func (d *seeder) Receive(ctx actor.Context) {
 		d.lost(m.Peer)
 	case AdmitRequest:
 		d.admit(m)
+	case ListRequest:
+		d.list(m)
 	case ServeDone:
 		d.served(m)
 	case ServeParked:
@@ -189,11 +191,7 @@ func (d *seeder) subscribe(ctx actor.Context, m wire.Subscribe) {
 		d.refuse(ctx, peer, m, why, retry)
 		return
 	}
-	o := d.audiences[m.Share]
-	if o == nil {
-		o = &audience{byPeer: map[peers.ID]*child{}, words: map[peers.ID]*actor.PID{}}
-		d.audiences[m.Share] = o
-	}
+	o := d.audience(m.Share)
 	if m.Mirror {
 		d.mirror(ctx, o, peer, m)
 	} else {
@@ -241,7 +239,7 @@ func (d *seeder) refuse(ctx actor.Context, peer peers.ID, m wire.Subscribe, why 
 func (d *seeder) adopt(ctx actor.Context, o *audience, peer peers.ID, m wire.Subscribe) {
 	d.drop(ctx, m.Share, peer) // one subscription per peer: the new one counts
 	from, _ := d.net.Where(peer)
-	named := o.name(peer, from.Reach)
+	named := o.name(peer, from.Reach, o.arrives(peer))
 	was := d.tiers.Set(peer)
 	a := d.tiers.Subscribe(peer, from, d.net.RoundTrip(peer), d.s.Now())
 	d.isIn(peers.Move{ID: peer, From: was, To: a.Set})
@@ -249,10 +247,11 @@ func (d *seeder) adopt(ctx actor.Context, o *audience, peer peers.ID, m wire.Sub
 		ctx.Respond(wire.SubscribeResult{Share: m.Share, Reason: wire.Why(wire.CodeFull), Retry: a.Retry})
 		return
 	}
+	_, whole := d.catalog.Whole(m.Share)
 	c := &child{peer: peer, pid: ctx.Sender(), endpoints: peers.Named(d.net.Endpoints(m.Addrs), from.Reach), nameable: m.Nameable, set: a.Set}
 	o.add(c)
 	ctx.Watch(c.pid)
-	ctx.Respond(wire.SubscribeResult{Share: m.Share, Accepted: true, Children: named})
+	ctx.Respond(wire.SubscribeResult{Share: m.Share, Accepted: true, Children: named, Elsewhere: whole && o.large()})
 	d.sendMap(m.Share, c)
 	if m.Nameable { // a child of a share soon has some of it, and our connection to it works both ways
 		ctx.Send(d.finder, PeersNamed{Share: m.Share, By: d.s.Self(), Via: peers.ViaItself, Peers: []peers.Addr{{ID: peer, Addrs: m.Addrs}}})
@@ -406,7 +405,7 @@ func (d *seeder) admit(m AdmitRequest) {
 	a := peers.Ask{Job: d.job, Child: m.Child, Set: set, Key: m.Share.String(), Piece: uint32(m.Piece), Bytes: m.Bytes}
 	if o := d.audiences[m.Share]; o != nil {
 		all, whole := d.catalog.Whole(m.Share)
-		a.Whole, a.Pressed = whole, m.Pressed
+		a.Whole, a.Pressed, a.Flash = whole, m.Pressed, o.flash(d.s.Now())
 		a.Crowd, a.Spreads = o.crowd(m.Child)
 		a.Fed = whole && o.fed(m.Child, d.taken.bytes(m.Share, m.Child), all, m.Pressed, d.s.Now())
 	}

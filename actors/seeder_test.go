@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -303,7 +304,7 @@ func TestAPieceGoesToOneOfManyChildrenAtATime(t *testing.T) {
 			want["b"] = away
 		}
 		for child, r := range want {
-			if got[child].Reply != r {
+			if !reflect.DeepEqual(got[child].Reply, r) {
 				t.Errorf("%+v: %s got %+v, want %+v", of, child, got[child].Reply, r)
 			}
 		}
@@ -417,7 +418,7 @@ func TestChildrenOfAllAgesAreNamed(t *testing.T) {
 	total := map[peers.ID]bool{}
 	for call := range 2 * n / maxNamed {
 		var ages [10]int
-		named := o.name("7", 0)
+		named := o.name("7", 0, 0)
 		for _, a := range named {
 			ages[at[a.ID]*len(ages)/n]++
 			total[a.ID] = true

@@ -56,6 +56,18 @@ func (m AdmitRequest) Undelivered() {
 	m.Reply(Admission{Reply: wire.Reply{Status: wire.Busy, Retry: time.Second}})
 }
 
+// ListRequest, p2p -> Seeder: a peer asks for the list of files of a share, and may have it. Reply
+// is called once, with OK if it is to be sent; it must not block. Forwarded by the Node.
+type ListRequest struct {
+	Child  peers.ID
+	Share  share.ID
+	Others bool // as in wire.ManifestRequest
+	Reply  func(wire.Reply)
+}
+
+// Undelivered answers for a Seeder that has ended.
+func (m ListRequest) Undelivered() { m.Reply(wire.Reply{}) }
+
 // ServeDone, p2p -> Seeder: a job that was admitted has ended, or is no longer wanted.
 type ServeDone struct {
 	Job  peers.Job

@@ -57,7 +57,7 @@ func (t *transferActor) Receive(ctx actor.Context) {
 	case transfer.Listers:
 		t.core.Listers(m, now)
 	case manifestCame:
-		t.manifestCame(m)
+		t.manifestCame(ctx, m)
 	case opened:
 		t.opened(m)
 	case SourceStatus:
@@ -168,7 +168,7 @@ func (t *transferActor) doSources(ctx actor.Context, what any) bool {
 	case transfer.Blame:
 		ctx.Request(t.node, PeerLied{x.Peer, x.Proof})
 	case transfer.AskManifest:
-		t.askManifest(ctx, x.From)
+		t.askManifest(ctx, x)
 	case transfer.AskListers:
 		t.askListers(ctx, x)
 	case transfer.StopAsking:
@@ -292,15 +292,18 @@ func (t *transferActor) toLeases(ctx actor.Context, m any) {
 
 // ---- sources ----
 
-func (t *transferActor) askManifest(ctx actor.Context, from peers.Addr) {
-	self, s := ctx.Self(), t.s
-	t.asks[from.ID] = t.net.FetchManifest(from, t.cmd.Share, share.MaxManifest, func(b []byte, r wire.Reply, err error) {
+func (t *transferActor) askManifest(ctx actor.Context, x transfer.AskManifest) {
+	self, s, from := ctx.Self(), t.s, x.From
+	t.asks[from.ID] = t.net.FetchManifest(from, t.cmd.Share, x.Others, share.MaxManifest, func(b []byte, r wire.Reply, err error) {
 		s.Send(self, manifestCame{from.ID, b, r, err})
 	})
 }
 
-func (t *transferActor) manifestCame(m manifestCame) {
+func (t *transferActor) manifestCame(ctx actor.Context, m manifestCame) {
 	delete(t.asks, m.from)
+	if len(m.r.Others) > 0 {
+		ctx.Send(t.finder, PeersNamed{Share: t.cmd.Share, By: m.from, Via: peers.ViaPeer, Peers: m.r.Others})
+	}
 	t.core.ManifestCame(m.from, m.manifest, m.r, m.err, t.s.Now())
 }
 

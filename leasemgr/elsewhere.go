@@ -65,6 +65,16 @@ func (m *Manager) elsewhere(s *source, p uint32, retry time.Duration) {
 	s.spareTo = m.clock.at + instant(m.cfg.SpareFor)
 }
 
+// Spare says that a source sent us to others before it was asked for a piece: it is spared
+// while they begin, as long as one of them has the whole share.
+func (m *Manager) Spare(id peers.ID, now time.Time) {
+	m.clock.tick(now)
+	if i, ok := m.byID[id]; ok && m.cfg.SpareFor >= 0 {
+		s := m.sources[i]
+		s.spareAt, s.spareTo, s.recalled = m.clock.at, m.clock.at+pressSoon, false
+	}
+}
+
 // recall lets a source be asked again for pieces that it gave to others long enough
 // ago. When the others bring next to nothing it lets it be asked once for all of them:
 // because we are pressed, the answer may differ.

@@ -242,3 +242,22 @@ func TestSourceIsNotAskedAgainSoonWhileOthersBringSomething(t *testing.T) {
 	}
 	equal(t, "later", r.awayAll("s", maxElsewhere), 0)
 }
+
+// A source that says beforehand that it has many to feed is spared for a while if another has the
+// whole share, and then asked.
+func TestSourceWithManyToFeedIsSpared(t *testing.T) {
+	r := newRig(t, 4, Config{}).add("s", "b").full("s").has("b", 1)
+	r.m.Spare("s", r.now)
+	r.one("s")
+	r = newRig(t, 4, Config{}).add("s", "b").full("s", "b")
+	r.m.Spare("s", r.now)
+	r.not("s", Spared)
+	r.one("b")
+	r.pass(time.Duration(pressSoon))
+	if l := r.one("s"); l.Pressed {
+		t.Error("it is told that others bring too little, and nobody was sent elsewhere for a piece")
+	}
+	r = newRig(t, 4, Config{SpareFor: -1}).add("s", "b").full("s", "b")
+	r.m.Spare("s", r.now)
+	r.one("s")
+}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -191,7 +192,7 @@ func TestStatusesReachTheSinkAndTheLinkStays(t *testing.T) {
 	}
 	for range want {
 		s := recv(t, "a status", c.statuses)
-		if s.r != want[share.Piece(s.req)] {
+		if !reflect.DeepEqual(s.r, want[share.Piece(s.req)]) {
 			t.Errorf("piece %d: %+v, want %+v", s.req, s.r, want[share.Piece(s.req)])
 		}
 	}
@@ -245,7 +246,7 @@ func TestCancelStopsTheSourceAndTheSinkHearsNoMore(t *testing.T) {
 		return in == out && src.kids.queued(h.ID()) == 4
 	})
 	asked := make(chan error, 1) // one more round trip, so that the cancels have been processed
-	h.FetchManifest(addr(src), x.m.ID(), 1<<20, func(_ []byte, _ wire.Reply, err error) { asked <- err })
+	h.FetchManifest(addr(src), x.m.ID(), false, 1<<20, func(_ []byte, _ wire.Reply, err error) { asked <- err })
 	recv(t, "a manifest", asked)
 	close(gate)
 	for _, want := range []uint64{2, 3} {
@@ -513,7 +514,7 @@ func TestClosingTheHostEndsItsLinks(t *testing.T) {
 		t.Error("down:", err)
 	}
 	done := make(chan error, 1)
-	h.FetchManifest(addr(src), x.m.ID(), 1<<20, func(_ []byte, _ wire.Reply, err error) { done <- err })
+	h.FetchManifest(addr(src), x.m.ID(), false, 1<<20, func(_ []byte, _ wire.Reply, err error) { done <- err })
 	if err := recv(t, "the answer", done); !errors.Is(err, peers.ErrLost) {
 		t.Error("manifest:", err)
 	}
@@ -679,7 +680,7 @@ func TestManySharesOfOneSourceComeAtOnce(t *testing.T) {
 					served := sync.OnceFunc(func() { over.Add(1) })
 					defer served()
 					lists := make(chan error, 1)
-					h.FetchManifest(addr(src), id, 1<<20, func(_ []byte, _ wire.Reply, err error) { lists <- err })
+					h.FetchManifest(addr(src), id, false, 1<<20, func(_ []byte, _ wire.Reply, err error) { lists <- err })
 					if err := <-lists; err != nil {
 						t.Error("the manifest did not come:", err)
 					}

@@ -13,23 +13,24 @@ import (
 	"github.com/piecelease/fetcher/wire"
 )
 
-// FetchManifest asks a peer for a share's manifest of at most limit bytes. done
+// FetchManifest asks a peer for a share's manifest of at most limit bytes; with others the
+// peer may name some that have it in place of sending it. done
 // is called once, from another goroutine, with the manifest, which hashes to
 // id; or with the peer's reply that it has none to give; or with an error that
 // wraps peers.ErrUnreachable, peers.ErrLost or peers.ErrProtocol. cancel makes
 // done be called soon, with an error.
-func (h *Host) FetchManifest(from peers.Addr, id share.ID, limit int, done func(manifest []byte, r wire.Reply, err error)) (cancel func()) {
+func (h *Host) FetchManifest(from peers.Addr, id share.ID, others bool, limit int, done func(manifest []byte, r wire.Reply, err error)) (cancel func()) {
 	ctx, cancel := context.WithCancel(h.drain)
 	if !h.start(func() {
 		defer cancel()
-		done(h.fetchManifest(ctx, from, id, limit))
+		done(h.fetchManifest(ctx, from, wire.ManifestRequest{Share: id, Others: others}, limit))
 	}) {
 		go done(nil, wire.Reply{}, errClosed)
 	}
 	return cancel
 }
 
-func (h *Host) fetchManifest(ctx context.Context, from peers.Addr, id share.ID, limit int) ([]byte, wire.Reply, error) {
+func (h *Host) fetchManifest(ctx context.Context, from peers.Addr, q wire.ManifestRequest, limit int) ([]byte, wire.Reply, error) {
 	fail := func(err error) ([]byte, wire.Reply, error) { return nil, wire.Reply{}, err }
 	to, err := connectEarly(ctx, h, from)
 	if err != nil {
@@ -39,7 +40,7 @@ func (h *Host) fetchManifest(ctx context.Context, from peers.Addr, id share.ID, 
 		return fail(errCancelled)
 	}
 	defer h.asks.give(from.ID)
-	h.prove(ctx, to, from.ID, id)
+	h.prove(ctx, to, from.ID, q.Share)
 	s, err := openEarly(ctx, h, to, from.ID, wire.ManifestProtocol)
 	if err != nil {
 		return fail(err)
@@ -47,7 +48,7 @@ func (h *Host) fetchManifest(ctx context.Context, from peers.Addr, id share.ID, 
 	defer s.uncount()
 	defer s.Reset() // no effect after Close
 	defer context.AfterFunc(ctx, func() { s.Reset() })()
-	raw, reply, err := h.readManifest(s, id, min(limit, share.MaxManifest))
+	raw, reply, err := h.readManifest(s, q, min(limit, share.MaxManifest))
 	switch {
 	case err == nil:
 		s.Close()
@@ -64,9 +65,9 @@ func (h *Host) fetchManifest(ctx context.Context, from peers.Addr, id share.ID, 
 var errCancelled = fmt.Errorf("cancelled: %w", peers.ErrLost)
 
 // readManifest asks and reads the answer.
-func (h *Host) readManifest(s *counted, id share.ID, limit int) ([]byte, wire.Reply, error) {
+func (h *Host) readManifest(s *counted, q wire.ManifestRequest, limit int) ([]byte, wire.Reply, error) {
 	t := h.cfg.Timeouts
-	if err := writeAll(s, wire.AppendFrame(nil, wire.AppendManifestRequest(nil, id)), t.Stall); err != nil {
+	if err := writeAll(s, wire.AppendFrame(nil, wire.AppendManifestRequest(nil, q)), t.Stall); err != nil {
 		return nil, wire.Reply{}, err
 	}
 	s.CloseWrite() // over QUIC an error if the peer has read the request and stopped reading: it answers all the same
@@ -97,25 +98,30 @@ func (h *Host) readManifest(s *counted, id share.ID, limit int) ([]byte, wire.Re
 			return nil, reply, err
 		}
 	}
-	if got := share.IDOf(raw); got != id {
+	if got := share.IDOf(raw); got != q.Share {
 		return nil, reply, fmt.Errorf("%w: the list of files is that of %s", peers.ErrProtocol, got.Short())
 	}
 	return raw, reply, nil
 }
 
 // serveManifest answers one request.
-func (h *Host) serveManifest(b Blocks, s *counted) error {
+func (h *Host) serveManifest(b Blocks, a Admit, s *counted, from peers.ID) error {
 	t := h.cfg.Timeouts
 	s.SetReadDeadline(time.Now().Add(t.Request))
 	frame, err := wire.ReadFrame(bufio.NewReader(s), wire.MaxRequest, nil)
 	if err != nil {
 		return err
 	}
-	id, err := wire.ParseManifestRequest(frame)
+	q, err := wire.ParseManifestRequest(frame)
 	if err != nil {
 		return err
 	}
-	raw, reply := b.Manifest(id)
+	raw, reply := b.Manifest(q.Share)
+	if l, ok := a.(Lists); ok && reply.Status == wire.OK {
+		if r := l.List(h.ctx, from, q); r.Status != wire.OK {
+			reply = r
+		}
+	}
 	header := wire.AppendFrame(nil, wire.AppendManifestHeader(nil, reply, int64(len(raw))))
 	if err := writeAll(s, header, t.Stall); err != nil || reply.Status != wire.OK {
 		return err

@@ -43,10 +43,17 @@ type Admit interface {
 	Admit(ctx context.Context, child peers.ID, id share.ID, q wire.PieceRequest, bytes int) (done func(sent int), park func(left int), r wire.Reply)
 }
 
+// Lists decides who is sent a list of files. An Admit need not be one: then everybody is.
+type Lists interface {
+	// List is called once for each request for a list of files that the asker may have. It may
+	// wait, but not long. If the reply is not OK, it is sent in place of the list.
+	List(ctx context.Context, child peers.ID, q wire.ManifestRequest) wire.Reply
+}
+
 // Serve starts answering children: each gets manifests and blocks from what to returns
 // for it, when a admits it.
 func (h *Host) Serve(to func(child peers.ID) Blocks, a Admit) {
-	h.handle(wire.ManifestProtocol, func(s *counted, from peers.ID) error { return h.serveManifest(to(from), s) })
+	h.handle(wire.ManifestProtocol, func(s *counted, from peers.ID) error { return h.serveManifest(to(from), a, s, from) })
 	h.handle(wire.PieceProtocol, func(s *counted, from peers.ID) error {
 		k := h.kids.join(from, h.cfg.ServeBytes)
 		defer h.kids.leave(k)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"reflect"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -394,7 +395,7 @@ func TestManifestsAreCheckedAndCapped(t *testing.T) {
 				err error
 			}
 			got := make(chan result, 1)
-			h.FetchManifest(addr(src), x.m.ID(), v.limit, func(raw []byte, r wire.Reply, err error) { got <- result{raw, r, err} })
+			h.FetchManifest(addr(src), x.m.ID(), false, v.limit, func(raw []byte, r wire.Reply, err error) { got <- result{raw, r, err} })
 			a := recv(t, "the answer", got)
 			if v.want != nil && !errors.Is(a.err, v.want) || v.want == nil && (a.err != nil || a.r.Status != wire.NotFound) || a.raw != nil {
 				t.Errorf("%d bytes, %+v, %v; want %v", len(a.raw), a.r, a.err, v.want)
@@ -406,7 +407,7 @@ func TestManifestsAreCheckedAndCapped(t *testing.T) {
 func TestManifestsOfAPeerThatIsNotThere(t *testing.T) {
 	h := newHost(t, Config{})
 	got := make(chan error, 1)
-	h.FetchManifest(peers.Addr{ID: peerOf(seedKey(5)), Addrs: []string{"/ip4/127.0.0.1/tcp/1"}}, newMemory(t, 1).m.ID(), 1<<20,
+	h.FetchManifest(peers.Addr{ID: peerOf(seedKey(5)), Addrs: []string{"/ip4/127.0.0.1/tcp/1"}}, newMemory(t, 1).m.ID(), false, 1<<20,
 		func(_ []byte, _ wire.Reply, err error) { got <- err })
 	if err := recv(t, "the answer", got); !errors.Is(err, peers.ErrUnreachable) {
 		t.Error(err)
@@ -421,7 +422,7 @@ func TestFetchingAManifestCanBeCancelled(t *testing.T) {
 		close(asked)
 	})
 	got := make(chan error, 1)
-	cancel := h.FetchManifest(addr(src), newMemory(t, 1).m.ID(), 1<<20, func(_ []byte, _ wire.Reply, err error) { got <- err })
+	cancel := h.FetchManifest(addr(src), newMemory(t, 1).m.ID(), false, 1<<20, func(_ []byte, _ wire.Reply, err error) { got <- err })
 	recv(t, "the question", asked)
 	cancel()
 	if err := recv(t, "the answer", got); !errors.Is(err, peers.ErrLost) {
@@ -492,7 +493,7 @@ func TestEachChildIsServedWhatThereIsForIt(t *testing.T) {
 	}, everybody{})
 	for h, want := range map[*Host]wire.Status{a: wire.OK, b: wire.NotFound} {
 		got := make(chan wire.Status, 2)
-		h.FetchManifest(addr(src), x.m.ID(), 1<<20, func(_ []byte, r wire.Reply, err error) { got <- r.Status })
+		h.FetchManifest(addr(src), x.m.ID(), false, 1<<20, func(_ []byte, r wire.Reply, err error) { got <- r.Status })
 		if s := recv(t, "the manifest", got); s != want {
 			t.Errorf("asked for the manifest: %v, want %v", s, want)
 		}
@@ -504,6 +505,38 @@ func TestEachChildIsServedWhatThereIsForIt(t *testing.T) {
 			recv(t, "the blocks", c.finished)
 		} else if s := recv(t, "the status", c.statuses); s.r.Status != want {
 			t.Errorf("asked for blocks: %v, want %v", s.r.Status, want)
+		}
+	}
+}
+
+// directs is an Admit that names others for the list of files to who takes that.
+type directs struct {
+	everybody
+	others []peers.Addr
+}
+
+func (d directs) List(_ context.Context, _ peers.ID, q wire.ManifestRequest) wire.Reply {
+	if !q.Others {
+		return wire.Reply{}
+	}
+	return wire.Reply{Status: wire.Busy, Retry: time.Second, Others: d.others}
+}
+
+func TestOthersAreNamedInPlaceOfAManifest(t *testing.T) {
+	x := newMemory(t, 1<<20)
+	src, h := newHost(t, Config{}), newHost(t, Config{})
+	others := []peers.Addr{{ID: peerOf(seedKey(5)), Addrs: []string{"/ip4/192.0.2.1/tcp/4001"}}}
+	src.Serve(toAll(x), directs{others: others})
+	type result struct {
+		raw []byte
+		r   wire.Reply
+	}
+	for _, takes := range []bool{true, false} {
+		got := make(chan result, 1)
+		h.FetchManifest(addr(src), x.m.ID(), takes, 1<<20, func(raw []byte, r wire.Reply, err error) { got <- result{raw, r} })
+		a := recv(t, "the answer", got)
+		if takes && !reflect.DeepEqual(a, result{nil, wire.Reply{Status: wire.Busy, Retry: time.Second, Others: others}}) || !takes && !bytes.Equal(a.raw, x.m.Bytes()) {
+			t.Errorf("%v: %d bytes, %+v", takes, len(a.raw), a.r)
 		}
 	}
 }

@@ -29,6 +29,10 @@ import (
 // not pass pieces on holds nothing back, nor does one that asks again for what it was
 // given before; and a child that knows few others, or none, is not sent away.
 //
+// And when many ask for the list of files at once, a large crowd is coming (Ask.Flash): then it holds for
+// children that know a single other, too, which will soon know more. If they are not that many after all, it ends with
+// their coming.
+//
 // A child that knows enough others that have all of the share, and was given its part here, is
 // sent to them for the rest (Ask.Fed), unless it is pressed or asks on: nothing has to get around first.
 //
@@ -96,17 +100,17 @@ func (u *Uploads) elsewhere(a *Ask, c *child, now time.Time) (retry time.Duratio
 	if a.Fed && !a.Pressed && u.cfg.Spread >= 0 {
 		return fedRetry, true
 	}
-	if a.Crowd < u.fewest(a.Key) {
+	if few := u.fewest(a.Key); a.Crowd < few && !(a.Flash && a.Crowd > 0) {
 		return 0, false
 	}
 	s := u.spreads.each[pieceKey{a.Key, a.Piece}]
 	if s == nil || slices.Contains(s.to, c) {
 		return 0, false
 	}
-	large := a.Whole && a.Crowd >= largeCrowd
+	large := a.Whole && (a.Flash || a.Crowd >= largeCrowd)
 	left := s.until.Sub(now)
 	if large && s.onWay == 0 && len(s.to) > 0 { // however small the crowd was when it was sent
-		left = max(left, s.within(s.served.Add(u.around(a))).Sub(now))
+		left = max(left, s.within(s.served.Add(u.around(a, large))).Sub(now))
 	}
 	switch {
 	case left <= 0:
@@ -169,7 +173,7 @@ func (u *Uploads) served(j *job, now time.Time) {
 	if s.onWay--; s.onWay > 0 {
 		return
 	}
-	s.hold(now, u.around(&j.Ask))
+	s.hold(now, u.around(&j.Ask, j.Crowd >= largeCrowd))
 	if s.served, s.forget = now, s.until; j.Whole {
 		s.forget = now.Add(u.cfg.Spread * largeSteps)
 	}
@@ -214,12 +218,12 @@ func (u *Uploads) doubled(crowd int) time.Duration {
 
 // around is how long a piece that was served is held back. With a limit the rest of it has
 // to be sent first.
-func (u *Uploads) around(a *Ask) time.Duration {
+func (u *Uploads) around(a *Ask, large bool) time.Duration {
 	if !a.Whole {
 		return 0
 	}
 	around := u.doubled(a.Crowd)
-	if a.Crowd >= largeCrowd {
+	if large {
 		around = largeSteps * u.cfg.Spread
 	}
 	if u.limit == nil {

@@ -372,3 +372,20 @@ func TestAChildThatIsForgottenIsForgottenTheSameWayEachTime(t *testing.T) {
 		}
 	}
 }
+
+// While a crowd is coming, what one child was given is held back as in a large crowd; afterwards it is not.
+func TestACrowdThatComesIsALargeOne(t *testing.T) {
+	flash := func(n int) func(*Ask) { return func(a *Ask) { a.Crowd, a.Flash = n, true } }
+	d := newDesk(UploadConfig{})
+	d.crowdAsk("a", 1, flash(1))
+	d.pass(time.Second)
+	if v := d.crowdAsk("b", 1, flash(1)); !v.Elsewhere || v.Retry > d.u.cfg.Spread {
+		t.Errorf("beside one other: %+v", v)
+	}
+	if v := d.crowdAsk("b", 1, flash(0)); !v.Go {
+		t.Errorf("who knows nobody: %+v", v)
+	}
+	if v := d.crowdAsk("c", 1, func(a *Ask) { a.Crowd = smallCrowd }); !v.Go {
+		t.Errorf("when it has come, and is small: %+v", v)
+	}
+}

@@ -80,6 +80,7 @@ type Ask struct {
 	Spreads bool
 	Whole   bool // this node had the share from the start: it is the source for the others
 	Fed     bool // the child was given its part here, and those that it knows have all of the share
+	Flash   bool // so many are coming that it will soon be a large crowd
 	Pressed bool // the child was sent elsewhere, and gets less there than it could here
 	Set     Set  // of the child: no child of a set is served while one of a better set waits
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/piecelease/fetcher/actors"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/simnet/model"
@@ -11,20 +12,21 @@ import (
 )
 
 // FetchManifest implements actors.Network.
-func (x *Node) FetchManifest(from peers.Addr, id share.ID, limit int, done func([]byte, wire.Reply, error)) (cancel func()) {
-	m := &manifestAsk{x: x, id: id, limit: limit, then: done}
+func (x *Node) FetchManifest(from peers.Addr, id share.ID, others bool, limit int, done func([]byte, wire.Reply, error)) (cancel func()) {
+	m := &manifestAsk{x: x, id: id, others: others, limit: limit, then: done}
 	x.connectAt(from, m.connected)
 	return func() { m.over = true }
 }
 
 // manifestAsk is one request for a manifest.
 type manifestAsk struct {
-	x     *Node
-	id    share.ID
-	limit int
-	c     *conn
-	over  bool
-	then  func([]byte, wire.Reply, error)
+	x      *Node
+	id     share.ID
+	others bool
+	limit  int
+	c      *conn
+	over   bool
+	then   func([]byte, wire.Reply, error)
 }
 
 func (m *manifestAsk) done(b []byte, r wire.Reply, err error) {
@@ -62,29 +64,45 @@ func (m *manifestAsk) connected(c *conn, err error) {
 			return
 		}
 		raw, r := y.blocks(m.x.id).Manifest(m.id)
-		size := minParcel
-		if r.Status == wire.OK {
-			size += len(raw)
+		if r.Status != wire.OK {
+			m.answer(y, nil, r)
+			return
 		}
-		f := &model.Flow{Up: y.up, Pace: y.acts.Rate}
-		for step := c.ways[1-i].step(f.Pace); size > 0; {
-			part := min(size, step)
-			size -= part
-			last := size == 0
-			f.Send(part, func() {
-				y.count(m.x, part)
-				c.ways[1-i].launch(travel{part, false, func() {
-					switch {
-					case !last:
-					case r.Status == wire.OK && (share.IDOf(raw) != m.id || len(raw) > m.limit):
-						m.done(nil, r, fmt.Errorf("another manifest: %w", peers.ErrProtocol))
-					case r.Status == wire.OK:
-						m.done(slices.Clone(raw), r, nil)
-					default:
-						m.done(nil, r, nil)
-					}
-				}})
-			})
-		}
+		was := y.life
+		y.program.Tell(actors.ListRequest{Child: m.x.id, Share: m.id, Others: m.others, Reply: func(r wire.Reply) {
+			if y.life == was {
+				m.answer(y, raw, r)
+			}
+		}})
 	})
+}
+
+// answer sends the answer of y.
+func (m *manifestAsk) answer(y *Node, raw []byte, r wire.Reply) {
+	size, way := minParcel, m.c.ways[m.c.side(y)]
+	if r.Status == wire.OK {
+		size += len(raw)
+	} else if len(r.Others) > 0 {
+		size += len(wire.AppendManifestHeader(nil, r, 0))
+	}
+	f := &model.Flow{Up: y.up, Pace: y.acts.Rate}
+	for step := way.step(f.Pace); size > 0; {
+		part := min(size, step)
+		size -= part
+		last := size == 0
+		f.Send(part, func() {
+			y.count(m.x, part)
+			way.launch(travel{part, false, func() {
+				switch {
+				case !last:
+				case r.Status == wire.OK && (share.IDOf(raw) != m.id || len(raw) > m.limit):
+					m.done(nil, r, fmt.Errorf("another manifest: %w", peers.ErrProtocol))
+				case r.Status == wire.OK:
+					m.done(slices.Clone(raw), r, nil)
+				default:
+					m.done(nil, r, nil)
+				}
+			}})
+		})
+	}
 }

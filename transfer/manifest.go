@@ -48,8 +48,8 @@ func (s *sources) askForManifest() {
 		}
 	}
 	for _, src := range s.order {
-		if asking >= maxManifestAsks {
-			return
+		if asking >= maxManifestAsks && !src.sent { // those that it named may all be mute
+			continue
 		}
 		if src.asking || src.out || src.askAt.After(s.now) || !s.mayList(src) {
 			continue
@@ -61,7 +61,7 @@ func (s *sources) askForManifest() {
 			why = src.lastLoss + "; trying again"
 		}
 		src.stands(s.now, Connecting, why)
-		s.then(AskManifest{src.at.Try(src.asks)})
+		s.then(AskManifest{src.at.Try(src.asks), !src.sent && !s.cfg.Fleet.Used()})
 	}
 }
 
@@ -74,7 +74,11 @@ func (s *sources) replied(src *source, r wire.Reply, err error) {
 		src.up, src.dials, src.lastLoss, src.whole = true, 0, "", r.Whole
 	case r.Status == wire.Busy:
 		src.up, src.dials, src.lastLoss = true, 0, ""
-		src.retry(s.now, min(max(r.Retry, 100*time.Millisecond), maxBusy), r.String()+"; asked again in ")
+		why := r.String()
+		if len(r.Others) > 0 {
+			src.sent, why = true, "has many to feed, and named others that have the list of files"
+		}
+		src.retry(s.now, min(max(r.Retry, 100*time.Millisecond), maxBusy), why+"; asked again in ")
 	case r.Status == wire.NotFound:
 		src.up, src.notFound = true, true
 		s.giveUp(src, wire.CodeNoShare.String())

@@ -33,6 +33,7 @@ type source struct {
 	up       bool      // was connected, at least once
 	answered bool      // something took a connection, at least once
 	lastLoss string    // why the last connection failed; empty: none did, or another one works
+	sent     bool      // named others that have the manifest
 	whole    bool      // said that it has every piece, and no pool has made use of that
 	notFound bool      // said that it does not have the share
 	denied   bool      // said that this node may not have it

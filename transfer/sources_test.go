@@ -522,3 +522,27 @@ func TestWhoGivesTheShareIsCounted(t *testing.T) {
 		}
 	}
 }
+
+// A source that names others in place of sending the list of files is asked for the list itself when
+// the time that it named is over, even if all that are asked meanwhile are silent.
+func TestSourceThatNamedOthersIsAskedAgain(t *testing.T) {
+	w := newWorld(t, Config{}, Fetch{Share: theManifest.ID()})
+	w.find("a")
+	if got := got[AskManifest](w); len(got) != 1 || !got[0].Others {
+		t.Fatalf("asked %v", got)
+	}
+	w.replied("a", wire.Reply{Status: wire.Busy, Retry: time.Second, Others: []peers.Addr{{ID: "b"}}}, nil)
+	w.find("b", "c", "d", "e")
+	if len(w.asks) != maxManifestAsks {
+		t.Fatalf("asked %v", w.asks)
+	}
+	w.pass(time.Second)
+	if got := got[AskManifest](w); len(got) != 1 || got[0].From.ID != "a" || got[0].Others {
+		t.Errorf("then asked %v", got)
+	}
+	fleet := newWorld(t, Config{Fleet: Fleet{Coordinator: peers.Addr{ID: "f"}}}, Fetch{Share: theManifest.ID()})
+	fleet.find("a")
+	if got := got[AskManifest](fleet); len(got) != 1 || got[0].Others {
+		t.Errorf("in a fleet: asked %v", got)
+	}
+}

@@ -27,9 +27,12 @@ type (
 		Proof bool
 	}
 	// AskManifest asks a peer for the manifest; ManifestCame is called with the result.
-	// StopAsking gives that up.
-	AskManifest struct{ From peers.Addr }
-	StopAsking  struct{ Peer peers.ID }
+	// With Others the peer may name some that have it. StopAsking gives that up.
+	AskManifest struct {
+		From   peers.Addr
+		Others bool
+	}
+	StopAsking struct{ Peer peers.ID }
 	// StartPool starts a pool that fetches from a source; At are its addresses. StopPool ends it.
 	StartPool struct {
 		Pool   int // its number, in this transfer

@@ -2,21 +2,32 @@ package wire
 
 import "github.com/piecelease/fetcher/share"
 
-// AppendManifestRequest encodes a request for the manifest of share id.
-func AppendManifestRequest(dst []byte, id share.ID) []byte {
+// ManifestRequest asks for the manifest of a share.
+type ManifestRequest struct {
+	Share  share.ID
+	Others bool // peers that have the manifest do in its place
+}
+
+func (m *ManifestRequest) fields(c *coder) {
+	c.share(1, &m.Share)
+	c.bool(2, &m.Others)
+}
+
+// AppendManifestRequest encodes a request for a manifest.
+func AppendManifestRequest(dst []byte, m ManifestRequest) []byte {
 	c := coder{b: dst}
-	c.share(1, &id)
+	m.fields(&c)
 	return c.b
 }
 
 // ParseManifestRequest reads a request for a manifest.
-func ParseManifestRequest(b []byte) (id share.ID, err error) {
+func ParseManifestRequest(b []byte) (m ManifestRequest, err error) {
 	c := coder{b: b, reading: true}
 	for c.next() {
-		c.share(1, &id)
+		m.fields(&c)
 	}
 	c.need(c.shared, "manifest request: no share")
-	return id, c.err
+	return m, c.err
 }
 
 // AppendManifestHeader encodes the answer to a request for a manifest. If the
@@ -26,6 +37,7 @@ func AppendManifestHeader(dst []byte, p Reply, size int64) []byte {
 	if p.Status != OK {
 		size = 0
 	}
+	p.settle()
 	c.manifestHeader(&p, &size)
 	return c.b
 }
@@ -37,6 +49,7 @@ func ParseManifestHeader(b []byte) (p Reply, size int64, err error) {
 	for c.next() {
 		c.manifestHeader(&p, &size)
 	}
+	p.settle()
 	c.need((p.Status == OK) == (size > 0), "manifest header: %d bytes with status %v", size, p.Status)
 	return p, size, c.err
 }
@@ -47,5 +60,13 @@ func (c *coder) manifestHeader(p *Reply, size *int64) {
 	c.notAllowed(5, &p.Reason)
 	c.coded(6, &p.Reason)
 	c.bool(7, &p.Whole)
-	p.Whole = p.Whole && p.Status == OK
+	c.peers(8, &p.Others, MaxOthers)
+}
+
+// settle drops what means nothing with the status.
+func (r *Reply) settle() {
+	r.Whole = r.Whole && r.Status == OK
+	if r.Others = firstOf(r.Others, MaxOthers); r.Status != Busy {
+		r.Others = nil
+	}
 }

@@ -146,8 +146,10 @@ var codecs = []codec{
 		Header{ID: 8, Status: Gone, Reason: newReason, Last: true},
 		Header{ID: maxToken, Status: Gone, Retry: MaxDuration, Reason: longReason, Last: true},
 		&pb.PieceHeader{Id: 8, Status: pb.Status_STATUS_GONE, Reason: "not yet known", Code: 200, Last: true}),
-	of("manifest-request", AppendManifestRequest, ParseManifestRequest, drawID,
-		someID, someID, &pb.ManifestRequest{Share: someID.Bytes()}),
+	of("manifest-request", AppendManifestRequest, ParseManifestRequest, drawManifestRequest,
+		ManifestRequest{Share: someID}, ManifestRequest{Share: someID}, &pb.ManifestRequest{Share: someID.Bytes()}),
+	of("manifest-request-others", AppendManifestRequest, ParseManifestRequest, drawManifestRequest,
+		ManifestRequest{someID, true}, ManifestRequest{someID, true}, &pb.ManifestRequest{Share: someID.Bytes(), Others: true}),
 	of("prove-ask", AppendProve, ParseProve, drawProve,
 		Prove{Share: someID, Nonce: make([]byte, NonceSize)}, Prove{Share: someID, Nonce: make([]byte, NonceSize), Proof: make([]byte, ProofSize)},
 		&pb.Prove{Share: someID.Bytes(), Nonce: make([]byte, NonceSize)}),
@@ -164,6 +166,10 @@ var codecs = []codec{
 		manifestHeader{reply: Reply{Status: Gone, Retry: time.Second, Reason: Reason{Prose: "datei verändert"}}},
 		manifestHeader{reply: Reply{Status: Refused, Retry: MaxDuration, Reason: longReason}},
 		&pb.ManifestHeader{Status: pb.Status_STATUS_GONE, RetryMs: 1000, Reason: "datei verändert"}),
+	of("manifest-header-others", appendManifestHeader, parseManifestHeader, drawManifestHeader,
+		manifestHeader{reply: Reply{Status: Busy, Retry: time.Second, Others: []peers.Addr{{ID: somePeer, Addrs: []string{someAddr}}}}},
+		manifestHeader{reply: Reply{Status: Busy, Retry: MaxDuration, Reason: longReason, Others: repeat(MaxOthers, peers.Addr{ID: longPeer, Addrs: longAddrs})}},
+		&pb.ManifestHeader{Status: pb.Status_STATUS_BUSY, RetryMs: 1000, Others: []*pb.PeerAddr{{Id: somePeer, Addrs: []string{someAddr}}}}),
 	of("manifest-header-code", appendManifestHeader, parseManifestHeader, drawManifestHeader,
 		manifestHeader{reply: Reply{Status: Refused, Reason: newReason}},
 		manifestHeader{reply: Reply{Status: Refused, Retry: MaxDuration, Reason: longReason}},
@@ -189,14 +195,18 @@ var codecs = []codec{
 		Subscribe{someID, longAddrs, true, true, true, true},
 		&pb.Subscribe{Share: someID.Bytes(), Mirror: true, Whole: true}),
 	of("subscribe-result", Append[SubscribeResult], Parse[SubscribeResult], drawSubscribeResult,
-		SubscribeResult{someID, true, Reason{Prose: "full"}, 30 * time.Second, []peers.Addr{{ID: somePeer, Addrs: []string{someAddr}}, {ID: "other"}}},
-		SubscribeResult{someID, true, longReason, MaxDuration, repeat(MaxChildren, peers.Addr{ID: longPeer, Addrs: longAddrs})},
+		SubscribeResult{someID, true, Reason{Prose: "full"}, 30 * time.Second, []peers.Addr{{ID: somePeer, Addrs: []string{someAddr}}, {ID: "other"}}, false},
+		SubscribeResult{someID, true, longReason, MaxDuration, repeat(MaxChildren, peers.Addr{ID: longPeer, Addrs: longAddrs}), true},
 		&pb.SubscribeResult{Share: someID.Bytes(), Accepted: true, Reason: "full", RetryMs: 30_000,
 			Children: []*pb.PeerAddr{{Id: somePeer, Addrs: []string{someAddr}}, {Id: "other"}}}),
 	of("subscribe-result-code", Append[SubscribeResult], Parse[SubscribeResult], drawSubscribeResult,
 		SubscribeResult{Share: someID, Reason: newReason},
-		SubscribeResult{someID, true, longReason, MaxDuration, repeat(MaxChildren, peers.Addr{ID: longPeer, Addrs: longAddrs})},
+		SubscribeResult{someID, true, longReason, MaxDuration, repeat(MaxChildren, peers.Addr{ID: longPeer, Addrs: longAddrs}), true},
 		&pb.SubscribeResult{Share: someID.Bytes(), Reason: "not yet known", Code: 200}),
+	of("subscribe-result-elsewhere", Append[SubscribeResult], Parse[SubscribeResult], drawSubscribeResult,
+		SubscribeResult{Share: someID, Accepted: true, Elsewhere: true},
+		SubscribeResult{someID, true, longReason, MaxDuration, repeat(MaxChildren, peers.Addr{ID: longPeer, Addrs: longAddrs}), true},
+		&pb.SubscribeResult{Share: someID.Bytes(), Accepted: true, Elsewhere: true}),
 	of("unsubscribe", Append[Unsubscribe], Parse[Unsubscribe], drawUnsubscribe,
 		Unsubscribe{Share: someID}, Unsubscribe{someID, true}, &pb.Unsubscribe{Share: someID.Bytes()}),
 	of("unsubscribe-done", Append[Unsubscribe], Parse[Unsubscribe], drawUnsubscribe,
@@ -516,9 +526,15 @@ func drawHeader(t *rapid.T) Header {
 	return h
 }
 
+func drawManifestRequest(t *rapid.T) ManifestRequest { return ManifestRequest{drawID(t), drawBool(t)} }
+
 func drawManifestHeader(t *rapid.T) manifestHeader {
 	if drawBool(t) {
-		return manifestHeader{reply: drawReply(t)}
+		r := drawReply(t)
+		if r.Status == Busy {
+			r.Others = drawList(t, "others", MaxOthers, drawPeer)
+		}
+		return manifestHeader{reply: r}
 	}
 	return manifestHeader{reply: Reply{Whole: drawBool(t)}, size: rapid.Int64Range(1, share.MaxManifest).Draw(t, "size")}
 }
@@ -543,7 +559,7 @@ func drawSubscribe(t *rapid.T) Subscribe {
 
 func drawSubscribeResult(t *rapid.T) SubscribeResult {
 	return SubscribeResult{drawID(t), drawBool(t), drawReason(t, MaxReason), drawMS(t),
-		drawList(t, "children", MaxChildren, drawPeer)}
+		drawList(t, "children", MaxChildren, drawPeer), drawBool(t)}
 }
 
 func drawPeer(t *rapid.T) peers.Addr {

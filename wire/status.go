@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 )
 
@@ -47,6 +48,9 @@ type Reply struct {
 	// Whole, with OK: every piece of the share is here. Only in replies to requests for
 	// manifests.
 	Whole bool
+	// Others, with Busy: peers that have the manifest too, to be asked for it first. Only in
+	// replies to requests for manifests that take them.
+	Others []peers.Addr
 }
 
 // String says in words for people what a reply says of the peer that gave it.
@@ -63,6 +67,7 @@ const (
 	MaxMessage = 256 << 10 // bytes of one actor envelope
 	MaxRun     = 256 << 10 // bytes of raw blocks behind one header
 	MaxRequest = 1 << 10   // bytes of one piece request
+	MaxOthers  = 6         // peers named in place of a manifest: they fit in a header
 	MaxHeader  = 16 << 10  // bytes of one reply header, a proof of 256 hashes included
 )
 

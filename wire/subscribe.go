@@ -43,6 +43,9 @@ type SubscribeResult struct {
 	Reason   Reason        // refused
 	Retry    time.Duration // refused: ask again after; 0 for never
 	Children []peers.Addr  // others that fetch the share, or serve it; the first MaxChildren are sent
+	// Elsewhere, if accepted: the source has many to feed, so others that have the whole share
+	// are to be asked first.
+	Elsewhere bool
 }
 
 func (m *SubscribeResult) fields(c *coder) {
@@ -54,6 +57,7 @@ func (m *SubscribeResult) fields(c *coder) {
 	c.peers(5, &m.Children, MaxChildren)
 	c.notAllowed(6, &m.Reason)
 	c.coded(7, &m.Reason)
+	c.bool(8, &m.Elsewhere)
 }
 
 // Unsubscribe ends a subscription. Child to source.

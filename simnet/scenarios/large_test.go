@@ -26,6 +26,9 @@ func TestThousandNodes(t *testing.T) {
 	if !r.OK() {
 		t.Error(r.Report())
 	}
+	if r.Copies > 3 {
+		t.Errorf("the source sent %.2f copies", r.Copies)
+	}
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	whole := 0

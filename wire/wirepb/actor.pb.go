@@ -402,6 +402,7 @@ type SubscribeResult struct {
 	Children      []*PeerAddr            `protobuf:"bytes,5,rep,name=children,proto3" json:"children,omitempty"`                        // others that fetch the share and agreed to be named
 	NotAllowed    bool                   `protobuf:"varint,6,opt,name=not_allowed,json=notAllowed,proto3" json:"not_allowed,omitempty"` // refused: the share is here, and not for the subscriber
 	Code          uint32                 `protobuf:"varint,7,opt,name=code,proto3" json:"code,omitempty"`                               // refused: why
+	Elsewhere     bool                   `protobuf:"varint,8,opt,name=elsewhere,proto3" json:"elsewhere,omitempty"`                     // accepted: others that have all of it are to be asked first
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -483,6 +484,13 @@ func (x *SubscribeResult) GetCode() uint32 {
 		return x.Code
 	}
 	return 0
+}
+
+func (x *SubscribeResult) GetElsewhere() bool {
+	if x != nil {
+		return x.Elsewhere
+	}
+	return false
 }
 
 type PeerAddr struct {
@@ -3456,7 +3464,7 @@ const file_actor_proto_rawDesc = "" +
 	"\bnameable\x18\x03 \x01(\bR\bnameable\x12\x16\n" +
 	"\x06mirror\x18\x04 \x01(\bR\x06mirror\x12\x14\n" +
 	"\x05offer\x18\x05 \x01(\bR\x05offer\x12\x14\n" +
-	"\x05whole\x18\x06 \x01(\bR\x05whole\"\xdf\x01\n" +
+	"\x05whole\x18\x06 \x01(\bR\x05whole\"\xfd\x01\n" +
 	"\x0fSubscribeResult\x12\x14\n" +
 	"\x05share\x18\x01 \x01(\fR\x05share\x12\x1a\n" +
 	"\baccepted\x18\x02 \x01(\bR\baccepted\x12\x16\n" +
@@ -3465,7 +3473,8 @@ const file_actor_proto_rawDesc = "" +
 	"\bchildren\x18\x05 \x03(\v2\x16.fetcher.wire.PeerAddrR\bchildren\x12\x1f\n" +
 	"\vnot_allowed\x18\x06 \x01(\bR\n" +
 	"notAllowed\x12\x12\n" +
-	"\x04code\x18\a \x01(\rR\x04code\"0\n" +
+	"\x04code\x18\a \x01(\rR\x04code\x12\x1c\n" +
+	"\telsewhere\x18\b \x01(\bR\telsewhere\"0\n" +
 	"\bPeerAddr\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05addrs\x18\x02 \x03(\tR\x05addrs\"7\n" +

@@ -23,7 +23,8 @@ const (
 
 type ManifestRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Share         []byte                 `protobuf:"bytes,1,opt,name=share,proto3" json:"share,omitempty"` // share ID: 36 bytes of CID
+	Share         []byte                 `protobuf:"bytes,1,opt,name=share,proto3" json:"share,omitempty"`    // share ID: 36 bytes of CID
+	Others        bool                   `protobuf:"varint,2,opt,name=others,proto3" json:"others,omitempty"` // peers that have the manifest do in its place
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -65,6 +66,13 @@ func (x *ManifestRequest) GetShare() []byte {
 	return nil
 }
 
+func (x *ManifestRequest) GetOthers() bool {
+	if x != nil {
+		return x.Others
+	}
+	return false
+}
+
 type ManifestHeader struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Status        Status                 `protobuf:"varint,1,opt,name=status,proto3,enum=fetcher.wire.Status" json:"status,omitempty"`
@@ -74,6 +82,7 @@ type ManifestHeader struct {
 	NotAllowed    bool                   `protobuf:"varint,5,opt,name=not_allowed,json=notAllowed,proto3" json:"not_allowed,omitempty"` // REFUSED: the share is here, and not for the asker
 	Code          uint32                 `protobuf:"varint,6,opt,name=code,proto3" json:"code,omitempty"`                               // not OK: why
 	Whole         bool                   `protobuf:"varint,7,opt,name=whole,proto3" json:"whole,omitempty"`                             // OK: every piece is here
+	Others        []*PeerAddr            `protobuf:"bytes,8,rep,name=others,proto3" json:"others,omitempty"`                            // BUSY: these have the manifest too
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -157,13 +166,21 @@ func (x *ManifestHeader) GetWhole() bool {
 	return false
 }
 
+func (x *ManifestHeader) GetOthers() []*PeerAddr {
+	if x != nil {
+		return x.Others
+	}
+	return nil
+}
+
 var File_manifest_proto protoreflect.FileDescriptor
 
 const file_manifest_proto_rawDesc = "" +
 	"\n" +
-	"\x0emanifest.proto\x12\ffetcher.wire\x1a\fstatus.proto\"'\n" +
+	"\x0emanifest.proto\x12\ffetcher.wire\x1a\vactor.proto\x1a\fstatus.proto\"?\n" +
 	"\x0fManifestRequest\x12\x14\n" +
-	"\x05share\x18\x01 \x01(\fR\x05share\"\xd0\x01\n" +
+	"\x05share\x18\x01 \x01(\fR\x05share\x12\x16\n" +
+	"\x06others\x18\x02 \x01(\bR\x06others\"\x80\x02\n" +
 	"\x0eManifestHeader\x12,\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x14.fetcher.wire.StatusR\x06status\x12\x19\n" +
 	"\bretry_ms\x18\x02 \x01(\x04R\aretryMs\x12\x16\n" +
@@ -172,7 +189,8 @@ const file_manifest_proto_rawDesc = "" +
 	"\vnot_allowed\x18\x05 \x01(\bR\n" +
 	"notAllowed\x12\x12\n" +
 	"\x04code\x18\x06 \x01(\rR\x04code\x12\x14\n" +
-	"\x05whole\x18\a \x01(\bR\x05wholeB+Z)github.com/piecelease/fetcher/wire/wirepbb\x06proto3"
+	"\x05whole\x18\a \x01(\bR\x05whole\x12.\n" +
+	"\x06others\x18\b \x03(\v2\x16.fetcher.wire.PeerAddrR\x06othersB+Z)github.com/piecelease/fetcher/wire/wirepbb\x06proto3"
 
 var (
 	file_manifest_proto_rawDescOnce sync.Once
@@ -191,14 +209,16 @@ var file_manifest_proto_goTypes = []any{
 	(*ManifestRequest)(nil), // 0: fetcher.wire.ManifestRequest
 	(*ManifestHeader)(nil),  // 1: fetcher.wire.ManifestHeader
 	(Status)(0),             // 2: fetcher.wire.Status
+	(*PeerAddr)(nil),        // 3: fetcher.wire.PeerAddr
 }
 var file_manifest_proto_depIdxs = []int32{
 	2, // 0: fetcher.wire.ManifestHeader.status:type_name -> fetcher.wire.Status
-	1, // [1:1] is the sub-list for method output_type
-	1, // [1:1] is the sub-list for method input_type
-	1, // [1:1] is the sub-list for extension type_name
-	1, // [1:1] is the sub-list for extension extendee
-	0, // [0:1] is the sub-list for field type_name
+	3, // 1: fetcher.wire.ManifestHeader.others:type_name -> fetcher.wire.PeerAddr
+	2, // [2:2] is the sub-list for method output_type
+	2, // [2:2] is the sub-list for method input_type
+	2, // [2:2] is the sub-list for extension type_name
+	2, // [2:2] is the sub-list for extension extendee
+	0, // [0:2] is the sub-list for field type_name
 }
 
 func init() { file_manifest_proto_init() }
@@ -206,6 +226,7 @@ func file_manifest_proto_init() {
 	if File_manifest_proto != nil {
 		return
 	}
+	file_actor_proto_init()
 	file_status_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
