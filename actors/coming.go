@@ -18,8 +18,8 @@ import (
 const (
 	comingFor   = 2 * time.Second // after that a peer that asked for the list is not expected any more
 	maxComing   = 64
-	flashCrowd  = 4 // that ask for the list within flashWithin
-	flashWithin = 150 * time.Millisecond
+	flashCrowd  = 6 // that ask for the list within flashWithin
+	flashWithin = 200 * time.Millisecond
 	listCrowd   = 16          // others that a share has, from which on they give the list
 	listNamed   = 4           // of them, named in its place; so many must have the whole share
 	listRetry   = time.Second // after which the list may be asked for here again
