@@ -69,7 +69,10 @@ func (m *manifestAsk) connected(c *conn, err error) {
 			return
 		}
 		was := y.life
-		y.program.Tell(actors.ListRequest{Child: m.x.id, Share: m.id, Others: m.others, Reply: func(r wire.Reply) {
+		y.program.Tell(actors.ListRequest{Child: m.x.id, Share: m.id, Others: m.others, Reply: func(list wire.Reply) {
+			if list.Status != wire.OK {
+				r = list
+			}
 			if y.life == was {
 				m.answer(y, raw, r)
 			}
