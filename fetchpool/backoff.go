@@ -19,7 +19,12 @@ func (b *backoff) next(rng *rand.Rand) time.Duration {
 		d = b.min << b.failed
 	}
 	b.failed++
-	return min(d*3/4+time.Duration(rng.Int64N(int64(d/2)+1)), b.max)
+	return min(spread(d, rng), b.max)
+}
+
+// spread is between three quarters and five quarters of a wait.
+func spread(d time.Duration, rng *rand.Rand) time.Duration {
+	return d*3/4 + time.Duration(rng.Int64N(int64(d/2)+1))
 }
 
 func (b *backoff) reset() { b.failed = 0 }

@@ -89,7 +89,8 @@ type Pool struct {
 	broke int           // links in a row that broke the protocol
 
 	redial, subscribe, busy backoff
-	barren                  int // links in a row that gave nothing of what was asked for; -1: this one gave something
+	dialAt                  time.Time // waiting: before that a dial does not count as failed
+	barren                  int       // links in a row that gave nothing of what was asked for; -1: this one gave something
 
 	leases   map[share.Piece]*lease
 	list     lease    // of all leases: next is the oldest
@@ -296,16 +297,33 @@ func (p *Pool) end(why string) {
 // lose gives up the link and waits for the next dial.
 func (p *Pool) lose(cause string, busyLeases Reason) {
 	if p.state == Ready && p.now.Sub(p.ready) >= p.cfg.RedialMax {
-		p.redial.reset() // the link held long enough to count as a success
+		p.reached() // the link held long enough to count as a success
 	}
 	if p.barren < 0 || len(p.requests) > 0 || p.mute > 0 { // one on which nothing was asked for says nothing
 		p.barren++
 	}
 	p.dropAll(busyLeases, LinkLost)
 	p.state, p.lost = Waiting, cause
-	p.wait = p.redial.next(p.rng)
+	p.wait = p.redialWait()
 	p.until = p.now.Add(p.wait)
 	p.todo.Close = true
+}
+
+// reached notes that the source could be reached.
+func (p *Pool) reached() { p.redial.failed, p.dialAt = 0, time.Time{} }
+
+// redialWait is how long to wait before the next dial: after failures ever longer. A source
+// that has brought something may be back at any time: it is dialled more often, after a quarter of the time that
+// it has brought nothing. Such dials do not count as failed.
+func (p *Pool) redialWait() time.Duration {
+	if !p.now.Before(p.dialAt) {
+		p.dialAt = p.now.Add(p.redial.next(p.rng))
+	}
+	wait := p.dialAt.Sub(p.now)
+	if p.win.delivered > 0 && p.barren == 0 {
+		wait = min(wait, spread(max(p.cfg.RedialMin, p.now.Sub(p.win.deliveredAt)/4), p.rng))
+	}
+	return wait
 }
 
 // Limit says how many bytes a second the node may ask for, of all its sources; 0

@@ -355,6 +355,31 @@ func TestSuccessResetsTheRedial(t *testing.T) {
 	}
 }
 
+// A source that has brought something is dialled often while it is away, and yet counts as away no sooner.
+func TestASourceThatBroughtSomethingIsFoundSoonWhenItIsBack(t *testing.T) {
+	for _, brought := range []bool{false, true} {
+		h := byHand(t, Config{}, 1<<20)
+		h.connect()
+		if todo := h.grant(0); brought {
+			h.p.Arrived(todo.Requests[0].ID, share.BlockSize, h.now)
+		}
+		left, soon, counted := h.now, true, 0
+		for h.now.Sub(left) < 2*time.Minute {
+			h.p.Lost(peers.ErrLost, h.now)
+			wait := h.next().Wake.Sub(h.now)
+			soon = soon && wait <= max(1250*time.Millisecond, h.now.Sub(left)*5/16)
+			h.now = h.now.Add(wait)
+			if h.now.Sub(left) < 15*time.Second {
+				counted = h.p.Dials()
+			}
+			h.next()
+		}
+		if soon != brought || counted < 3 || counted > 5 {
+			t.Errorf("brought something: %t; found soon: %t; %d failed dials in 15 s", brought, soon, counted)
+		}
+	}
+}
+
 func TestWhoMayBeElsewhereIsDialledNow(t *testing.T) {
 	h := ready(t, Config{}, 8<<20)
 	if dials, todo := h.p.Elsewhere(h.now), h.next(); dials || todo.Dial || todo.Close {

@@ -292,7 +292,7 @@ func (p *Pool) arrived(r *request, bytes int) {
 	if r.Proof {
 		r.lease.proof = known // it comes before the blocks
 	}
-	p.redial.reset()
+	p.reached()
 	p.barren = -1
 	p.broke = 0
 	p.alive(r.lease)
