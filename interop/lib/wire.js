@@ -130,10 +130,10 @@ const list = (of, limit) => ({ list: true, of, limit, zero: [], type: 2 });
 
 const named = { 1: ['peer', text(128)], 2: ['addrs', list(text(256), 8)] };
 
-export const ManifestRequest = { 1: ['share', share] };
+export const ManifestRequest = { 1: ['share', share], 2: ['others', bool] };
 export const ManifestHeader = {
   1: ['status', bounded(5n)], 2: ['retry', ms], 3: ['reason', text(256)], 4: ['size', bounded(BigInt(MAX_MANIFEST) + 1n)],
-  5: ['notAllowed', bool], 6: ['code', bounded(256n)], 7: ['whole', bool],
+  5: ['notAllowed', bool], 6: ['code', bounded(256n)], 7: ['whole', bool], 8: ['others', list(message(named), 6)],
 };
 export const PieceRequest = {
   1: ['id', u64], 2: ['cancel', bool], 3: ['share', share], 4: ['piece', piece], 5: ['first', bounded(256n)], 6: ['count', bounded(257n)],
@@ -169,7 +169,7 @@ export const Messages = {
   [SUBSCRIBE]: { 1: ['share', share], 2: ['addrs', list(text(256), 8)], 3: ['nameable', bool], 4: ['mirror', bool], 5: ['offer', bool], 6: ['whole', bool] },
   [SUBSCRIBE_RESULT]: {
     1: ['share', share], 2: ['accepted', bool], 3: ['reason', text(256)], 4: ['retry', ms], 5: ['children', list(message(named), 32)],
-    6: ['notAllowed', bool], 7: ['code', bounded(256n)],
+    6: ['notAllowed', bool], 7: ['code', bounded(256n)], 8: ['elsewhere', bool],
   },
   [UNSUBSCRIBE]: { 1: ['share', share], 2: ['done', bool] },
   [HAVE_MAP]: { 1: ['share', share], 2: ['pieces', bounded(BigInt(MAX_PIECES) + 1n)], 3: ['bits', raw(MAX_PIECES / 8)] },

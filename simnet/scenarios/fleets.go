@@ -156,7 +156,7 @@ var fleets = []*simnet.Scenario{
 			f, source, members, _ := newFleet(r, 4, 2)
 			joinAll(f, members, simnet.FetchOptions{}, source)
 			x := r.Add(simnet.NodeConfig{Name: "stranger"})
-			opt := simnet.FetchOptions{Want: share.ErrStalled}
+			opt := simnet.FetchOptions{Want: share.ErrNotAllowed}
 			opt.Config.Stall = 20 * time.Second
 			f.Join(x, opt, source)
 			r.Patience(-1)
