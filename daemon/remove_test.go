@@ -194,3 +194,32 @@ func TestRemoveLeavesEmptyFilesAndLinksThatWereThere(t *testing.T) {
 		}
 	}
 }
+
+// What its owner puts in a place for which something is still to come is his.
+func TestRemoveLeavesWhatWasPutThereWhileItWasFetched(t *testing.T) {
+	t.Parallel()
+	src := filepath.Join(t.TempDir(), "tree")
+	file(t, strings.Repeat("one ", 1<<18), src, "docs", "1")
+	file(t, "two", src, "photos", "2")
+	a := begun(t, t.TempDir())
+	ticket := added(t, a, api.Add{Paths: []string{src}}).Ticket
+	for _, only := range [][]string{nil, {"docs", "photos"}} {
+		to := t.TempDir()
+		a.node.SetUploadRate(1)
+		b := begun(t, t.TempDir())
+		e := until(t, b, added(t, b, api.Add{Ticket: ticket, Dir: to, Only: only}).ID, "begun", func(e api.Entry) bool { return e.Files > 0 })
+		yes, no := true, false
+		set(t, b, e.ID, api.Set{Paused: &yes})
+		until(t, b, e.ID, "paused", in(api.Paused))
+		must(t, os.CopyFS(to, os.DirFS(filepath.Dir(src))))
+		a.node.SetUploadRate(0)
+		set(t, b, e.ID, api.Set{Paused: &no})
+		until(t, b, e.ID, "here", in(api.Served))
+		r, err := b.Remove(t.Context(), e.ID, true)
+		must(t, err)
+		same(t, filepath.Join(to, "tree", "photos", "2"), "two")
+		if !strings.Contains(r.Kept, "before") {
+			t.Errorf("removed: %v; %s", r.Data, r.Kept)
+		}
+	}
+}

@@ -16,7 +16,7 @@ import (
 // look says whether all that is wanted lies at the target; found says whether there is
 // a NAME.partial.
 func (p *Partial) look(ctx context.Context, found bool) (done bool, err error) {
-	if found {
+	if p.sel.again = found; found {
 		if err := p.readPlaced(); err != nil {
 			return false, err
 		}
@@ -110,13 +110,14 @@ func (p *Partial) checkFiles(ctx context.Context) (done bool, err error) {
 	var way inTheWay
 	var same []found // files to compare
 	var at []int     // ... and their entries
-	var others []int // ... those that no earlier run has noted
+	var others []int // ... those that no earlier run can have moved there: each is noted before it is
 	missing, alike := 0, 0
 	through := p.throughLinks()
 	for i, e := range p.m.Entries() {
 		info, err := p.sel.out.Lstat(e.Path)
 		linked := through(e.Path)
 		there := err == nil && linked == ""
+		was := p.sel.placed[i]
 		noted, still, like := p.noted(i, info, there)
 		if there && e.Kind != share.Dir && (noted || p.wants(i)) {
 			p.sel.here = true
@@ -136,7 +137,7 @@ func (p *Partial) checkFiles(ctx context.Context) (done bool, err error) {
 		case !there:
 			missing++
 		case e.Kind == share.File && info.Type == 0 && info.Size == e.Size && (!vfs.HasExec || info.Exec == e.Exec):
-			if same, at = append(same, foundFile(e.Path, info)), append(at, i); !noted {
+			if same, at = append(same, foundFile(e.Path, info)), append(at, i); !noted || was.Inode != info.Inode && was.MTime != info.MTime {
 				others = append(others, i)
 			}
 		default:
@@ -156,7 +157,7 @@ func (p *Partial) checkFiles(ctx context.Context) (done bool, err error) {
 	if err := p.adopt(ctx, same, at, &way); err != nil {
 		return false, err
 	}
-	p.sel.adopted = p.sel.noted && slices.ContainsFunc(others, p.isPlaced)
+	p.sel.adopted = p.sel.again && slices.ContainsFunc(others, p.isPlaced)
 	if alike > 0 && way.err() == nil {
 		p.writePlaced(p.sel.placed) // if this fails, they are hashed again the next time
 	}
@@ -302,6 +303,15 @@ func (p *Partial) adopt(ctx context.Context, files []found, entries []int, way *
 		}
 	}
 	return nil
+}
+
+// wasMoved says whether an earlier run can have moved all of the share to its target: nothing of it is left in NAME.partial.
+func (p *Partial) wasMoved() bool {
+	if _, err := p.stage.Lstat("data"); !errors.Is(err, fs.ErrNotExist) {
+		return false
+	}
+	// A single file is made when the first of it comes.
+	return !p.m.Single() || p.readBits() == nil && p.durable.Count() == p.m.Layout().Pieces()
 }
 
 // openOut opens the target's folder.

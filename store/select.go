@@ -34,7 +34,7 @@ type selection struct {
 	out    *vfs.Handles      // the target's folder; nil while there is none
 	done   bool              // all that was wanted lies there
 
-	noted   bool // an earlier run has left a note of what it moved
+	again   bool // an earlier run has left NAME.partial
 	adopted bool // ... and something else that is wanted lay at the target, as it is in the share
 	here    bool // something of the share was here when it was opened
 
@@ -113,7 +113,6 @@ const (
 // version, still means that the target is filled file by file; what is there is hashed.
 func (p *Partial) readPlaced() (err error) {
 	p.sel.placed, err = readPlaced(p.stage, p.m)
-	p.sel.noted = p.sel.placed != nil
 	return err
 }
 
