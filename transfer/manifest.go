@@ -2,6 +2,7 @@ package transfer
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,7 +13,7 @@ import (
 )
 
 const (
-	maxManifestAsks = 3 // peers asked for the manifest at once, slow ones not counted
+	maxManifestAsks = 3 // peers asked for the manifest at once, of each kind, slow ones not counted
 	slowManifest    = 5 * time.Second
 	maxBusy         = 30 * time.Second // before a busy source is asked again, whatever it says
 )
@@ -39,23 +40,21 @@ func (s *sources) findManifest() (next time.Time) {
 	return next
 }
 
-// askForManifest asks some sources that have not failed lately.
+// askForManifest asks some sources that have not failed lately, those first that were not asked for the longest time: nobody
+// keeps another from being asked. Those that named others are counted apart, as the others may all be mute.
 func (s *sources) askForManifest() {
-	asking := 0
+	asking := map[bool]int{}
 	for _, src := range s.order {
 		if src.asking && src.slowAt.After(s.now) {
-			asking++
+			asking[src.sent]++
 		}
 	}
-	for _, src := range s.order {
-		if asking >= maxManifestAsks && !src.sent { // those that it named may all be mute
+	for _, src := range slices.SortedStableFunc(slices.Values(s.order), func(a, b *source) int { return a.slowAt.Compare(b.slowAt) }) {
+		if asking[src.sent] >= maxManifestAsks || src.asking || src.out || src.askAt.After(s.now) || !s.mayList(src) {
 			continue
 		}
-		if src.asking || src.out || src.askAt.After(s.now) || !s.mayList(src) {
-			continue
-		}
+		asking[src.sent]++
 		src.asking, src.slowAt = true, s.now.Add(slowManifest)
-		asking++
 		why := "asking for the list of files"
 		if src.lastLoss != "" {
 			why = src.lastLoss + "; trying again"

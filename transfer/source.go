@@ -24,7 +24,7 @@ type source struct {
 	gave  time.Time      // by the clock of places, when it last brought something
 
 	asking   bool      // for the manifest
-	slowAt   time.Time // asking: when others are asked beside
+	slowAt   time.Time // asking, or was last: when others are asked beside
 	askAt    time.Time // not before
 	asks     int       // failed in a row
 	dials    int       // failed in a row

@@ -546,3 +546,40 @@ func TestSourceThatNamedOthersIsAskedAgain(t *testing.T) {
 		t.Errorf("in a fleet: asked %v", got)
 	}
 }
+
+// However many keep those who ask for the list waiting, and name others or do not: no more than some are asked at once, and
+// they keep nobody else from being asked.
+func TestThoseThatKeepAnAskerWaitingTakeNobodysTurn(t *testing.T) {
+	others := []peers.Addr{{ID: "x"}}
+	for _, c := range []struct{ liars, honest []peers.Addr }{{nil, nil}, {others, nil}, {others, others}, {nil, others}} {
+		w := newWorld(t, Config{}, Fetch{Share: theManifest.ID()})
+		busy := func(id peers.ID, others []peers.Addr) {
+			w.replied(id, wire.Reply{Status: wire.Busy, Retry: 1, Others: others}, nil)
+		}
+		var asked []peers.ID // the oldest first
+		look := func() {
+			for _, x := range got[AskManifest](w) {
+				asked = append(asked, x.From.ID)
+			}
+		}
+		for _, id := range []peers.ID{"a", "b", "c", "d", "e", "f", "g", "h"} {
+			w.find(id)
+			busy(id, c.liars)
+		}
+		w.find("honest")
+		busy("honest", c.honest)
+		w.pass(100 * time.Millisecond)
+		look()
+		for i := 0; !w.asks["honest"]; i++ {
+			if len(asked) == 0 || len(asked) > 2*maxManifestAsks || i == 100 {
+				t.Errorf("%v: %v are asked at once, and the honest one is not", c, asked)
+				break
+			}
+			busy(asked[0], c.liars)
+			asked = asked[1:]
+			look()
+			w.pass(slowManifest / 5)
+			look()
+		}
+	}
+}
