@@ -120,6 +120,51 @@ func TestALeaseLivesOnWaitsWhileNobodyElseCouldBeAsked(t *testing.T) {
 	}
 }
 
+// A member keeps no piece by saying that it waits while the only source outside passes it over, and would serve another that has
+// nothing to do.
+func TestALeaseEndsWhenTheOnlySourceServesAnotherInstead(t *testing.T) {
+	for what, c := range map[string]struct {
+		served, idle bool // the other
+		want         int
+	}{"it would serve another": {true, true, 2}, "the other asks for nothing": {true, false, 0}, "it is busy for all": {false, true, 0}} {
+		_, k := newTable(t, "a", "b")
+		a, b := k[0], k[1]
+		a.join()
+		b.join()
+		a.say(a.source("x"))
+		b.say(b.source("x"))
+		ls := a.lease("x", 2)
+		lost := 0
+		waits := func(k *talker, l wire.Lease, bytes int) {
+			for _, m := range k.say(wire.LeaseProgress{Share: theShare, Source: "x", Items: []wire.Progress{{Piece: l.Piece, Token: l.Token, Bytes: bytes}}}) {
+				if r, ok := m.(wire.LeaseRevoked); ok && k == a {
+					lost += len(r.Items)
+				}
+			}
+		}
+		bs := b.lease("x", 1)
+		for i := range 30 {
+			waits(a, ls[0], 0)
+			switch {
+			case !c.served:
+				waits(b, bs[0], 0)
+			case i < 6:
+				waits(b, bs[0], 1000)
+				if b.say(b.done(bs[0])); i < 5 {
+					bs = b.lease("x", 1)
+				}
+			}
+			if c.idle && i >= 6 {
+				b.say(b.ask("x", 1))
+			}
+			a.f.run(10 * time.Second)
+		}
+		if waits(a, ls[0], 0); lost != c.want {
+			t.Errorf("%s: %d leases ended", what, lost)
+		}
+	}
+}
+
 // Members hedge, and notice what is slow; the coordinator does neither unless told to.
 func TestTheDefaultsAreThoseOfAFleet(t *testing.T) {
 	c := Config{}.withDefaults()

@@ -66,6 +66,9 @@ func (c *Coordinator) LeaseRequest(by From, m wire.LeaseRequest, now time.Time) 
 	} else {
 		more, no := c.m.Acquire(o.id, int(min(m.Max, wire.MaxLeases-uint32(len(leases)))), now)
 		leases = append(leases, more...)
+		if o.idle = len(more) == 0; !o.idle {
+			o.since = now
+		}
 		answer.Refused, answer.Never = wire.Why(refusals[no.Reason]), no.Never
 		if !no.Until.IsZero() {
 			answer.Until = max(no.Until.Sub(now), time.Millisecond)
@@ -81,12 +84,30 @@ func (c *Coordinator) LeaseRequest(by From, m wire.LeaseRequest, now time.Time) 
 func (c *Coordinator) LeaseProgress(by From, m wire.LeaseProgress, now time.Time) {
 	if o := c.outlet(by, m.Share, m.Source, now); o != nil {
 		for _, i := range m.Items {
-			if i.Bytes == 0 && len(c.outside) > 1 { // another source may have time: none keeps a piece by saying that it has not
+			if i.Bytes > 0 {
+				o.got, o.since = now, now
+			} else if len(c.outside) > 1 || c.passedOver(o) { // another source may have time: none keeps a piece by saying that it has not
 				continue
 			}
 			c.do(c.m.Progress(o.id, i.Piece, i.Token, i.Bytes, now))
 		}
 	}
+}
+
+// passedFor is how long a source may give a member nothing before others that it serves are leased the member's pieces.
+const passedFor = 2 * time.Minute
+
+// passedOver reports whether a source gives a member nothing, and has given something to another that has nothing to do.
+func (c *Coordinator) passedOver(o *outlet) bool {
+	if c.now.Sub(o.since) < passedFor {
+		return false
+	}
+	for _, x := range c.outlets {
+		if x.source == o.source && x.idle && x.got.After(o.since) {
+			return true
+		}
+	}
+	return false
 }
 
 // LeaseReturned is told that a member gives leases of a source back.

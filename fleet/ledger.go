@@ -47,6 +47,9 @@ type outlet struct {
 	id     peers.ID   // for the manager
 	has    *share.Set // what the member says that it has
 	parked bool       // was refused before the run began to lease
+	idle   bool       // got no lease when it asked last
+	got    time.Time  // when bytes of it were last reported
+	since  time.Time  // the same, or when it was last leased something
 }
 
 // outletID is the name of an outlet for the manager.
