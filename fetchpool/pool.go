@@ -90,6 +90,7 @@ type Pool struct {
 
 	redial, subscribe, busy backoff
 	dialAt                  time.Time // waiting: before that a dial does not count as failed
+	brought                 time.Time // when bytes came last, on whatever link
 	barren                  int       // links in a row that gave nothing of what was asked for; -1: this one gave something
 
 	leases   map[share.Piece]*lease
@@ -320,8 +321,8 @@ func (p *Pool) redialWait() time.Duration {
 		p.dialAt = p.now.Add(p.redial.next(p.rng))
 	}
 	wait := p.dialAt.Sub(p.now)
-	if p.win.delivered > 0 && p.barren == 0 {
-		wait = min(wait, spread(max(p.cfg.RedialMin, p.now.Sub(p.win.deliveredAt)/4), p.rng))
+	if !p.brought.IsZero() && p.barren == 0 {
+		wait = min(wait, spread(max(p.cfg.RedialMin, p.now.Sub(p.brought)/4), p.rng))
 	}
 	return wait
 }

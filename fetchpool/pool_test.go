@@ -380,6 +380,21 @@ func TestASourceThatBroughtSomethingIsFoundSoonWhenItIsBack(t *testing.T) {
 	}
 }
 
+// That ends, however often it takes a connection that it closes at once: it is away for as long as it brings nothing.
+func TestASourceThatOnlyTakesConnectionsIsDialledLessAndLess(t *testing.T) {
+	h := ready(t, Config{}, 1<<20)
+	h.p.Arrived(h.grant(0).Requests[0].ID, share.BlockSize, h.now)
+	left, dials := h.now, 0
+	for ; h.now.Sub(left) < 5*time.Minute; dials++ {
+		h.p.Lost(peers.ErrLost, h.now)
+		h.now = h.next().Wake
+		h.connect()
+	}
+	if dials > 40 {
+		t.Errorf("%d dials in 5 minutes", dials)
+	}
+}
+
 func TestWhoMayBeElsewhereIsDialledNow(t *testing.T) {
 	h := ready(t, Config{}, 8<<20)
 	if dials, todo := h.p.Elsewhere(h.now), h.next(); dials || todo.Dial || todo.Close {

@@ -293,7 +293,7 @@ func (p *Pool) arrived(r *request, bytes int) {
 		r.lease.proof = known // it comes before the blocks
 	}
 	p.reached()
-	p.barren = -1
+	p.brought, p.barren = p.now, -1
 	p.broke = 0
 	p.alive(r.lease)
 }
