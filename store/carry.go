@@ -13,8 +13,45 @@ import (
 )
 
 // Below the target there may be a mount point. What belongs behind one cannot be moved there: it is copied into the
-// folder where it belongs, compared with its hash, made durable, and moved to its place from there. A copy that a killed
-// run has left is made anew.
+// folder where it belongs, compared with its hash, made durable, and moved to its place from there. That some of it is
+// copied is noted in NAME.partial: what a killed run has left of that is removed by the next.
+
+// carriedNote is a file in NAME.partial, there once something was to be copied.
+const carriedNote = "carried"
+
+// carries notes that something is to be copied.
+func (p *Partial) carries() error {
+	if p.sel.carried {
+		return nil
+	}
+	f, err := p.stage.Create(carriedNote, false)
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	p.sel.carried = true
+	if err == nil {
+		f.Close()
+	}
+	return nil
+}
+
+// dropCopies removes what a killed run has left. What cannot be removed is in nobody's way.
+func (p *Partial) dropCopies() {
+	if _, err := p.stage.Lstat(carriedNote); err != nil {
+		return
+	}
+	p.sel.carried = true
+	for i, e := range p.m.Entries() {
+		switch e.Kind {
+		case share.File:
+			vfs.RemoveFile(p.dir, p.beside(i))
+		case share.Symlink:
+			if target, err := p.dir.Readlink(p.beside(i)); err == nil && target == e.Target {
+				p.dir.Remove(p.beside(i))
+			}
+		}
+	}
+}
 
 // beside is where the copy of an entry lies until it is complete. The name has the ID of the share, and so is no other
 // program's.
@@ -25,11 +62,13 @@ func (p *Partial) beside(entry int) string {
 // carryFile puts a file in its place on another file system. There may be reads while it is copied.
 func (p *Partial) carryFile(ctx context.Context, entry int) error {
 	to := p.beside(entry)
+	if err := p.carries(); err != nil {
+		return err
+	}
 	if err := vfs.RemoveFile(p.dir, to); err != nil {
 		return err
 	}
 	from := path.Join(p.staging, "data", p.m.Entry(entry).Path)
-	p.sel.carried = true
 	st, err := p.copyFile(ctx, entry, from, to)
 	if err == nil {
 		err = p.moveFile(entry, to, st)
@@ -86,13 +125,15 @@ func (p *Partial) copyFile(ctx context.Context, entry int, from, to string) (st 
 // carryLink puts the symlink of an entry in the place of another, on another file system.
 func (p *Partial) carryLink(entry int) error {
 	e, at := p.m.Entry(entry), p.beside(entry)
+	if err := p.carries(); err != nil {
+		return err
+	}
 	if err := p.dir.Remove(at); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	if err := p.dir.Symlink(e.Target, at); err != nil {
 		return err
 	}
-	p.sel.carried = true
 	err := p.moveOver(entry, at, path.Join(p.m.Name, e.Path))
 	if err != nil {
 		p.dir.Remove(at)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -20,6 +21,19 @@ type apart struct {
 	vfs.FS
 	at   string
 	full bool // that disk is
+	dies bool // it takes what is written to a new file, and then nothing any more, as after a kill
+}
+
+// dead is a file on a disk that dies.
+type dead struct{ vfs.File }
+
+func (dead) Sync() error { return syscall.EIO }
+
+func (d apart) Remove(name string) error {
+	if d.dies && strings.HasPrefix(name, d.at) {
+		return syscall.EIO
+	}
+	return d.FS.Remove(name)
 }
 
 func (d apart) crosses(from, to string) error {
@@ -47,7 +61,11 @@ func (d apart) Create(name string, exec bool) (vfs.File, error) {
 	if d.full && strings.HasPrefix(name, d.at) {
 		return nil, syscall.ENOSPC
 	}
-	return d.FS.Create(name, exec)
+	f, err := d.FS.Create(name, exec)
+	if d.dies && err == nil && strings.HasPrefix(name, d.at) {
+		f = dead{f}
+	}
+	return f, err
 }
 
 // damaged is a copy of which much below sub differs, or is missing.
@@ -87,4 +105,47 @@ func TestAMountPointBelowTheTargetIsNoObstacle(t *testing.T) {
 	x.must(os.WriteFile(x.path(path.Join("sub", fmt.Sprintf(".%s.%d.new", x.im.Manifest.ID(), big))), []byte("of a killed run"), 0o600))
 	x.must(finish(false))
 	x.check()
+}
+
+// What a killed run has left of a copy is removed, though what was to be copied is not wanted any more, or came otherwise.
+func TestNothingIsLeftOfACopyThatWasNotCompleted(t *testing.T) {
+	for _, way := range []string{"not wanted", "came otherwise", "discarded"} {
+		x := damaged(t)
+		dir, err := vfs.Dir(x.dir)
+		x.must(err)
+		defer dir.Close()
+		p, err := store.OpenPartialIn(t.Context(), apart{FS: dir, at: "stuff/", dies: true}, x.im.Manifest, store.PartialOptions{Repair: true})
+		x.must(err)
+		for piece := range share.FullSet(x.im.Manifest.Layout().Pieces()).Minus(p.Verified()).All() {
+			x.must(copyPiece(p, x.im.Tree, piece, 4))
+		}
+		if _, err := p.Finish(context.Background()); !errors.Is(err, syscall.EIO) {
+			t.Fatal(err)
+		}
+		p.Close()
+		left := func() string {
+			list, err := filepath.Glob(x.path("sub/.*.new"))
+			x.must(err)
+			return strings.Join(list, " ")
+		}
+		if left() == "" {
+			t.Fatal("nothing was left")
+		}
+		switch way {
+		case "discarded":
+			_, _, err := store.Discard(x.dir, x.im.Manifest)
+			x.must(err)
+		case "not wanted":
+			openPart(t, x.dir, x.im.Manifest, store.PartialOptions{Repair: true, Wanted: only(x.im.Manifest, "top")}).Close()
+		default:
+			for _, e := range x.im.Manifest.Entries() {
+				os.Remove(x.path(e.Path))
+			}
+			x.must(os.CopyFS(x.at, os.DirFS(x.original)))
+			openPart(t, x.dir, x.im.Manifest, store.PartialOptions{Repair: true}).Close()
+		}
+		if got := left(); got != "" {
+			t.Errorf("%s: left %s", way, got)
+		}
+	}
 }

@@ -17,6 +17,7 @@ import (
 // a NAME.partial.
 func (p *Partial) look(ctx context.Context, found bool) (done bool, err error) {
 	if p.sel.again = found; found {
+		p.dropCopies()
 		if err := p.readPlaced(); err != nil {
 			return false, err
 		}

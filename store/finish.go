@@ -292,8 +292,9 @@ func (p *Partial) dropStage() error {
 	}
 	err := p.clearData()
 	err = errors.Join(err, p.dropLink())
+	p.dropCopies()
 	p.closeFiles() // an open file cannot be removed on every system
-	for _, name := range []string{"bits", "bits.new", "recent.0", "recent.1", "placed", "placed.new", "hashes", "marks", "manifest.new"} {
+	for _, name := range []string{"bits", "bits.new", "recent.0", "recent.1", "placed", "placed.new", carriedNote, "hashes", "marks", "manifest.new"} {
 		err = errors.Join(err, vfs.RemoveFile(p.stage, name))
 	}
 	if err == nil {
