@@ -22,6 +22,7 @@ type apart struct {
 	at   string
 	full bool // that disk is
 	dies bool // it takes what is written to a new file, and then nothing any more, as after a kill
+	late bool // what was copied stays, as after a kill between the two
 }
 
 // dead is a file on a disk that dies.
@@ -30,7 +31,7 @@ type dead struct{ vfs.File }
 func (dead) Sync() error { return syscall.EIO }
 
 func (d apart) Remove(name string) error {
-	if d.dies && strings.HasPrefix(name, d.at) {
+	if d.dies && strings.HasPrefix(name, d.at) || d.late && strings.HasPrefix(name, "stuff.partial/data/") {
 		return syscall.EIO
 	}
 	return d.FS.Remove(name)
@@ -147,5 +148,35 @@ func TestNothingIsLeftOfACopyThatWasNotCompleted(t *testing.T) {
 		if got := left(); got != "" {
 			t.Errorf("%s: left %s", way, got)
 		}
+	}
+}
+
+// What was copied does not stay in NAME.partial as well, for as long as that stays.
+func TestWhatWasCopiedIsNotKeptTwice(t *testing.T) {
+	x := damaged(t)
+	dir, err := vfs.Dir(x.dir)
+	x.must(err)
+	defer dir.Close()
+	opt := store.PartialOptions{Repair: true, Wanted: only(x.im.Manifest, "sub")}
+	p, err := store.OpenPartialIn(t.Context(), apart{FS: dir, at: "stuff/", late: true}, x.im.Manifest, opt)
+	x.must(err)
+	x.must(copyWanted(p, x.im.Tree, opt.Wanted))
+	_, err = p.Finish(context.Background())
+	x.must(err)
+	x.must(p.Close())
+	twice := filepath.Join(x.dir, "stuff.partial", "data", "sub", "big")
+	_, err = os.Lstat(twice)
+	x.must(err)
+	openPart(t, x.dir, x.im.Manifest, opt).Close()
+	if _, err := os.Lstat(twice); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("it is still there: %v", err)
+	}
+	if b, err := os.ReadFile(x.path("sub/big")); len(b) < share.MinPiece {
+		t.Error("and not in its place:", err)
+	}
+	x.must(os.WriteFile(twice, []byte("mine"), 0o600))
+	openPart(t, x.dir, x.im.Manifest, opt).Close()
+	if _, err := os.Lstat(twice); err != nil {
+		t.Error("what is not ours is gone:", err)
 	}
 }

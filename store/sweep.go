@@ -71,10 +71,14 @@ func (s *sweep) entry(d vfs.FS, e vfs.DirEntry, entry int) error {
 		return err
 	}
 	if was, placed := p.sel.placed[entry]; placed {
-		if info.Inode == 0 || info.Inode != was.Inode {
-			return nil
+		ours := info.Inode != 0 && info.Inode == was.Inode // the old name of a file that was moved
+		if !ours && p.sel.carried {
+			ours, err = s.ours(d, e.Name, entry, info) // what a file was copied from
 		}
-		return d.Remove(e.Name) // the old name of a file that was moved
+		if !ours || err != nil {
+			return err
+		}
+		return d.Remove(e.Name)
 	}
 	of := p.m.Entry(entry)
 	if e.Type == 0 && of.Kind == share.File && info.Size <= of.Size && p.anyVerified(entry) && !p.sharedFile(entry, info) {
