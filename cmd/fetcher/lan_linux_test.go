@@ -54,7 +54,7 @@ func TestTwoOnOneNetworkFindEachOther(t *testing.T) {
 	t.Run("nearby", func(t *testing.T) {
 		s := here.share(t, src, "4005", "--lan", "--visible", "lan")
 		began, heard := time.Now(), ""
-		r := finish(t, there.command(t, "ls", "--nearby"), func(l line) {
+		r := finish(t, there.command(t, "ls", "--nearby", "--lan"), func(l line) {
 			if l.Type == "neighbour" && strings.HasSuffix(s.addrs[0], l.Peer) {
 				heard = fmt.Sprintf("%s after %v", l.Addrs, time.Since(began))
 			}
