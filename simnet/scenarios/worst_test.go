@@ -146,7 +146,7 @@ func TestWhatIsWorseThanItEverWasIsAFault(t *testing.T) {
 		"it took ":             worse(liars, func(w *simnet.Worst) { w.Virtual = 0 }),
 		" leases were given ":  worse(liars, func(w *simnet.Worst) { w.Leases.Returned = 0 }),
 		" leases expired":      worse(cuts, func(w *simnet.Worst) { w.Leases.Expired = 0 }),
-		" leases were revoked": worse(bad, func(w *simnet.Worst) { w.Leases.Revoked = 0 }),
+		" leases were revoked": worse(nat, func(w *simnet.Worst) { w.Leases.Revoked = 0 }),
 		" of all bytes came ":  worse(nat, func(w *simnet.Worst) { w.Twice = -1 }),
 	} {
 		if len(got) != 1 || !strings.HasPrefix(got[0], "worse: ") || !strings.Contains(got[0], want) {
