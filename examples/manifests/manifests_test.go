@@ -103,7 +103,7 @@ func taken(t *testing.T, args []string) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	if out, err := exec.Command(binary, append(args, "--help")...).CombinedOutput(); err != nil || !bytes.Contains(out, []byte("fleet run -o DIR")) {
+	if out, err := exec.Command(binary, append(args, "--help")...).CombinedOutput(); err != nil || !bytes.Contains(out, []byte("fetcher fleet run [")) {
 		t.Errorf("%q: %v: %s", args, err, out)
 	}
 	if err := exec.Command(binary, append(args, "--nonsense", "--help")...).Run(); err == nil {
