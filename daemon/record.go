@@ -191,7 +191,7 @@ func (r *record) view() api.Entry {
 		case !waits:
 			v.Reason = "it is about to begin"
 		case n > 0:
-			v.Reason = fmt.Sprintf("others are fetched first; %d more wait before it", n)
+			v.Reason = fmt.Sprintf("others are fetched first; before it in the queue: %d", n)
 		default:
 			v.Reason = "others are fetched first; it is next"
 		}

@@ -152,7 +152,7 @@ func (im *importing) run(ctx context.Context, todo []int) (*Imported, error) {
 
 func warnings(m *share.Manifest, skipped int) (out []string) {
 	if skipped > 0 {
-		out = append(out, fmt.Sprintf("%d symlinks were left out", skipped))
+		out = append(out, "left out: "+words.Count(skipped, "symlink"))
 	}
 	all := share.PortabilityProblems(m, "")
 	for i, p := range all {

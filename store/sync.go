@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store/vfs"
 )
@@ -22,9 +23,9 @@ type SyncError struct {
 
 func (e *SyncError) Error() string {
 	if e.Err == nil {
-		return fmt.Sprintf("%d pieces must be fetched again: their bytes on disk are wrong", len(e.Lost))
+		return words.Count(len(e.Lost), "piece") + " to be fetched again: wrong on disk"
 	}
-	return fmt.Sprintf("%d pieces must be fetched again: %v", len(e.Lost), e.Err)
+	return fmt.Sprintf("%s to be fetched again: %v", words.Count(len(e.Lost), "piece"), e.Err)
 }
 
 func (e *SyncError) Unwrap() error { return e.Err }

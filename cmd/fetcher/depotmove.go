@@ -122,7 +122,7 @@ shares that are here are not written again.`,
 func (a depots) imported(x api.Imported) error {
 	a.out.sum(map[string]any{"shares": x.Shares, "bytes": x.Bytes, "known": x.Known, "accounts": x.Accounts, "leaving": x.Leaving, "expired": x.Expired, "left_out": x.LeftOut,
 		"refused": x.Refused, "damaged": x.Damaged})
-	fmt.Fprintf(a.stderr, "%s entered, %s; %d were here already; %s made\n", words.Count(x.Shares, "share"), share.Size(x.Bytes), x.Known, words.Count(x.Accounts, "account"))
+	fmt.Fprintf(a.stderr, "%s entered, %s; already here: %d; %s made\n", words.Count(x.Shares, "share"), share.Size(x.Bytes), x.Known, words.Count(x.Accounts, "account"))
 	if x.Expired > 0 {
 		fmt.Fprintf(a.stderr, "%s not entered: all leases have ended, or are of accounts that were not entered\n", words.Count(x.Expired, "share"))
 	}
@@ -136,7 +136,7 @@ func (a depots) imported(x api.Imported) error {
 		fmt.Fprintf(a.stderr, "not entered: share %s is damaged\n", shortly(s))
 	}
 	if x.Leaving > 0 {
-		fmt.Fprintf(a.stderr, "%s are being removed or fetched here; import again later\n", words.Count(x.Leaving, "share"))
+		fmt.Fprintf(a.stderr, "being removed or fetched here: %s; import again later\n", words.Count(x.Leaving, "share"))
 	}
 	if len(x.Refused)+len(x.Damaged)+x.Leaving > 0 {
 		return errors.New("not all was entered")

@@ -46,7 +46,7 @@ func TestADepotMovesToAnother(t *testing.T) {
 	if r := second.on("depot", "import", half); r.code == 0 || !strings.Contains(r.stderr, "not a complete one") {
 		t.Errorf("half an export: exit %d, %s", r.code, r.stderr)
 	}
-	for _, want := range []string{"1 share entered", "1 were here already"} {
+	for _, want := range []string{"1 share entered", "already here: 1"} {
 		if r := second.sure("depot", "import", file); !strings.Contains(r.stderr, want) {
 			t.Error(r.stderr)
 		}

@@ -78,7 +78,7 @@ or until its size has been sent a number of times (2).`,
 	f.TextVar(&fl.visible, "visible", fetcher.Private, visibleHelp)
 	f.BoolVar(&fl.secret, "secret", false, "give what is served only to those who have its ticket, which then holds a secret")
 	f.BoolVar(&fl.paused, "paused", false, "add it paused; fetcher set --resume starts it")
-	f.StringArrayVar(&fl.seedUntil, "seed-until", nil, seedHelp)
+	f.StringArrayVar(&fl.seedUntil, "seed-until", nil, seedHelp+"; may be repeated")
 	f.BoolVar(&fl.called, "listen-for-source", false, "print a ticket for whoever shares it to give to share --to, and let them connect to the node, for when it cannot reach them")
 	f.BoolVar(&fl.wait, "wait", false, "wait until it is complete, or has failed")
 	return c
@@ -86,7 +86,7 @@ or until its size has been sent a number of times (2).`,
 
 const firstHelp = "fetch what matches this `PATTERN` before the rest; may be repeated"
 
-const seedHelp = "serve what was fetched for this `TIME`, such as 36h, or until its size has been sent this many times, such as 2; may be repeated"
+const seedHelp = "serve what was fetched for this `TIME`, such as 36h, or until its size has been sent this many times, such as 2"
 
 // seedUntil reads the values of --seed-until; "never" sets neither.
 func seedUntil(values []string) (ratio float64, long string, err error) {

@@ -74,8 +74,10 @@ While it fetches, it serves what it has verified to others; with --seed it goes
 on doing so when it is done.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 2 && fl.seed == seedForever {
-				if _, err := time.ParseDuration(args[1]); err == nil {
-					return usageError{fmt.Errorf("--seed takes its time after an =, as in --seed=%s", args[1])}
+				for _, arg := range args {
+					if _, err := time.ParseDuration(arg); err == nil {
+						return usageError{fmt.Errorf("--seed takes its time after an =, as in --seed=%s", arg)}
+					}
 				}
 			}
 			if asCode(args) != "" {
@@ -96,7 +98,7 @@ on doing so when it is done.`,
 	f.BoolVar(&fl.repair, "repair", false, "fetch what is missing or wrong in DIR/NAME, and replace it")
 	f.StringArrayVar(&fl.like, "like", nil, "take pieces that are the same from this folder or file, `DIR`; may be repeated")
 	fl.sources(f)
-	f.StringArrayVar(&fl.announce, "announce", nil, "put this `ADDR`, a multiaddr, into the tickets of --seed and --listen-for-source instead; may be repeated")
+	f.StringArrayVar(&fl.announce, "announce", nil, "put this `ADDR`, a multiaddr, into the tickets of --seed and --listen-for-source instead of the node's own addresses; may be repeated")
 	fl.reach.inbound(f)
 	f.StringArrayVar(&fl.reach.beaconAt, "beacon-at", nil, "ask for a CODE at the beacon at this `ADDR`, a multiaddr that ends in /p2p/ID; and for sources, where the ticket names beacons; may be given twice")
 	fl.fleet.add(f)

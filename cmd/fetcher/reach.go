@@ -156,7 +156,7 @@ func where(addrs []string, places []fetcher.Place) string {
 func reachText(addrs []string, places []fetcher.Place) string {
 	var out []string
 	if nearest(addrs) == 0 {
-		out = append(out, "this node has a public address, unless a firewall lets nothing in")
+		out = append(out, "this node has a public address, and can be reached there unless a firewall blocks it")
 	}
 	for _, p := range places {
 		if p.Held {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/rounds"
 	"github.com/piecelease/fetcher/rounds/kvurl"
 )
@@ -65,8 +66,9 @@ begun a new one: let what the command writes to refuse a term below the
 highest it has seen.
 
 If the command succeeds, the round is completed. If it fails, the round is
-abandoned: others may try at once, this machine in the next round. A command
-that still runs when its round is over is stopped.`,
+abandoned: others may try at once; this machine tries again in the next round,
+or with --once whenever it is run again. A command that still runs when its
+round is over is stopped.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usageError{errors.New("round run needs a command after --; see fetcher round run --help")}
@@ -150,7 +152,7 @@ func (a *app) roundRun(ctx context.Context, fl roundFlags, args []string) error 
 		_, err := r.try(ctx, fl.every-spare(fl.every))
 		return err
 	}
-	fmt.Fprintf(a.stderr, "round %s every %v, until Ctrl-C\n", fl.name, fl.every)
+	fmt.Fprintf(a.stderr, "round %s every %s, until Ctrl-C\n", fl.name, words.Duration(fl.every))
 	r.loop(ctx)
 	return nil
 }

@@ -64,7 +64,7 @@ a slash matches at any depth, and one that begins with a slash only at the top.`
 	f.StringVar(&fl.name, "name", "", "call the share `NAME`, and put all that is given into it")
 	f.StringArrayVar(&fl.exclude, "exclude", nil, "leave out what matches this `PATTERN`; may be repeated")
 	f.StringArrayVar(&fl.listen, "listen", nil, listenHelp+" (default all interfaces, any port)")
-	f.StringArrayVar(&fl.announce, "announce", nil, "put this `ADDR`, a multiaddr, into the ticket instead; may be repeated")
+	f.StringArrayVar(&fl.announce, "announce", nil, "put this `ADDR`, a multiaddr, into the ticket instead of the node's own addresses; may be repeated")
 	f.TextVar(&fl.visible, "visible", fetcher.Private, visibleHelp)
 	fl.reach.add(f)
 	f.StringArrayVar(&fl.allow, "allow", nil, "give it only to this `PEER`, an ID; may be repeated; others are told their own ID")
@@ -293,7 +293,7 @@ func (s *sharer) describe() error {
 	}
 	fmt.Fprintf(e, "peer     /p2p/%s\n", s.node.ID())
 	if text := reachText(addrs, s.places); text != "" {
-		from := map[string]string{"anywhere": "from anywhere", "network": "in this network", "machine": "on this machine"}[where(addrs, s.places)]
+		from := map[string]string{"anywhere": "from anywhere", "network": "on this network", "machine": "on this machine"}[where(addrs, s.places)]
 		fmt.Fprintf(e, "works    %s: %s\n", from, text)
 	}
 	for _, w := range reachWarnings(addrs, s.places) {
@@ -303,7 +303,8 @@ func (s *sharer) describe() error {
 		fmt.Fprintln(e, "beacon   the ticket also leads to whoever else has the share, and to this node at another address, if the beacon can reach them or is their relay")
 	}
 	one := len(s.shares) == 1
-	fmt.Fprintf(e, "\nfetch %s elsewhere with\n\n%sfetcher fetch %s\n\n", either(one, "it", "any of them"), verbatim, either(one, s.shares[0].Ticket(), "TICKET"))
+	where := map[string]string{"anywhere": "elsewhere", "network": "elsewhere on this network", "machine": "on this machine", "nowhere": "once this node listens"}[where(addrs, s.places)]
+	fmt.Fprintf(e, "\nfetch %s %s with\n\n%sfetcher fetch %s\n\n", either(one, "it", "any of them"), where, verbatim, either(one, s.shares[0].Ticket(), "TICKET"))
 	if found := s.foundBy(); found != "" {
 		fmt.Fprintf(e, "or by the ID alone, %s\n\n%sfetcher fetch %s%s\n\n", found, verbatim, either(one, s.shares[0].ID().String(), "ID"), s.inTable(addrs))
 	}
