@@ -16,9 +16,9 @@ var private = fetcher.Private.String()
 func findable(w catalog.Wish, onLAN, inTable bool) error {
 	switch v := visible(w); {
 	case v == fetcher.VisibleLAN && !onLAN:
-		return api.Refuse(api.ErrRequest, "the node does not use the local network, where such shares are found: run it without --lan=false, and without lan = false in its node.toml")
+		return api.Refuse(api.ErrRequest, "the node does not use the local network, where such shares are found: start it with the local network on, and without lan = false in its node.toml")
 	case v == fetcher.Public && !inTable:
-		return api.Refuse(api.ErrRequest, "the node takes part in no distributed hash table, where public shares are found: run it with --dht, or set dht in its node.toml")
+		return api.Refuse(api.ErrRequest, "the node takes part in no distributed hash table, where public shares are found: start it with the table, or set dht in its node.toml")
 	}
 	return nil
 }
