@@ -218,7 +218,9 @@ type Server struct{ *Program }
 // List asks who gives a peer a list of files: this node, if the reply is OK.
 func (p Server) List(ctx context.Context, child peers.ID, q wire.ManifestRequest) wire.Reply {
 	answer := make(chan wire.Reply, 1)
-	p.Tell(ListRequest{Child: child, Share: q.Share, Others: q.Others, Reply: func(r wire.Reply) { answer <- r }})
+	if !toSeeder(p.Program, ListRequest{Child: child, Share: q.Share, Others: q.Others, Reply: func(r wire.Reply) { answer <- r }}) {
+		return wire.Reply{}
+	}
 	select {
 	case r := <-answer:
 		return r

@@ -311,7 +311,10 @@ func (p *Pool) lose(cause string, busyLeases Reason) {
 }
 
 // reached notes that the source could be reached.
-func (p *Pool) reached() { p.redial.failed, p.dialAt = 0, time.Time{} }
+func (p *Pool) reached() {
+	p.redial.reset()
+	p.dialAt = time.Time{}
+}
 
 // redialWait is how long to wait before the next dial: after failures ever longer. A source
 // that has brought something may be back at any time: it is dialled more often, after a quarter of the time that

@@ -14,12 +14,7 @@ import (
 )
 
 func TestTwoSourcesOfAFleetGetDisjointPieces(t *testing.T) {
-	_, k := newTable(t, "a", "b")
-	a, b := k[0], k[1]
-	a.join()
-	b.join()
-	a.say(a.source("x"))
-	b.say(b.source("x"))
+	_, a, b := newPair(t)
 	one := a.lease("x", 4)
 	seen := map[share.Piece]bool{}
 	for _, l := range append(slices.Clone(one), b.lease("x", 4)...) {
@@ -92,12 +87,7 @@ func TestALeaseLivesOnProgressAndEndsWithoutIt(t *testing.T) {
 // A member that says that nothing comes yet keeps its leases as long as there is no second source outside the fleet that may have time.
 func TestALeaseLivesOnWaitsWhileNobodyElseCouldBeAsked(t *testing.T) {
 	for _, second := range []bool{false, true} {
-		f, k := newTable(t, "a", "b")
-		a, b := k[0], k[1]
-		a.join()
-		b.join()
-		a.say(a.source("x"))
-		b.say(b.source("x"))
+		f, a, b := newPair(t)
 		ls := a.lease("x", 3)
 		if second {
 			b.say(b.source("y"))
@@ -127,12 +117,7 @@ func TestALeaseEndsWhenTheOnlySourceServesAnotherInstead(t *testing.T) {
 		served, idle bool // the other
 		want         int
 	}{"it would serve another": {true, true, 2}, "the other asks for nothing": {true, false, 0}, "it is busy for all": {false, true, 0}} {
-		_, k := newTable(t, "a", "b")
-		a, b := k[0], k[1]
-		a.join()
-		b.join()
-		a.say(a.source("x"))
-		b.say(b.source("x"))
+		f, a, b := newPair(t)
 		ls := a.lease("x", 2)
 		lost := 0
 		waits := func(k *talker, l wire.Lease, bytes int) {
@@ -157,7 +142,7 @@ func TestALeaseEndsWhenTheOnlySourceServesAnotherInstead(t *testing.T) {
 			if c.idle && i >= 6 {
 				b.say(b.ask("x", 1))
 			}
-			a.f.run(10 * time.Second)
+			f.run(10 * time.Second)
 		}
 		if waits(a, ls[0], 0); lost != c.want {
 			t.Errorf("%s: %d leases ended", what, lost)

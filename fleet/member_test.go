@@ -693,13 +693,7 @@ func TestManyDonesAreToldTogether(t *testing.T) {
 
 func TestProgressIsGathered(t *testing.T) {
 	d := newDesk(t)
-	d.ask(3)
-	d.grant(100, 3, 5, 6)
-	d.answers = false
-	d.request(3)
-	d.do(func() {
-		d.m.Granted([]leasemgr.Lease{{Piece: 3, Token: 7}, {Piece: 5, Token: 8}, {Piece: 6, Token: 9}}, leasemgr.Refusal{}, d.now)
-	})
+	d.leased(leasemgr.Lease{Piece: 3, Token: 7}, leasemgr.Lease{Piece: 5, Token: 8}, leasemgr.Lease{Piece: 6, Token: 9})
 	d.forget()
 	report := func(p share.Piece, token share.Token, n int) {
 		d.do(func() { d.m.Progress("x", p, token, n, d.now) })
@@ -752,13 +746,7 @@ func TestTheOnlySourceOutsideIsNotLateWhileItIsAlive(t *testing.T) {
 		"no coordinator":        {func(d *desk) { d.lose(time.Second) }, busy, []any{Forward{}, late}, nil},
 	} {
 		d := newDesk(t)
-		d.ask(3)
-		d.grant(100, 3, 5, 6)
-		d.answers = false
-		d.request(3)
-		d.do(func() {
-			d.m.Granted([]leasemgr.Lease{{Piece: 5, Token: 7}, {Piece: 3, Token: 8}, {Piece: 6, Token: 9}}, leasemgr.Refusal{}, d.now)
-		})
+		d.leased(leasemgr.Lease{Piece: 5, Token: 7}, leasemgr.Lease{Piece: 3, Token: 8}, leasemgr.Lease{Piece: 6, Token: 9})
 		if c.before != nil {
 			c.before(d)
 		}

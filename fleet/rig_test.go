@@ -61,6 +61,18 @@ func newTable(t testing.TB, names ...peers.ID) (*table, []*talker) {
 	return f, ks
 }
 
+// newPair is a fleet of two members, both of which fetch from x.
+func newPair(t testing.TB) (f *table, a, b *talker) {
+	f, k := newTable(t, "a", "b")
+	for _, m := range k {
+		m.join()
+	}
+	for _, m := range k {
+		m.say(m.source("x"))
+	}
+	return f, k[0], k[1]
+}
+
 // begin starts another run of the coordinator.
 func (f *table) begin() {
 	f.epoch++
@@ -492,6 +504,15 @@ func (d *desk) named(ids ...peers.ID) *desk {
 		m.Members = append(m.Members, peers.Addr{ID: id})
 	}
 	return d.do(func() { d.m.FleetMembers(d.m.cfg.Coordinator, m, d.now) })
+}
+
+// leased grants 3, 5 and 6 on x, and has the lease manager, which answers nothing from then on, lease them in this order.
+func (d *desk) leased(ls ...leasemgr.Lease) {
+	d.ask(3)
+	d.grant(100, 3, 5, 6)
+	d.answers = false
+	d.request(3)
+	d.do(func() { d.m.Granted(ls, leasemgr.Refusal{}, d.now) })
 }
 
 // also makes another source appear, that says that it has this.

@@ -118,9 +118,11 @@ func (h *Host) serveManifest(b Blocks, a Admit, s *counted, from peers.ID) error
 	}
 	raw, reply := b.Manifest(q.Share)
 	if l, ok := a.(Lists); ok && reply.Status == wire.OK {
-		if r := l.List(h.ctx, from, q); r.Status != wire.OK {
+		ctx, cancel := context.WithTimeout(h.ctx, t.Request)
+		if r := l.List(ctx, from, q); r.Status != wire.OK {
 			reply = r
 		}
+		cancel()
 	}
 	header := wire.AppendFrame(nil, wire.AppendManifestHeader(nil, reply, int64(len(raw))))
 	if err := writeAll(s, header, t.Stall); err != nil || reply.Status != wire.OK {

@@ -540,3 +540,22 @@ func TestOthersAreNamedInPlaceOfAManifest(t *testing.T) {
 		}
 	}
 }
+
+// wordless is an Admit that never says who gives the list of files.
+type wordless struct{ everybody }
+
+func (wordless) List(ctx context.Context, _ peers.ID, _ wire.ManifestRequest) wire.Reply {
+	<-ctx.Done()
+	return wire.Reply{}
+}
+
+func TestWhoGivesTheListIsNotWaitedForWithoutEnd(t *testing.T) {
+	x := newMemory(t, 1<<20)
+	src, h := newHost(t, Config{Timeouts: Timeouts{Request: 100 * time.Millisecond}}), newHost(t, Config{})
+	src.Serve(toAll(x), wordless{})
+	got := make(chan []byte, 1)
+	h.FetchManifest(addr(src), x.m.ID(), true, share.MaxManifest, func(raw []byte, _ wire.Reply, _ error) { got <- raw })
+	if raw := recv(t, "the manifest", got); !bytes.Equal(raw, x.m.Bytes()) {
+		t.Errorf("%d bytes came", len(raw))
+	}
+}

@@ -25,14 +25,19 @@ func eachOf(n, workers int, do func(i int) error) (err error) {
 			}
 		}
 	}
-	if workers = min(workers, n/atOnce); workers <= 1 {
+	onCores(min(workers, n/atOnce), work)
+	return err
+}
+
+// onCores runs work in so many goroutines, or with one in this, and waits for all.
+func onCores(workers int, work func()) {
+	if workers <= 1 {
 		work()
-		return err
+		return
 	}
 	var wg sync.WaitGroup
 	for range workers {
 		wg.Go(work)
 	}
 	wg.Wait()
-	return err
 }

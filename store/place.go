@@ -286,7 +286,6 @@ func (p *Partial) syncOut() error {
 // syncDirsOf makes the names in folders durable.
 func (p *Partial) syncDirsOf(h *vfs.Handles, dirs []string) error {
 	if len(dirs) > manyFiles && !(p.sel.carried && h == p.sel.out) { // SyncAll is for one file system
-
 		if err := p.syncAll(nil); !errors.Is(err, errors.ErrUnsupported) {
 			return err
 		}

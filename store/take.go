@@ -241,16 +241,7 @@ func (t *taking) each(spans []share.Span, do func(share.Span, *[]byte)) {
 			do(spans[i], &buf)
 		}
 	}
-	workers := min(workersOr(t.p.opt.Workers), len(spans), maxHashBuffers/largestPiece)
-	if workers <= 1 {
-		work()
-		return
-	}
-	var wg sync.WaitGroup
-	for range workers {
-		wg.Go(work)
-	}
-	wg.Wait()
+	onCores(min(workersOr(t.p.opt.Workers), len(spans), maxHashBuffers/largestPiece), work)
 }
 
 func (t *taking) failed() error {

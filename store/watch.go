@@ -302,15 +302,7 @@ func (p *Partial) wrong(ctx context.Context, pieces []share.Piece) (bad []share.
 			}
 		}
 	}
-	if workers := min(workersOr(p.opt.Workers), len(pieces), maxHashBuffers/largestPiece); workers <= 1 {
-		work()
-	} else {
-		var wg sync.WaitGroup
-		for range workers {
-			wg.Go(work)
-		}
-		wg.Wait()
-	}
+	onCores(min(workersOr(p.opt.Workers), len(pieces), maxHashBuffers/largestPiece), work)
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}

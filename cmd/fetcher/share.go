@@ -292,8 +292,9 @@ func (s *sharer) describe() error {
 		fmt.Fprintf(e, "%-8s %s\n", either(i == 0, "address", ""), strings.TrimSuffix(addr, "/p2p/"+string(s.node.ID())))
 	}
 	fmt.Fprintf(e, "peer     /p2p/%s\n", s.node.ID())
+	reach := where(addrs, s.places)
 	if text := reachText(addrs, s.places); text != "" {
-		from := map[string]string{"anywhere": "from anywhere", "network": "on this network", "machine": "on this machine"}[where(addrs, s.places)]
+		from := map[string]string{"anywhere": "from anywhere", "network": "on this network", "machine": "on this machine"}[reach]
 		fmt.Fprintf(e, "works    %s: %s\n", from, text)
 	}
 	for _, w := range reachWarnings(addrs, s.places) {
@@ -303,8 +304,8 @@ func (s *sharer) describe() error {
 		fmt.Fprintln(e, "beacon   the ticket also leads to whoever else has the share, and to this node at another address, if the beacon can reach them or is their relay")
 	}
 	one := len(s.shares) == 1
-	where := map[string]string{"anywhere": "elsewhere", "network": "elsewhere on this network", "machine": "on this machine", "nowhere": "once this node listens"}[where(addrs, s.places)]
-	fmt.Fprintf(e, "\nfetch %s %s with\n\n%sfetcher fetch %s\n\n", either(one, "it", "any of them"), where, verbatim, either(one, s.shares[0].Ticket(), "TICKET"))
+	from := map[string]string{"anywhere": "elsewhere", "network": "elsewhere on this network", "machine": "on this machine", "nowhere": "once this node listens"}[reach]
+	fmt.Fprintf(e, "\nfetch %s %s with\n\n%sfetcher fetch %s\n\n", either(one, "it", "any of them"), from, verbatim, either(one, s.shares[0].Ticket(), "TICKET"))
 	if found := s.foundBy(); found != "" {
 		fmt.Fprintf(e, "or by the ID alone, %s\n\n%sfetcher fetch %s%s\n\n", found, verbatim, either(one, s.shares[0].ID().String(), "ID"), s.inTable(addrs))
 	}
