@@ -638,14 +638,17 @@ func TestManyLinksToOneSourceShareItsConnection(t *testing.T) {
 	src, h := newHost(t, Config{}), newHost(t, Config{})
 	both := both{x, y}
 	src.Serve(toAll(both), everybody{})
+	var conns []network.Conn
 	for _, m := range both {
 		c := newCatcher()
 		l := h.Open(addr(src), m.m.ID(), m.m.Layout(), c)
 		defer l.Close()
 		fetchAll(t, m, l, c)
-	}
-	if n := len(h.swarm.ConnsToPeer(src.host.ID())); n != 1 {
-		t.Error(n, "connections")
+		now := h.swarm.ConnsToPeer(src.host.ID())
+		if conns != nil && !slices.Equal(now, conns) {
+			t.Error("connected by", conns, "and then by", now)
+		}
+		conns = now
 	}
 }
 
