@@ -20,7 +20,7 @@ import (
 )
 
 // ErrNoSource says that a share ID was given without a peer to fetch from.
-var ErrNoSource = errors.New("no peer to fetch from: give a ticket, or the ID with a peer")
+var ErrNoSource = errors.New("no peer to fetch from: give a ticket, or name a peer beside the ID")
 
 // FetchOptions are the options of Fetch. The zero value works.
 type FetchOptions struct {
@@ -272,7 +272,7 @@ func (t *Transfer) comparing() func(path string, read int64) {
 		t.mu.Lock()
 		p := t.last
 		t.mu.Unlock()
-		p.State, p.Reason = Opening, fmt.Sprintf("looking for what is equal: read %s, at %s", share.Size(read), path)
+		p.State, p.Reason = Opening, fmt.Sprintf("looking for equal pieces: read %s, now at %s", share.Size(read), path)
 		t.notify(p)
 	}
 }

@@ -54,7 +54,7 @@ const (
 // the list says why one does not keep it. With noWait the depots are asked later.
 func (n *Node) KeepHold(ctx context.Context, h Hold, depots []string, noWait bool) (HoldList, error) {
 	if h.Length != 0 && (h.Length < MinHoldLength || h.Length > MaxHoldLength) {
-		return HoldList{}, fmt.Errorf("a lease is of %s to %s, not %s", words.Duration(MinHoldLength), words.Duration(MaxHoldLength), words.Duration(h.Length))
+		return HoldList{}, fmt.Errorf("a lease lasts from %s to %s, not %s", words.Duration(MinHoldLength), words.Duration(MaxHoldLength), words.Duration(h.Length))
 	}
 	who, err := depotsAt(depots)
 	if err != nil {

@@ -95,7 +95,7 @@ func (t *depotTimes) now() time.Time {
 	return t.clock.Look(t.reading())
 }
 
-// elapsed is a time that passes even while the clock is not believed: see depot.Clock.
+// elapsed is a time that passes even while the clock is not trusted: see depot.Clock.
 func (t *depotTimes) elapsed() time.Time {
 	t.now()
 	c := t.state()
@@ -277,7 +277,7 @@ func (d *depotActor) sweep(ctx actor.Context) {
 	d.s.Task(ctx, func(context.Context) any {
 		door.Lock()
 		defer door.Unlock()
-		return depotDone{what: "what is left of shares that were removed was not", err: keep.Sweep()}
+		return depotDone{what: "what is left of removed shares was not removed", err: keep.Sweep()}
 	})
 }
 

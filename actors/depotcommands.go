@@ -18,7 +18,7 @@ type DepotQuery struct{}
 // DepotStatus is the state of a depot.
 type DepotStatus struct {
 	Now      time.Time // by the depot's clock
-	Frozen   bool      // the clock is not believed: nothing expires, nothing is collected
+	Frozen   bool      // the clock is not trusted: nothing expires, nothing is collected
 	Trouble  string    // why it does nothing; empty: it works
 	Arriving int       // shares that are being fetched, or wait to be
 	// Collecting says that it looks for shares to remove, and removes them. Removed is how many it has

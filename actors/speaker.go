@@ -11,6 +11,7 @@ import (
 
 	"github.com/piecelease/fetcher/actors/system"
 	"github.com/piecelease/fetcher/beacon"
+	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/spoken"
@@ -20,7 +21,7 @@ import (
 // Why a ticket did not travel by a code.
 var (
 	ErrBeaconAway  = errors.New("the beacon does not answer")
-	ErrCodeBusy    = errors.New("the beacon has too much to do")
+	ErrCodeBusy    = errors.New("the beacon is too busy")
 	ErrCodeUnknown = errors.New("the beacon knows no such code")
 	ErrCodeUsed    = errors.New("the code has been used, or whoever made it has ended it")
 	ErrCodeExpired = errors.New("the code has expired")
@@ -211,7 +212,7 @@ func (x *speaker) why(m wire.Heard) error {
 		return ErrCodeAway
 	}
 	if m.Retry > 0 {
-		return fmt.Errorf("%w: try again in %v", ErrCodeBusy, m.Retry.Round(time.Second)+time.Second)
+		return fmt.Errorf("%w: try again in %s", ErrCodeBusy, words.Duration(m.Retry.Round(time.Second)+time.Second))
 	}
 	return ErrCodeBusy
 }

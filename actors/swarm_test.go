@@ -400,7 +400,7 @@ func TestABrokenPromiseEndsTheFetch(t *testing.T) {
 		"a have-map that cannot be read":    {cut(wire.TypeHaveMap), share.ErrLied, "(bad: broke the protocol: malformed message: "},
 		"an answer that cannot be read":     {cut(wire.TypeSubscribeResult), share.ErrLied, "(bad: broke the protocol: malformed message: "},
 		"an end that cannot be read":        {func(n *simNode) { n.bends = goodbyes }, share.ErrLied, "(bad: broke the protocol: malformed message: "},
-		"every request for a piece refused": {func(n *simNode) { n.denies = true }, share.ErrStalled, "no source is left of 1 (bad: refuses)"},
+		"every request for a piece refused": {func(n *simNode) { n.denies = true }, share.ErrStalled, "the only source was given up (bad: refuses)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, alone := range []bool{true, false} {

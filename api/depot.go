@@ -36,7 +36,7 @@ type DepotNode interface {
 type Depot struct {
 	Dir           string    `json:"dir" doc:"where the shares lie"`
 	Now           time.Time `json:"now" doc:"by the depot's clock"`
-	Frozen        bool      `json:"frozen" doc:"the clock is not believed: nothing expires and nothing is removed until clock-ok"`
+	Frozen        bool      `json:"frozen" doc:"the clock is not trusted: nothing expires and nothing is removed until clock-ok"`
 	Trouble       string    `json:"trouble,omitempty" doc:"a sentence: why it does nothing"`
 	GC            bool      `json:"gc" doc:"what nobody holds is removed"`
 	Grace         int64     `json:"grace_seconds" doc:"how long a share is kept after its last lease expired"`

@@ -12,6 +12,8 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/piecelease/fetcher/internal/words"
 )
 
 const (
@@ -69,7 +71,7 @@ func (s slowly) Read(b []byte) (int, error) {
 	s.c.SetReadDeadline(time.Now().Add(importTime))
 	n, err := s.Reader.Read(b)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		err = Refuse(ErrRequest, "nothing came for %v; what came before is here, and another import goes on", importTime)
+		err = Refuse(ErrRequest, "nothing came for %s; what came before is here: repeat the import for the rest", words.Duration(importTime))
 	}
 	return n, err
 }

@@ -252,7 +252,7 @@ type Limits struct {
 	Until    time.Time `json:"until,omitzero" doc:"when the schedule changes them next"`
 }
 
-// SetLimits changes the limits outside the schedule, over restarts too, until the settings that they replace change.
+// SetLimits changes the limits outside the schedule, across restarts too, until the settings that they replace change.
 type SetLimits struct {
 	Up   *int64 `json:"up,omitempty" minimum:"0" doc:"bytes per second; 0: none"`
 	Down *int64 `json:"down,omitempty" minimum:"0" doc:"bytes per second; 0: none"`

@@ -230,7 +230,7 @@ func (w *Wish) sized() error {
 	texts := []string{w.Links, w.Name, w.Source, w.Dir}
 	for _, list := range [][]string{w.Paths, w.Exclude, w.Peers, w.Only, w.Skip, w.First} {
 		if len(list) > maxList {
-			return fmt.Errorf("a list of %d: an entry takes %d of a kind", len(list), maxList)
+			return fmt.Errorf("an entry takes at most %d paths, patterns or addresses of a kind, not %d", maxList, len(list))
 		}
 		texts = append(texts, list...)
 	}
@@ -242,7 +242,7 @@ func (w *Wish) sized() error {
 		}
 	}
 	if all > maxWish/2 {
-		return fmt.Errorf("an entry of %d bytes: at most %d", all, maxWish/2)
+		return fmt.Errorf("the texts of an entry have at most %d bytes together, not %d", maxWish/2, all)
 	}
 	return nil
 }

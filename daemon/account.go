@@ -20,7 +20,7 @@ import (
 func depotError(err error, account string) error {
 	switch {
 	case errors.Is(err, depot.ErrNoAccount):
-		return api.Refuse(api.ErrNoEntry, "there is no account %q; fetcher depot account list shows those that are", account)
+		return api.Refuse(api.ErrNoEntry, "there is no account %q; fetcher depot account list shows which there are", account)
 	case errors.Is(err, depot.ErrNoKey):
 		return api.Refuse(api.ErrNoEntry, "the account %q has no such key; fetcher depot account list shows its keys", account)
 	case errors.Is(err, depot.ErrTaken):
@@ -135,7 +135,7 @@ func longest(s string) (time.Duration, error) {
 
 func checkKey(key string) error {
 	if _, err := share.ParseAddr("/p2p/" + key); err != nil || key == "" {
-		return api.Refuse(api.ErrRequest, "%q is not a peer ID, which is the first line that the command id prints on the machine that is to hold leases", key)
+		return api.Refuse(api.ErrRequest, "%q is not a peer ID, which is the first line that fetcher id prints on the machine that is to hold leases", key)
 	}
 	return nil
 }

@@ -55,7 +55,7 @@ func (d *Daemon) Status(ctx context.Context) (api.Status, error) {
 		troubles = append(troubles, away)
 	}
 	if full := nearlyFull(s.FreeBytes); full != "" {
-		troubles = append(troubles, fmt.Sprintf("%s of %s: make room, or what is fetched into it will wait", full, d.setting().Into))
+		troubles = append(troubles, fmt.Sprintf("%s of %s: make room, or what is fetched into it waits", full, d.setting().Into))
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -346,7 +346,7 @@ func change(w *catalog.Wish, s api.Set) (err error) {
 	}
 	if s.Repair {
 		if len(w.Paths) > 0 {
-			return api.Refuse(api.ErrRequest, "what is served is its owner's, and not repaired")
+			return api.Refuse(api.ErrRequest, "what is served belongs to its owner, and is not repaired")
 		}
 		w.Repair = true
 	}

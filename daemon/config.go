@@ -194,7 +194,7 @@ func (s Settings) checked(dir string) (Settings, error) {
 		}
 	}
 	if len(s.Name) > maxMachine || strings.ContainsFunc(s.Name, unicode.IsControl) {
-		return s, fmt.Errorf("the name of this machine has at most %d bytes and no control characters, unlike %q", maxMachine, s.Name)
+		return s, fmt.Errorf("the name of a machine has at most %d bytes and no control characters, and %q is no such name", maxMachine, s.Name)
 	}
 	if s.Socket != "" && !filepath.IsAbs(s.Socket) {
 		return s, fmt.Errorf("the path of a socket must be absolute, not %q", s.Socket)

@@ -14,6 +14,7 @@ import (
 	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/api"
 	"github.com/piecelease/fetcher/catalog"
+	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/passes/purse"
 	"github.com/piecelease/fetcher/share"
 )
@@ -86,7 +87,7 @@ func Open(ctx context.Context, cfg Config) (*Daemon, error) {
 	if cfg.simulated != nil {
 		cfg.simulated(&host)
 	} else if d.watch, err = newWatch(d.touched); err != nil {
-		d.warn(fmt.Sprintf("the system does not report changed files, so they are looked for only every %v: %v", d.settings.Rescan, err))
+		d.warn(fmt.Sprintf("the system does not report changed files, so they are looked for only every %s: %v", words.Duration(d.settings.Rescan), err))
 	}
 	if d.node, err = fetcher.Open(ctx, host); err != nil {
 		d.watch.close()

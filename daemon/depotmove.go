@@ -13,6 +13,7 @@ import (
 	"github.com/piecelease/fetcher/api"
 	"github.com/piecelease/fetcher/depot"
 	"github.com/piecelease/fetcher/depot/archive"
+	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store"
@@ -187,7 +188,7 @@ func (d *depots) Import(ctx context.Context, from io.Reader) (api.Imported, erro
 func (x *importer) failed(err error) error {
 	here := ""
 	if n := x.out.Shares + x.out.Known; n > 0 {
-		here = fmt.Sprintf("; %d shares before that are here, and the same can be imported again", n)
+		here = fmt.Sprintf("; %s before that came here: import the same again for the rest", words.Count(n, "share"))
 	}
 	switch {
 	case errors.Is(err, archive.ErrFormat), errors.Is(err, archive.ErrCut):
@@ -384,7 +385,7 @@ func (x *importer) bring(ctx context.Context, s archive.Share, k depot.Kept, lea
 		space -= k.Bytes
 	}
 	if free >= 0 && free-space < bytes {
-		return fmt.Errorf("%w: %v takes %s, and %s are free", share.ErrDiskFull, id, share.Size(bytes), share.Size(max(free-space, 0)))
+		return fmt.Errorf("%w: %v takes %s, and %s is free", share.ErrDiskFull, id, share.Size(bytes), share.Size(max(free-space, 0)))
 	}
 	if k.State != depot.None {
 		if state, err := x.enter(ctx, id, bytes, false, leases); err != nil {

@@ -118,7 +118,7 @@ func (m *member) putOut(now, since time.Time) string {
 	} else if m.d.setting().Fleet != "" {
 		what = "put the new one into the file that fleet-secret names, and restart the node"
 	}
-	return fmt.Sprintf("this node is no longer a member of its fleet, as of %s ago: the fleet has another secret; %s", words.Duration(max(now.Sub(since), time.Second)), what)
+	return fmt.Sprintf("this node ceased to be a member of its fleet %s ago: the fleet has another secret; %s", words.Duration(max(now.Sub(since), time.Second)), what)
 }
 
 // away says what keeps this node from its fleet, that it is no member any more or that the store does not answer, and

@@ -67,7 +67,7 @@ func heldError(at peers.ID, err error) error {
 	case errors.As(err, &missing):
 		return api.Refuse(share.ErrNotAllowed, "the depot %s takes passes, and %v; get a code from its owner, and enter it with fetcher passes redeem", at.Short(), missing)
 	case errors.As(err, &over):
-		return api.Refuse(share.ErrNotAllowed, "the depot %s is not paid: %v; fetcher hold can raise it", at.Short(), over)
+		return api.Refuse(share.ErrNotAllowed, "the depot %s is not paid: %v; fetcher hold can raise the budget", at.Short(), over)
 	case errors.Is(err, passes.ErrTagged), errors.Is(err, passes.ErrProof):
 		return api.Refuse(share.ErrNotAllowed, "the depot %s cannot be trusted with passes: %v", at.Short(), err)
 	case errors.As(err, &r):
@@ -98,12 +98,12 @@ var refusals = map[fetcher.HoldReason]struct {
 	fetcher.HoldOverQuota:       {share.ErrDiskFull, "the quota has only %s left"},
 	fetcher.HoldNoSpace:         {share.ErrDiskFull, "its disk has only %s left"},
 	fetcher.HoldLeaving:         {share.ErrStalled, "the share is just being removed there"},
-	fetcher.HoldWrongBytes:      {api.ErrRequest, "the share takes %s"},
+	fetcher.HoldWrongBytes:      {api.ErrRequest, "the request gives a wrong size, and the share takes %s"},
 	fetcher.HoldNoLease:         {share.ErrNotFound, "this node holds no such share there"},
 	fetcher.HoldNameMoved:       {share.ErrHeld, "the name stands for another share by now"},
 	fetcher.HoldTooManyRequests: {share.ErrStalled, "it remembers too many requests of this node"},
-	fetcher.HoldBadTime:         {api.ErrRequest, "its clock is beyond that time already"},
-	fetcher.HoldBadRequest:      {api.ErrRequest, "the request has no name, or that of another"},
+	fetcher.HoldBadTime:         {api.ErrRequest, "by its clock, the lease would have ended already: compare the clocks of both machines"},
+	fetcher.HoldBadRequest:      {api.ErrRequest, "the request has no ID, or that of another request"},
 	fetcher.HoldUnpaid:          {share.ErrNotAllowed, "its leases cost passes, and this node did not pay"},
 	fetcher.HoldBadPasses:       {share.ErrNotAllowed, "it does not know the passes: they are of another issuer, or worth nothing any more"},
 	fetcher.HoldSpentPasses:     {share.ErrNotAllowed, "passes were spent before, for something else; the wallet does not offer them again"},

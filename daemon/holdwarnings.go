@@ -43,7 +43,7 @@ func (d *depots) budgetWarnings(l fetcher.HoldList) (out []string) {
 			}
 		}
 		if len(lapse) > 0 {
-			out = append(out, fmt.Sprintf("the budget of %s a month for the depot %s does not pay for all that it keeps; these lapse: %s", words.Count(int(l.Budgets[depot].Units), "pass"), depot.Short(), strings.Join(lapse, ", ")))
+			out = append(out, fmt.Sprintf("the budget of %s in 31 days for the depot %s does not pay for all that it keeps; these lapse: %s", words.Count(int(l.Budgets[depot].Units), "pass"), depot.Short(), strings.Join(lapse, ", ")))
 		}
 	}
 	return out

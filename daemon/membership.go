@@ -141,9 +141,9 @@ func (m Membership) Save(dir string) error {
 	case old.Fleet() != m.Fleet():
 		return errors.New("this machine belongs to another fleet; to leave that, run fetcher fleet leave")
 	case m.Changes < old.Changes:
-		return fmt.Errorf("the secret of the fleet was changed since: %s has a later one, and fetcher fleet invite prints its token here", path)
+		return fmt.Errorf("the secret of the fleet has been changed since: %s has a later one, and fetcher fleet invite prints its token here", path)
 	case m.Changes == old.Changes && m.Secret != old.Secret:
-		return fmt.Errorf("%s has another secret for this fleet, and only one of them can be its: to go by the other, remove that file", path)
+		return fmt.Errorf("%s has another secret for this fleet, and only one of the two can be right: to use the one that you gave, remove that file", path)
 	case old.Next != m.Secret:
 		m.Next = cmp.Or(old.Next, m.Next)
 	}
@@ -162,9 +162,9 @@ func Leave(dir string) error {
 	case err != nil:
 		return err
 	case !ok:
-		return words.Error(ErrMembership, "this machine has joined no fleet; one that is set by fleet in %s, or by a flag, is left by removing it there", SettingsName)
+		return words.Error(ErrMembership, "this machine has joined no fleet; to leave one that is set by fleet in %s, or by a flag, remove it there", SettingsName)
 	case m.Next != "":
-		return errors.New("a change of the fleet's secret was cut short on this machine: repeat the command that began it first")
+		return errors.New("a change of the fleet's secret was cut short on this machine: first repeat the command that began it")
 	}
 	return os.Remove(filepath.Join(dir, MembershipName))
 }
@@ -207,7 +207,7 @@ func (m Membership) ChangeSecret(ctx context.Context, dir string, change func(ct
 	if err := change(ctx, m.Next); errors.Is(err, fetcher.ErrOtherFleet) {
 		return m, err
 	} else if err != nil {
-		return m, fmt.Errorf("the secret is perhaps changed in part, repeat the command: %w", err)
+		return m, fmt.Errorf("the secret may be changed in part; repeat the command: %w", err)
 	}
 	m.Secret, m.Next, m.Changes = m.Next, "", m.Changes+1
 	return m, m.Save(dir)

@@ -129,7 +129,7 @@ func (k *keeper) missing(paths []string, err error) {
 		why += ". Let that user read it, or remove the entry"
 	case k.entry().Kind == catalog.Serve && (errors.Is(err, share.ErrPath) || errors.Is(err, share.ErrLimit) || errors.Is(err, fetcher.ErrNothingSelected) || errors.As(err, &bad)):
 		k.refuse(err, why)
-		why, state = why+". It is served once that is mended; or remove the entry, and add it again without that", catalog.Failed
+		why, state = why+". It is served once that is mended. Or remove the entry, and add it again with that left out", catalog.Failed
 	}
 	if k.entry().State != state {
 		k.d.log.Warn("an entry cannot be served", "id", k.id, "reason", why)
@@ -317,7 +317,7 @@ func (k *keeper) serveKept(e catalog.Entry) {
 	case s.ID() != e.Share:
 		k.withdraw(s)
 		k.unkept()
-		k.fail(catalog.Missing, fmt.Sprintf("what is at %s is not the share any more: it was changed after it was fetched. Put it back, or have the entry repaired", e.Path))
+		k.fail(catalog.Missing, fmt.Sprintf("what is at %s is no longer the share: it was changed after it was fetched. Put back what was there, or have the entry repaired", e.Path))
 		k.lookOut([]string{e.Path}, false, k.d.setting().Rescan)
 		return
 	}

@@ -234,7 +234,7 @@ func TestAReloadChangesWhatCanChange(t *testing.T) {
 	}
 }
 
-// A limit that was set holds over restarts and reloads, until the setting that it stands in place of is changed.
+// A limit that was set holds across restarts and reloads, until the setting that it stands in place of is changed.
 func TestALimitThatWasSetHolds(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

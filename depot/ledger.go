@@ -55,7 +55,7 @@ var (
 var (
 	ErrIncomplete = errors.New("the database is not complete: the first cycle of the crawler is not done")
 	ErrOff        = errors.New("collecting is off")
-	ErrFrozen     = errors.New("the clock is not believed")
+	ErrFrozen     = errors.New("the clock is not trusted")
 	ErrKept       = errors.New("a lease is live, or its grace is not over")
 )
 

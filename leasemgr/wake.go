@@ -37,9 +37,9 @@ const (
 
 func (w Why) String() string {
 	return [...]string{"", "not a source of this transfer", "every piece is verified", "banned for sending wrong data",
-		"the transfer is paused", "it holds as many leases as it may", "it has none of the pieces we miss",
-		"every piece it has and we miss is leased", "it is busy with many peers, and others have what we miss of it",
-		"nobody reads what we miss"}[w]
+		"the transfer is paused", "it holds as many leases as it may", "it has none of the pieces we lack",
+		"every piece it has and we lack is leased", "it is busy with many peers, and others have what we lack of it",
+		"nobody reads what we lack"}[w]
 }
 
 // Refusal is why a source got fewer leases than it asked for. Its zero value means that

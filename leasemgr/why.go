@@ -253,7 +253,7 @@ func (e Explanation) String() string {
 		if e.Has > len(names) {
 			names = append(names, fmt.Sprintf("and %d more", e.Has-len(names)))
 		}
-		fmt.Fprintf(&b, "had by %s; ", strings.Join(names, ", "))
+		fmt.Fprintf(&b, "available from %s; ", strings.Join(names, ", "))
 	}
 	return b.String() + e.Next
 }

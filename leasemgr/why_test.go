@@ -32,59 +32,59 @@ func TestWhySaysWhatToDo(t *testing.T) {
 		{"disk full", func(r *rig) {
 			r.add("a").full("a")
 			r.m.Pause("disk full: need 3 GiB, have 1 GiB")
-		}, "piece 7: wanted; had by a; disk full: need 3 GiB, have 1 GiB; goes on when that is over"},
+		}, "piece 7: wanted; available from a; disk full: need 3 GiB, have 1 GiB; goes on when that is over"},
 		{"the only source is banned", func(r *rig) {
 			r.add("a").full("a")
 			r.m.Rank("a", 0, true, r.now)
-		}, "piece 7: wanted; had by a; every source that has it is banned for sending wrong data; waits for another source"},
+		}, "piece 7: wanted; available from a; every source that has it is banned for sending wrong data; waits for another source"},
 		{"it is free", func(r *rig) {
 			r.add("a", "b", "c").full("a", "b")
-		}, "piece 7: wanted; had by a, b; goes to the first of 2 sources with room that asks"},
+		}, "piece 7: wanted; available from a, b; goes to the first of 2 sources with room that asks"},
 		{"its sources are full", func(r *rig) {
 			r.add("a").has("a", 1, 2, 3, 4)
 			r.get("a", 4)
 			r.m.Have("a", []share.Piece{7}, r.now)
-		}, "piece 7: wanted; had by a; 1 source that could fetch it holds as many leases as allowed; goes to the first that is done with one"},
+		}, "piece 7: wanted; available from a; 1 source that could fetch it holds as many leases as allowed; goes to the first that is done with one"},
 		{"one of its sources failed with it", func(r *rig) {
 			r.add("a", "b").has("a", 7).has("b", 7)
 			l := r.one("a")
 			r.m.Fail("a", 7, l.Token, BadData, r.now)
 			r.pass(10 * time.Second)
-		}, "piece 7: wanted; had by a, b; goes to the first of 1 source with room that asks; of those that failed with it the first is asked again in 20 s"},
+		}, "piece 7: wanted; available from a, b; goes to the first of 1 source with room that asks; of those that failed with it the first is asked again in 20 s"},
 		{"it is leased", func(r *rig) {
 			r.add("a", "b").has("a", 7).has("b", 7)
 			l := r.one("a")
 			r.pass(500 * time.Millisecond)
 			r.m.Progress("a", 7, l.Token, 300, r.now)
 			r.pass(500 * time.Millisecond)
-		}, "piece 7: leased; held by a for 1 s, until 4 s from now, 300 B of 1.05 MB came; had by a, b; if nothing more comes within 4 s: it goes to 1 other source"},
+		}, "piece 7: leased; held by a for 1 s, until 4 s from now, 300 B of 1.05 MB came; available from a, b; if nothing more comes within 4 s: it goes to 1 other source"},
 		{"it is leased to the only source", func(r *rig) {
 			r.add("a").has("a", 7)
 			r.one("a")
-		}, "piece 7: leased; held by a for 0 s, until 5 s from now, 0 B of 1.05 MB came; had by a; if nothing more comes within 5 s: no other source has it, so it is asked again"},
+		}, "piece 7: leased; held by a for 0 s, until 5 s from now, 0 B of 1.05 MB came; available from a; if nothing more comes within 5 s: no other source has it, so it is asked again"},
 		{"all others failed with it", func(r *rig) {
 			r.add("a", "b", "c").has("a", 7).has("b", 7).has("c", 7)
 			r.m.Fail("c", 7, r.one("c").Token, BadData, r.now)
 			r.m.Rank("c", 0, true, r.now)
 			r.m.Fail("a", 7, r.one("a").Token, Missed, r.now)
 			r.one("b")
-		}, "piece 7: leased; held by b for 0 s, until 5 s from now, 0 B of 1.05 MB came; had by a, b, c; if nothing more comes within 5 s: it is wanted again; of those that failed with it the first is asked again in 30 s"},
+		}, "piece 7: leased; held by b for 0 s, until 5 s from now, 0 B of 1.05 MB came; available from a, b, c; if nothing more comes within 5 s: it is wanted again; of those that failed with it the first is asked again in 30 s"},
 		{"all others are banned", func(r *rig) {
 			r.add("a", "b").has("a", 7).has("b", 7)
 			r.m.Rank("a", 0, true, r.now)
 			r.one("b")
-		}, "piece 7: leased; held by b for 0 s, until 5 s from now, 0 B of 1.05 MB came; had by a, b; if nothing more comes within 5 s: no other source has it that is not banned, so it is asked again"},
+		}, "piece 7: leased; held by b for 0 s, until 5 s from now, 0 B of 1.05 MB came; available from a, b; if nothing more comes within 5 s: no other source has it that is not banned, so it is asked again"},
 		{"its holder is overdue", func(r *rig) {
 			r.add("a", "b").has("a", 7).has("b", 7)
 			r.one("a")
 			r.pass(2 * time.Second)
-		}, "piece 7: leased; held by a for 2 s, until 3 s from now, 0 B of 1.05 MB came; had by a, b; its holder is overdue: the next source with nothing else to do fetches it too"},
+		}, "piece 7: leased; held by a for 2 s, until 3 s from now, 0 B of 1.05 MB came; available from a, b; its holder is overdue: the next source with nothing else to do fetches it too"},
 		{"it is hedged", func(r *rig) {
 			r.add("a", "b").has("a", 7).has("b", 7)
 			r.one("a")
 			r.pass(2 * time.Second)
 			r.one("b")
-		}, "piece 7: leased; held by a for 2 s, until 3 s from now, 0 B of 1.05 MB came; held by b for 0 s, until 5 s from now, 0 B of 1.05 MB came; had by a, b; the first of them to finish counts"},
+		}, "piece 7: leased; held by a for 2 s, until 3 s from now, 0 B of 1.05 MB came; held by b for 0 s, until 5 s from now, 0 B of 1.05 MB came; available from a, b; the first of them to finish counts"},
 		{"it is verified", func(r *rig) {
 			r.m.Verified(7, r.now)
 		}, "piece 7: verified; nothing: we have it"},
@@ -95,7 +95,7 @@ func TestWhySaysWhatToDo(t *testing.T) {
 			for _, id := range "abcdefghij" {
 				r.add(peers.ID(id)).full(peers.ID(id))
 			}
-		}, "piece 7: wanted; had by a, b, c, d, e, f, g, h, and 2 more; goes to the first of 10 sources with room that asks"},
+		}, "piece 7: wanted; available from a, b, c, d, e, f, g, h, and 2 more; goes to the first of 10 sources with room that asks"},
 	} {
 		r := newRig(t, 10, Config{})
 		c.stage(r)
@@ -180,7 +180,7 @@ paused: disk full
 reader 3: at piece 4, up to 9
 source a: has 10, holds 1 leases, 1048576 bytes to come, 1000000 B/s, 1 ms away, score 1.00
 source b: has 10, holds 0 leases, 0 bytes to come, not measured, score 1.00, banned
-source c: has 0, holds 0 leases, 0 bytes to come, not measured, score 1.00, waits: it has none of the pieces we miss
+source c: has 0, holds 0 leases, 0 bytes to come, not measured, score 1.00, waits: it has none of the pieces we lack
 `
 	equal(t, "text", describe(), want)
 	equal(t, "again", describe(), describe())

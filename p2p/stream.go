@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/libp2p/go-yamux/v5"
+
+	"github.com/piecelease/fetcher/internal/words"
 )
 
 // writeAll writes b. It gives up when the peer takes not one byte for stall; a
@@ -40,7 +42,7 @@ func writePatiently(s *counted, b []byte, stall, pause time.Duration, silent fun
 		case n > 0:
 			since = time.Now()
 		case time.Since(since) >= stall:
-			return fmt.Errorf("not a byte was taken for %v: %w", stall, err)
+			return fmt.Errorf("not a byte was taken for %s: %w", words.Duration(stall), err)
 		default:
 			silent(len(b))
 		}

@@ -18,8 +18,8 @@ type BudgetError struct {
 }
 
 func (e *BudgetError) Error() string {
-	return fmt.Sprintf("it costs %s; of this depot's budget of %s in 31 days, left until %s: %d",
-		words.Count(int(e.Units), "pass"), words.Count(int(e.Budget), "pass"), e.Until.Local().Format("2006-01-02 15:04"), e.Left)
+	return fmt.Sprintf("it costs %s, and of this depot's budget of %s in 31 days only %d is left until %s",
+		words.Count(int(e.Units), "pass"), words.Count(int(e.Budget), "pass"), e.Left, e.Until.Local().Format("2006-01-02 15:04"))
 }
 
 // SetBudget sets how many units a depot may be paid in a month; 0: any number.

@@ -3,6 +3,8 @@ package rounds
 import (
 	"fmt"
 	"time"
+
+	"github.com/piecelease/fetcher/internal/words"
 )
 
 // A Notice tells an operator something worth knowing; it changes nothing.
@@ -50,9 +52,9 @@ func (n Notice) String() string {
 		lost := &LostError{n.Round, n.Term, r}
 		return fmt.Sprintf("%v, acquired at %s; here it is %s", lost, show(r.Acquired), show(n.Clock))
 	case Unresolved:
-		return fmt.Sprintf("round %s: term %d was neither completed nor abandoned; nobody gets the round for %v", n.Round, r.Term, r.TTL)
+		return fmt.Sprintf("round %s: term %d was neither completed nor abandoned; nobody gets the round for %s", n.Round, r.Term, words.Duration(r.TTL))
 	case Twin:
-		return fmt.Sprintf("round %s: another process is %q, too, and took term %d; if a state directory was copied, give each machine one of its own", n.Round, r.Holder, r.Term)
+		return fmt.Sprintf("round %s: another process is called %q too, and took term %d; if a state directory was copied, give each machine one of its own", n.Round, r.Holder, r.Term)
 	default:
 		return fmt.Sprintf("round %s: %q reports term %d, which is far above any known; it is ignored", n.Round, n.Member, n.Term)
 	}

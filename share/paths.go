@@ -68,7 +68,7 @@ func (m *Manifest) problems() []PathProblem {
 				continue
 			}
 			if a.Kind == Dir {
-				add(a.Path, fmt.Sprintf("is listed as an empty directory and holds %q", e.Path))
+				add(a.Path, fmt.Sprintf("is listed as an empty folder and holds %q", e.Path))
 			} else {
 				add(e.Path, fmt.Sprintf("lies below %q, which is not a folder", a.Path))
 			}

@@ -26,8 +26,8 @@ const (
 )
 
 var (
-	errManifestSize = fmt.Errorf("%w: a manifest of more than 64 MiB; share fewer files, or parts of the folder one by one", ErrLimit)
-	errEntries      = fmt.Errorf("%w: more than 2,000,000 files and directories; share parts of the folder one by one", ErrLimit)
+	errManifestSize = fmt.Errorf("%w: a list of files of more than 64 MiB; share fewer files, or parts of the folder one by one", ErrLimit)
+	errEntries      = fmt.Errorf("%w: more than 2,000,000 files and folders; share parts of the folder one by one", ErrLimit)
 	errPieces       = fmt.Errorf("%w: more than 2,000,000 pieces (about 2 TB); share parts of the folder one by one", ErrLimit)
 )
 
@@ -51,8 +51,8 @@ var (
 	ErrTicket = errors.New("unreadable ticket")
 	// ErrNotAllowed: the share exists, but only for peers that its owner named.
 	ErrNotAllowed = errors.New("not allowed")
-	ErrManifest   = errors.New("bad manifest")
-	ErrLimit      = errors.New("over a limit of the share format")
+	ErrManifest   = errors.New("invalid list of files")
+	ErrLimit      = errors.New("too large for the share format")
 	ErrPath       = errors.New("the path is unsafe, or this system cannot hold it")
 	ErrExists     = errors.New("target exists and differs")
 	ErrHeld       = errors.New("held by another process")

@@ -51,7 +51,7 @@ func (e noRoom) Error() string {
 	case e.free < 0:
 		return ErrDiskFull.Error() + ": it takes no more, and does not say what is free" + odd
 	case e.free >= e.need:
-		return fmt.Sprintf("%v: it takes no more, though %s are free%s", ErrDiskFull, Size(e.free), odd)
+		return fmt.Sprintf("%v: it takes no more, though %s is free%s", ErrDiskFull, Size(e.free), odd)
 	}
-	return fmt.Sprintf("%v: free %s more; %s are needed and %s are free", ErrDiskFull, Size(e.need-e.free), Size(e.need), Size(e.free))
+	return fmt.Sprintf("%v: free %s more; %s is needed and %s is free", ErrDiskFull, Size(e.need-e.free), Size(e.need), Size(e.free))
 }

@@ -393,7 +393,7 @@ func (im *importing) compare(ctx context.Context, m *share.Manifest) (*Tree, err
 	for i := range m.Entries() {
 		if m.Entry(i).Kind == share.File && im.entry(i, true).Root != m.Entry(i).Root {
 			im.discardSlots()
-			return nil, differs("%q has another content", m.Entry(i).Path)
+			return nil, differs("%q has other content", m.Entry(i).Path)
 		}
 	}
 	return im.finish(m), nil

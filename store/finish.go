@@ -52,7 +52,7 @@ func (p *Partial) finish(ctx context.Context) error {
 
 // errTouched is why a file may not get its name yet: somebody else has touched it
 // since it was verified.
-var errTouched = fmt.Errorf("%w: another program writes to it", share.ErrChanged)
+var errTouched = fmt.Errorf("%w: another program is writing to it", share.ErrChanged)
 
 // giveName puts what is verified in its place.
 func (p *Partial) giveName(ctx context.Context) (err error) {

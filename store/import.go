@@ -26,7 +26,7 @@ type ImportOptions struct {
 }
 
 // ErrNothingLeft says that all that is in a folder is to be left out.
-var ErrNothingLeft = errors.New("nothing is left of it: everything in it is excluded")
+var ErrNothingLeft = errors.New("everything in it is excluded, so nothing is left to share")
 
 // ImportProgress is how far an import is.
 type ImportProgress struct {

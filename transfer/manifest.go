@@ -75,7 +75,7 @@ func (s *sources) replied(src *source, r wire.Reply, err error) {
 		src.up, src.dials, src.lastLoss = true, 0, ""
 		why := r.String()
 		if len(r.Others) > 0 {
-			src.sent, why = true, "has many to feed, and named others that have the list of files"
+			src.sent, why = true, "is busy with many peers, and named others that have the list of files"
 		}
 		src.retry(s.now, min(max(r.Retry, 100*time.Millisecond), maxBusy), why+"; asked again in ")
 	case r.Status == wire.NotFound:

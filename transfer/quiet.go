@@ -141,7 +141,7 @@ func (q *quiet) why(word string) (Wait, string) {
 	case n == 0:
 		return ForSource, ErrUnfound.Error()
 	case left == n:
-		return ForSource, fmt.Sprintf("no source is left of %d (%s)", n, word)
+		return ForSource, fmt.Sprintf("%s (%s)", noneLeft(n), word)
 	case active == 0:
 		return ForConnection, fmt.Sprintf("no connection to %s (%s)", words.Count(n-left, "source"), word)
 	case q.plan.Fleet != "" && q.plan.Leased == 0:

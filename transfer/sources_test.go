@@ -475,22 +475,25 @@ func TestATransferEndsWhenNobodyCanHelp(t *testing.T) {
 	}
 	for name, x := range map[string]struct {
 		fleet bool
+		alone bool
 		then  []func(*world)
 		want  error
 		says  string
 	}{
-		"nobody answers": {then: []func(*world){away("a"), away("b")}, want: share.ErrNetwork, says: "no connection to 2 peers (b: refused)"},
-		"one may answer": {then: []func(*world){away("a")}},
-		"nobody has it":  {then: []func(*world){gone("a", share.ErrNotFound), gone("b", share.ErrNotFound)}, want: share.ErrNotFound, says: "asked 2 (b: is out)"},
-		"all have left":  {then: []func(*world){gone("a", nil), gone("b", share.ErrNotFound)}, want: share.ErrStalled, says: "no source is left of 2 (b: is out)"},
+		"nobody answers":    {then: []func(*world){away("a"), away("b")}, want: share.ErrNetwork, says: "no connection to 2 peers (b: refused)"},
+		"the only one left": {alone: true, then: []func(*world){gone("a", nil)}, want: share.ErrStalled, says: "the only source was given up (a: is out)"},
+		"one may answer":    {then: []func(*world){away("a")}},
+		"nobody has it":     {then: []func(*world){gone("a", share.ErrNotFound), gone("b", share.ErrNotFound)}, want: share.ErrNotFound, says: "asked 2 peers (b: is out)"},
+		"all have left":     {then: []func(*world){gone("a", nil), gone("b", share.ErrNotFound)}, want: share.ErrStalled, says: "none of 2 sources is left (b: is out)"},
 		"something answers": {then: []func(*world){away("a"), func(w *world) {
 			w.status(SourceStatus{Source: "b", State: Resting, Why: "says nothing", Dials: enoughDials, Answered: true})
 		}}},
 		"one is left":           {then: []func(*world){gone("a", nil)}},
 		"a fleet may name more": {fleet: true, then: []func(*world){gone("a", nil), gone("b", nil)}},
-		"all lied":              {then: []func(*world){lied("a"), lied("b")}, want: share.ErrLied, says: "no source is left, and 2 of 2 lied"},
-		"all lied before":       {then: []func(*world){banned("a"), banned("b")}, want: share.ErrLied, says: "2 of 2 lied"},
-		"one lied, one is away": {then: []func(*world){lied("a"), away("b")}, want: share.ErrLied, says: "1 of 2 lied"},
+		"all lied":              {then: []func(*world){lied("a"), lied("b")}, want: share.ErrLied, says: "none of 2 sources is left, and 2 lied"},
+		"the only one lied":     {alone: true, then: []func(*world){lied("a")}, want: share.ErrLied, says: "the only source lied"},
+		"all lied before":       {then: []func(*world){banned("a"), banned("b")}, want: share.ErrLied, says: "none of 2 sources is left, and 2 lied"},
+		"one lied, one is away": {then: []func(*world){lied("a"), away("b")}, want: share.ErrLied, says: "none of 2 sources is left, and 1 lied"},
 	} {
 		cfg := Config{}
 		if x.fleet {
@@ -498,7 +501,10 @@ func TestATransferEndsWhenNobodyCanHelp(t *testing.T) {
 		}
 		w := newWorld(t, cfg, Fetch{Share: theManifest.ID(), Manifest: theManifest})
 		w.opens(nil, nil)
-		w.find("a", "b")
+		w.find("a")
+		if !x.alone {
+			w.find("b")
+		}
 		for _, f := range x.then {
 			f(w)
 		}

@@ -38,13 +38,29 @@ func (s *sources) hopeless() error {
 	case denied > 0 && denied+notFound == n:
 		return fmt.Errorf("%w: %s the share only to named peers, and this node, %s, is not one of them", share.ErrNotAllowed, giving(denied, n), s.fetch.Self)
 	case notFound == n:
-		return fmt.Errorf("%w: asked %d (%s)", share.ErrNotFound, n, s.lastWord())
+		return fmt.Errorf("%w: asked %s (%s)", share.ErrNotFound, words.Count(n, "peer"), s.lastWord())
 	case out == n && liars == 0 && !s.cfg.Fleet.Used(): // a coordinator may name others
-		return fmt.Errorf("%w: no source is left of %d (%s)", share.ErrStalled, n, s.lastWord())
+		return fmt.Errorf("%w: %s (%s)", share.ErrStalled, noneLeft(n), s.lastWord())
 	case out+unreachable == n && liars > 0:
-		return fmt.Errorf("%w: no source is left, and %d of %d lied (%s)", share.ErrLied, liars, n, s.lastWord())
+		return fmt.Errorf("%w: %s (%s)", share.ErrLied, liedOf(liars, n), s.lastWord())
 	}
 	return nil
+}
+
+// noneLeft says that none of n sources can help any more.
+func noneLeft(n int) string {
+	if n == 1 {
+		return "the only source was given up"
+	}
+	return fmt.Sprintf("none of %d sources is left", n)
+}
+
+// liedOf says that none of n sources can help any more, and that some of them lied.
+func liedOf(some, n int) string {
+	if n == 1 {
+		return "the only source lied"
+	}
+	return fmt.Sprintf("%s, and %d lied", noneLeft(n), some)
 }
 
 // giving is some of n peers, with what they do.

@@ -44,7 +44,7 @@ const (
 	CodeBanned                      // the source sent wrong data
 	CodeAtCapacity                  // the source has as many leases as it may
 	CodeNothing                     // the source has none of the missing pieces
-	CodeAllLeased                   // what the source has and the fleet misses is leased
+	CodeAllLeased                   // what the source has and the fleet lacks is leased
 	CodeSpared                      // others have what is missing, and the source has much to do
 )
 
@@ -62,7 +62,7 @@ const (
 // sentences are the codes in words for people, about the peer that gave the reason.
 var sentences = [...]string{
 	CodeOpening:     "is opening the share",
-	CodeReading:     "is still reading files, and may have the share then",
+	CodeReading:     "is still reading files, and may have the share once they are read",
 	CodeNotAllowed:  "does not allow this node to have the share",
 	CodeNoShare:     "does not have the share",
 	CodeEnded:       "does not share it any more",
@@ -70,7 +70,7 @@ var sentences = [...]string{
 	CodeCopyChanged: "no longer has the share: its copy was changed",
 	CodeNoBlocks:    "refuses: the share has no such blocks",
 	CodeBadRequest:  "refuses: it was asked for more than a piece at once, for nothing, or twice",
-	CodeFull:        "has as many children as it can serve",
+	CodeFull:        "serves as many peers as it can",
 	CodeTooOften:    "was asked too often by this node",
 	CodeNoAddress:   "cannot name this node to others: it has no address that they can dial",
 	CodeMirrors:     "knows enough peers that serve the share",
@@ -88,9 +88,9 @@ var sentences = [...]string{
 	CodeWhole:      "the fleet has every piece",
 	CodeBanned:     "the source is banned for sending wrong data",
 	CodeAtCapacity: "the source has as many leases as it may",
-	CodeNothing:    "the source has none of the pieces that the fleet misses",
-	CodeAllLeased:  "every piece that the source has and the fleet misses is leased",
-	CodeSpared:     "the source is busy with many peers, and others have what the fleet misses of it",
+	CodeNothing:    "the source has none of the pieces that the fleet lacks",
+	CodeAllLeased:  "every piece that the source has and the fleet lacks is leased",
+	CodeSpared:     "the source is busy with many peers, and others have what the fleet lacks of it",
 
 	CodeGaveBack:  "gave it back",
 	CodeBadData:   "sent wrong data",

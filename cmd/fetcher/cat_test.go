@@ -257,7 +257,7 @@ func TestTheCommandToResumeChoosesTheSame(t *testing.T) {
 		"-o it,": "-o 'it,'",
 		"--skip x --peer /p2p/x --only *.go --only a,b":             "-o . --only '*.go' --only 'a,b' --peer /p2p/x --skip x",
 		"--stall 5s --limit-down 1M --seed --identity":              "-o . --identity --limit-down 1M --seed --stall 5s",
-		"--seed=30m --listen none --lease-from /x --alone-after 1m": "-o . --alone-after 1m0s --lease-from /x --listen none --seed=30m",
+		"--seed=30m --listen none --lease-from /x --alone-after 1m": "-o . --alone-after 1m --lease-from /x --listen none --seed=30m",
 	} {
 		cmd := new(app).fetchCommand()
 		if err := cmd.ParseFlags(strings.Fields(given)); err != nil {

@@ -80,7 +80,7 @@ func completions(root *cobra.Command) {
 			}
 			shell.DisableFlagsInUseLine = false // as for all others
 			shell.Short = "Print the script for " + shell.Name()
-			shell.Long = shell.Short + ". To use it in the shell that runs now:\n\n    " + sourced[shell.Name()] + "\n\nThe same line in the file that the shell reads when it starts makes it last."
+			shell.Long = shell.Short + ". To use it in the shell that runs now:\n\n    " + sourced[shell.Name()] + "\n\nTo have it in every new shell, put that line into the file that the shell\nreads when it starts."
 		}
 	}
 }

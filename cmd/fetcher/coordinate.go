@@ -68,7 +68,7 @@ func (fl *fleetFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&fl.from, "lease-from", "", "fetch from outside the fleet only what its coordinator leases, which is at this `ADDR`, a multiaddr that ends in /p2p/ID; implies --identity")
 	f.StringVar(&fl.store.url, "fleet", "", "fetch as a member of the fleet whose store is at this `URL`; see fetcher fleet --help; implies --identity")
 	f.StringVar(&fl.store.secret, "fleet-secret", "", "the fleet's secret is in this `FILE`")
-	f.DurationVar(&fl.alone, "alone-after", 0, "go on without the coordinator after this `TIME` without it, or without a verified byte (default: wait)")
+	spanVar(f, &fl.alone, "alone-after", 0, "go on without the coordinator after this `TIME` without it, or without a verified byte (default: wait)")
 }
 
 // fleet is what the flags ask for; close closes the store.
@@ -230,7 +230,7 @@ func (a *app) watchFleet(ctx context.Context, node *fetcher.Node, c *fetcher.Coo
 			if changed {
 				members = is
 				c.Allow(members)
-				fmt.Fprintf(a.stderr, "%s may be members now\n", words.Count(len(members), "peer"))
+				fmt.Fprintf(a.stderr, "%s may be %s now\n", words.Count(len(members), "peer"), either(len(members) == 1, "a member", "members"))
 			}
 			if err != nil && err.Error() != failed {
 				fmt.Fprintf(a.stderr, "%s; the list stays as it was\n", sentence(err))

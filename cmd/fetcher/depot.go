@@ -42,7 +42,7 @@ whoever minds should encrypt it first.`,
 func (fl *nodeFlags) depotFlags(f *pflag.FlagSet) {
 	f.StringVar(&fl.depot, "depot", "", "keep shares for accounts in this folder, `DIR`, empty the first time")
 	f.StringVar(&fl.reserve, "depot-reserve", "", "leave this `SIZE` of that folder's disk free, such as 10G")
-	f.StringVar(&fl.open, "depot-open", "", "let every node hold up to this `SIZE` there, such as 1G (default: those with an account alone)")
+	f.StringVar(&fl.open, "depot-open", "", "let every node hold up to this `SIZE` there, such as 1G (default: only nodes with an account)")
 	f.StringVar(&fl.price, "depot-price", "", "the `PRICE` of new accounts' leases: free, within their quota, or passes (default free)")
 	f.StringVar(&fl.grace, "depot-grace", "", "keep a share for this `TIME` after its last lease expired, such as 7d (default 24h)")
 }
@@ -228,7 +228,7 @@ func (a depots) printDepot(d api.Depot) error {
 		fmt.Fprintf(&b, "%-9s %s, %s\n", x.State, words.Count(int(x.Shares), "share"), share.Size(x.Bytes))
 	}
 	if d.Free >= 0 {
-		fmt.Fprintf(&b, "free      %s, of which %s stay free\n", share.Size(d.Free), share.Size(d.Reserve))
+		fmt.Fprintf(&b, "free      %s%s\n", share.Size(d.Free), either(d.Reserve > 0, ", of which "+share.Size(d.Reserve)+" is kept free", ""))
 	}
 	fmt.Fprintf(&b, "gc        %s\n", either(d.GC, "on: what nobody holds is removed, "+words.Duration(time.Duration(d.Grace)*time.Second)+" after it expired", "off: nothing is removed"))
 	fmt.Fprintf(&b, "crawl     %d, %s\n", d.Crawl.Cycle, cycleText(d))
@@ -265,7 +265,7 @@ func cycleText(d api.Depot) string {
 	case d.Crawl.Done:
 		return "done; the next begins " + either(time.Until(d.Next) > time.Second, "in "+words.Duration(time.Until(d.Next)), "now")
 	case d.Left > 0:
-		return "under way, some " + words.Duration(time.Duration(d.Left)*time.Second) + " more"
+		return "under way, about " + words.Duration(time.Duration(d.Left)*time.Second) + " more"
 	}
 	return "under way"
 }
@@ -278,7 +278,7 @@ type accountFlags struct{ name, quota, maxLease, price, addKey, removeKey string
 func (a depots) accountCommand() *cobra.Command {
 	c := group(&cobra.Command{Use: "account", Short: "Say who may have shares kept here, and how much",
 		Long: `Say who may have shares kept here, and how much. The account starter is the
-depot's own: it holds what is found on the disk and nobody is known to hold.`})
+depot's own: it holds what is found on the disk that nobody is known to hold.`})
 	c.AddCommand(a.accountAddCommand(), a.accountListCommand(), a.accountSetCommand(), a.accountRmCommand())
 	return c
 }
@@ -406,8 +406,8 @@ func accountName(name string) string {
 }
 
 func (a depots) leasesCommand() *cobra.Command {
-	return &cobra.Command{Use: "leases [ACCOUNT...]", Short: "List the live leases", Long: `List the live leases, or those of some accounts; on a terminal at most 100,
-which end first. A SHARE is the end of its ID; --json has all of it.`, RunE: func(cmd *cobra.Command, args []string) error {
+	return &cobra.Command{Use: "leases [ACCOUNT...]", Short: "List the live leases", Long: `List the live leases, of all accounts or of those that are named; on a terminal
+only the 100 that end first. SHARE is the end of an ID; --json has all of it.`, RunE: func(cmd *cobra.Command, args []string) error {
 		return a.asking(cmd.Context(), func(c *api.Client) error {
 			all := len(args) == 0
 			if all {

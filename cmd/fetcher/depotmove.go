@@ -22,7 +22,7 @@ func (a depots) exportCommand() *cobra.Command {
 FILE, a tar; - is the standard output. The depot goes on meanwhile. What was
 paid and is not used up, and the names that accounts gave their shares, are not
 in it. fetcher depot import enters it at another depot, or here after a loss.
-Who holds leases knows of no other depot: hold --on asks it from then on.`,
+Whoever holds leases here is not told of that depot: name it with hold --on.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.asking(cmd.Context(), func(c *api.Client) error {
 				from, err := c.Export(cmd.Context(), after)
@@ -33,7 +33,7 @@ Who holds leases knows of no other depot: hold --on asks it from then on.`,
 				return a.export(from, args[0])
 			})
 		}}
-	c.Flags().StringVar(&after, "after", "", "go on after this `SHARE`, where an export was cut")
+	c.Flags().StringVar(&after, "after", "", "go on after this `SHARE`, where an earlier export was cut short")
 	return c
 }
 
@@ -84,7 +84,7 @@ func leftOut(n int) string {
 	if n == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; %s with leases left out, as not all of it is there", words.Count(n, "share"))
+	return fmt.Sprintf("; %s with leases left out, as not all of the data is here", words.Count(n, "share"))
 }
 
 func (a depots) importCommand() *cobra.Command {
@@ -93,8 +93,8 @@ func (a depots) importCommand() *cobra.Command {
 All data is compared with its hashes, and what is entered is durable. No lease
 ends earlier than it did, no account that is here changes, and leases are
 entered also where they exceed a quota. An account of the export is taken for
-the one here that has one of its keys. An import that was cut can be repeated:
-shares that are here are not written again.`,
+the one here that has one of its keys. An import that was cut short can be
+repeated: shares that are here are not written again.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.asking(cmd.Context(), func(c *api.Client) error {
 				from := io.Reader(a.stdin)
@@ -139,7 +139,7 @@ func (a depots) imported(x api.Imported) error {
 		fmt.Fprintf(a.stderr, "being removed or fetched here: %s; import again later\n", words.Count(x.Leaving, "share"))
 	}
 	if len(x.Refused)+len(x.Damaged)+x.Leaving > 0 {
-		return errors.New("not all was entered")
+		return errors.New("not everything was entered")
 	}
 	return nil
 }

@@ -140,7 +140,7 @@ func checkFleet(ctx context.Context, c *api.Client, s api.Status) []finding {
 	case err != nil:
 		return []finding{{"fleet", false, "its state is not known: " + words.Plain(err), "See fetcher fleet status."}}
 	case f.Away != "":
-		return []finding{{"fleet", false, f.Away, "Until then nothing that is new to the fleet comes here; what runs goes on."}}
+		return []finding{{"fleet", false, f.Away, "Until that is mended, nothing new of the fleet comes here; what runs goes on."}}
 	}
 	return []finding{{"fleet", true, "this node is one of its " + words.Count(len(f.Members), "machine"), ""}}
 }
@@ -220,12 +220,12 @@ func checkNetwork() finding {
 	if n > 0 {
 		f.advice = ""
 	}
-	f.well, f.text = n > 0, fmt.Sprintf("this machine is in a network, with %d addresses", n)
+	f.well, f.text = n > 0, fmt.Sprintf("this machine is on a network, with %d addresses", n)
 	switch n {
 	case 0:
 		f.text = "this machine has no address but loopback"
 	case 1:
-		f.text = "this machine is in a network, with one address"
+		f.text = "this machine is on a network, with one address"
 	}
 	return f
 }
@@ -261,7 +261,7 @@ func checkReach(addrs []string, places []fetcher.Place, tried []api.Tried) findi
 	case 0:
 		f.well, f.text = true, "the node has an address that can be reached from anywhere, if no firewall forbids it"
 	case 1:
-		f.well, f.text = true, "the node has only private addresses: it is behind a router (NAT), and only machines of this network can fetch from it"
+		f.well, f.text = true, "the node has only private addresses: it is behind a router (NAT), and only machines on this network can fetch from it"
 		f.advice = "To be reached from elsewhere, forward the node's port in the router to this machine, TCP and UDP, and name the router's address with --announce; or have the node ask for that with --map-port; or name a relay with --via. Fetching needs none of that."
 	case 2:
 		f.text = "the node can be reached only from this machine"

@@ -106,7 +106,7 @@ func (a asker) add(ctx context.Context, c *api.Client, all []api.Add, fl addFlag
 	for i, one := range all {
 		e, err := c.Add(ctx, one)
 		if fl.repair && errors.Is(err, api.ErrHave) {
-			return fmt.Errorf("%w; fetcher set ENTRY --repair has what it has repaired", err)
+			return fmt.Errorf("%w; fetcher set ENTRY --repair repairs it", err)
 		}
 		if err != nil && len(all) > 1 {
 			return fmt.Errorf("%s%w%s", of(one, err), err, either(i < len(all)-1, "; what was given after it was not added", ""))
@@ -410,7 +410,7 @@ func (a asker) rmCommand() *cobra.Command {
 		Use: "rm ENTRY...", Short: "Stop entries of the node, and forget them",
 		ValidArgsFunction: a.completeEntries,
 		Long: `Stop entries of the node, and forget them. Files stay, unless --data is given:
-then those are removed that the node made and that nobody changed since.`,
+then those that the node made, and nobody has changed since, are removed.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usageError{fmt.Errorf("rm needs an ENTRY; see %s --help", cmd.CommandPath())}

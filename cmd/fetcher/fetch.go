@@ -58,11 +58,11 @@ fetched is kept, and not hashed again. A ticket of "-" is read from stdin.
 A CODE such as 7-marble-fossil is what share --code says: it is good for one
 try within two minutes, through a beacon that both sides name with --beacon-at.
 
-With --only or --skip, files are chosen by their path in the share, with NAME/
-before it, as ls prints it, or without: * ? [a-z] match within a part of it, **
-any number of parts, and the pattern of a folder all that is in it. Files that
-are not chosen are not made; those that are lie in DIR/NAME when complete, and
-DIR/NAME.partial stays for a later run that chooses more.
+With --only or --skip, files are chosen by their path in the share, as ls prints
+it, or the same without NAME/. In a pattern, * ? [a-z] match within one part of
+the path, and ** any number of parts; a pattern that matches a folder chooses
+all that is in it. Only the chosen files are made: each is in DIR/NAME when it
+is complete, and DIR/NAME.partial stays for a later run that chooses more.
 
 If DIR/NAME exists and differs, nothing is done, unless --repair is given: then
 what is missing or wrong is fetched, and a wrong file is replaced once the right
@@ -113,7 +113,7 @@ func (fl *fetchFlags) sources(f *pflag.FlagSet) {
 	f.StringArrayVar(&fl.peers, "peer", nil, "fetch from this `ADDR` too, a multiaddr that ends in /p2p/ID; may be repeated")
 	f.StringArrayVar(&fl.listen, "listen", nil, listenHelp+" (default all interfaces, any port)")
 	fl.reach.outbound(f, lookHelp)
-	f.DurationVar(&fl.stall, "stall", time.Minute, "give up after this `TIME` without a verified byte")
+	spanVar(f, &fl.stall, "stall", time.Minute, "give up after this `TIME` without a verified byte")
 	f.StringVar(&fl.limitUp, "limit-up", "", "send others at most this `RATE` of bytes per second, such as 500K or 10M")
 	f.StringVar(&fl.limitDown, "limit-down", "", "ask for at most this `RATE` of bytes per second, such as 500K or 10M")
 	f.BoolVar(&fl.identity, "identity", false, identityHelp)

@@ -385,14 +385,14 @@ While the store cannot be reached, what runs goes on, and nobody is elected.`,
 	f.StringArrayVar(&fl.listen, "listen", nil, listenHelp+" (default all interfaces, the same port as last time)")
 	f.StringVar(&fl.limitUp, "limit-up", "", "send others at most this `RATE` of bytes per second, such as 500K or 10M")
 	f.StringVar(&fl.limitDown, "limit-down", "", "ask for at most this `RATE` of bytes per second, such as 500K or 10M")
-	f.DurationVar(&fl.heartbeat, "heartbeat", 2*time.Second, "how often the coordinator shows that it is alive, the same on all machines: `TIME` from 50ms to 1m")
-	f.DurationVar(&fl.alone, "alone-after", 0, "go on without the coordinator after this `TIME` without it, or without a verified byte (default: wait)")
+	spanVar(f, &fl.heartbeat, "heartbeat", 2*time.Second, "how often the coordinator shows that it is alive, the same on all machines: `TIME` from 50ms to 1m")
+	spanVar(f, &fl.alone, "alone-after", 0, "go on without the coordinator after this `TIME` without it, or without a verified byte (default: wait)")
 	return c
 }
 
 func (a fleetApp) run(ctx context.Context, fl fleetRun) error {
 	if fl.heartbeat < 50*time.Millisecond || fl.heartbeat > time.Minute {
-		return usageError{fmt.Errorf("--heartbeat is from 50ms to 1m, not %v", fl.heartbeat)}
+		return usageError{fmt.Errorf("--heartbeat is from 50ms to 1m, not %s", typed(fl.heartbeat))}
 	}
 	if fl.alone < 0 {
 		return usageError{errors.New("--alone-after must not be negative")}

@@ -259,7 +259,7 @@ func TestACoordinatorIsNamedWithItsID(t *testing.T) {
 		t.Error(got)
 	}
 	x.Late = true
-	if got := coordinatorOf(x, nil, now); got != "coordinated by vhX5ycZN,\nwhich was not heard from for 4 s" {
+	if got := coordinatorOf(x, nil, now); got != "coordinated by vhX5ycZN,\nwhich has not been heard from for 4 s" {
 		t.Error(got)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -83,6 +84,15 @@ func withoutCommand(what string) string {
 	return ""
 }
 
+// optional is a flag whose value may be left out, as pflag shows it, with what stands for none.
+var optional = regexp.MustCompile(` \w+\[="\w+"\]`)
+
+// optionally shows that the value of a flag may be left out, in as many columns.
+func optionally(shown string) string {
+	value, _, _ := strings.Cut(shown[1:], "[")
+	return fmt.Sprintf("%-*s", len(shown), "[="+value+"]")
+}
+
 // usage is the text below the description in the help of a command, for a terminal
 // of 80 columns. A template would make the program a sixth larger: see the page type in
 // simnet/report.
@@ -105,7 +115,7 @@ func usage(c *cobra.Command) error {
 		flags *pflag.FlagSet
 	}{{"Flags", c.LocalFlags()}, {"Global Flags", c.InheritedFlags()}} {
 		if group.flags.HasAvailableFlags() {
-			fmt.Fprintf(w, "\n%s:\n%s\n", group.title, strings.TrimRight(group.flags.FlagUsagesWrapped(80), " \n"))
+			fmt.Fprintf(w, "\n%s:\n%s\n", group.title, strings.TrimRight(optional.ReplaceAllStringFunc(group.flags.FlagUsagesWrapped(80), optionally), " \n"))
 		}
 	}
 	if c.HasAvailableSubCommands() {

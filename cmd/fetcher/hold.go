@@ -37,10 +37,11 @@ read.
 
 The node renews the lease until fetcher release ends it. For that it must run,
 and reach the depot, some time in the last third of --for.
+
 When the files change, the depot fetches what has changed, and keeps the version
 before until it has all of the new one, which costs as much as a new share.
 --keep 3 keeps the three versions before the latest too, and pays for each; when
-a fourth has become one of these the oldest is released. --pin keeps this
+there would be a fourth, the oldest is released. --pin keeps this
 version alone. fetcher holds shows each version, how long its lease lasts, what
 went wrong, and how to fetch it.
 
@@ -270,9 +271,9 @@ func (a depots) granted(all []api.Held, ask api.Hold) {
 		if asked, err := words.ParseDuration(ask.For); err == nil {
 			switch got := h.Expires.Sub(h.At); {
 			case got < asked-time.Minute:
-				fmt.Fprintf(a.stderr, "the depot grants %s and no more; the node renews that as much more often\n", words.Duration(got))
+				fmt.Fprintf(a.stderr, "the depot grants %s and no more, so the node renews the lease more often\n", words.Duration(got))
 			case got > asked+time.Minute:
-				fmt.Fprintf(a.stderr, "the lease was longer already, and stays so\n")
+				fmt.Fprintf(a.stderr, "the lease was longer already, and stays as long\n")
 			}
 		}
 		if !h.Lapses.IsZero() {

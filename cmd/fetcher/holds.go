@@ -27,7 +27,7 @@ func (a depots) holdsCommand() *cobra.Command {
 		Long: `List what depots keep for this node, or of one ENTRY or SHARE alone and with the
 commands that fetch it. LEFT is how long the lease lasts if nothing renews it:
 by then this node must have reached the depot. COST is the passes paid for it so
-far. Below are reasons for what went wrong at the last visit.
+far. Below the table is what went wrong at the last visit.
 
 A share is stable when the depot has all of it, and coming while the depot still
 fetches it. It is corrupt when the depot has lost some of it, and missing when

@@ -22,13 +22,13 @@ func (a *app) lsCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "ls TICKET|ID|PATH | --nearby",
 		Short: "List the files of a share: size, BLAKE3, path",
-		Long: `List the files of a share, with the sizes and the BLAKE3 hashes that b3sum
-prints; on a terminal, which has no room for these, without the hashes. No
-content is downloaded; a PATH is read and hashed here.
+		Long: `List the files of a share with their sizes and their BLAKE3 hashes, as b3sum
+prints them; a terminal has no room for the hashes, so there they are left out.
+No content is downloaded; a PATH is read and hashed here.
 
-With --nearby, list the nodes that announce themselves on the local network,
-for 2 s: the address of each, and how many shares it announces there. Which they
-are can be seen only by those who know their IDs.`,
+With --nearby, listen on the local network for 2 s, and list the nodes that
+announce themselves there: the address of each, and how many shares it
+announces. Which shares those are is seen only by those who know their IDs.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if near {
 				if len(args) > 0 {

@@ -253,7 +253,7 @@ const longHelp = `Share files, and fetch them verified from many peers.
   fetcher fetch TICKET     fetches what the ticket names; run it again to resume
   fetcher cat TICKET FILE  writes one file of it to stdout
 
-  fetcher node run         keeps many shares over restarts, until it is ended
+  fetcher node run         keeps many shares across restarts, until it is ended
   fetcher add TICKET|PATH  has the node fetch a share, or serve a path
   fetcher list             lists what it serves and fetches
 
@@ -266,7 +266,7 @@ Exit codes, the first that holds in this order:
        that cannot be read, an ID that nobody announces, or nothing selected
    14  a path that is unsafe, or that this system cannot hold
    13  the target exists and differs (identical content is success)
-   11  held by another process, or there already
+   11  held by another process, or the node has it already
     9  disk full; hold: over the quota, or the depot's disk is full
     6  network: no peer, depot or store could be reached, or a --listen address
        cannot be used

@@ -113,7 +113,11 @@ func manFlags(put func(string, ...any), title string, c *cobra.Command, flags *p
 		if f.Shorthand != "" {
 			name = `\fB\-` + f.Shorthand + `\fR, ` + name
 		}
-		put(".TP\n%s \\fI%s\\fR\n\\&%s", name, roff.Replace(value), roff.Replace(text))
+		value = ` \fI` + roff.Replace(value) + `\fR`
+		if f.Value.Type() == "string" && f.NoOptDefVal != "" { // it may be left out
+			value = "[=" + value[1:] + "]"
+		}
+		put(".TP\n%s%s\n\\&%s", name, value, roff.Replace(text))
 		switch f.DefValue {
 		case "", "0", "false", "[]", "0s":
 		default:

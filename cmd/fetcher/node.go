@@ -32,10 +32,10 @@ type asker struct{ *app }
 // commands are fetcher node, and those that query the node that it runs.
 func (a asker) commands() []*cobra.Command {
 	node := group(&cobra.Command{
-		Use: "node", Short: "Run a node that keeps its shares over restarts, and look at it",
+		Use: "node", Short: "Run a node that keeps its shares across restarts, and look at it",
 		Long: `Run a node that keeps many shares in one process, all of which are back after a
-restart. Its commands are add, list, set, rm, id, doctor,
-depot, hold, holds, holdings, release and passes.`,
+restart. These commands ask it: add, list, set, rm, id, doctor, depot, hold,
+holds, holdings, release and passes.`,
 	})
 	node.AddCommand(a.nodeRunCommand(), a.nodeStatusCommand(), a.nodeOpenCommand())
 	return []*cobra.Command{node, a.addCommand(), a.listCommand(), a.setCommand(), a.rmCommand(), a.idCommand(), a.doctorCommand()}
@@ -71,7 +71,7 @@ flags override it:
     listen = ["4001"]            # default: all interfaces, the last port
     announce = ["/dns4/example.org/tcp/4001"]
     via = ["/dns4/relay.example/tcp/4001/p2p/ID"]  # a relay that leads here
-    lan = false                  # not look for peers on the local network
+    lan = false                  # do not look for peers on the local network
     proxy = "socks5://127.0.0.1:1080"  # dial peers through it, over TCP
     map-port = true              # ask the router to pass the port on
     relay = true                 # be a relay for others
@@ -84,7 +84,7 @@ flags override it:
     fetches = 5                  # how many shares are fetched at once
     rescan = "1h"                # how often files are looked at for changes
     depot = "/srv/depot"         # keep shares for accounts here
-    depot-grace = "24h"          # and what expired there for so long more
+    depot-grace = "24h"          # keep it for so long after it expired
     depot-price = "free"         # or "passes": what new accounts pay
     fleet = "nats://10.0.0.5/ours"  # and fleet-secret, a file
     name = "office"              # of this machine, in fleet status
@@ -374,7 +374,7 @@ func (a *app) tellOfNode(ctx context.Context, command string) {
 		return
 	}
 	c.Close()
-	fmt.Fprintf(a.stderr, "a node runs with this state directory; to have it do that, over restarts too:\n\n%s%s\n\n", verbatim, a.flags.self()+" "+command)
+	fmt.Fprintf(a.stderr, "a node runs with this state directory; to have it do the same, across restarts too:\n\n%s%s\n\n", verbatim, a.flags.self()+" "+command)
 }
 
 // asking runs f with a client of the node.
@@ -439,7 +439,7 @@ func (a asker) printStatus(s api.Status, all []api.Entry) error {
 	fmt.Fprintf(&b, "traffic   %s in, %s out\n", share.Size(s.InBytes), share.Size(s.OutBytes))
 	fmt.Fprintf(&b, "limits    %s\n", limitsText(s.Limits))
 	if s.Holds > 0 {
-		fmt.Fprintf(&b, "holds     %s at depots, renewed from here; the first ends in %s\n", words.Count(s.Holds, "share"), words.Duration(time.Until(s.HoldEnds)))
+		fmt.Fprintf(&b, "holds     %s at depots, renewed from here; the first lease ends in %s\n", words.Count(s.Holds, "share"), words.Duration(time.Until(s.HoldEnds)))
 	}
 	if s.FreeBytes >= 0 {
 		fmt.Fprintf(&b, "free      %s\n", share.Size(s.FreeBytes))

@@ -187,7 +187,7 @@ func reachWarnings(addrs []string, places []fetcher.Place) (out []string) {
 	}
 	switch nearest(addrs) {
 	case 1:
-		out = append(out, "a ticket of this node has private addresses only: it works inside this network; --map-port asks the router for a public one, and --via names a relay")
+		out = append(out, "a ticket of this node has private addresses only: it works on this network only; --map-port asks the router for a public one, and --via names a relay")
 	case 2:
 		out = append(out, "a ticket of this node works on this machine only: this node listens on no address that others can reach")
 	case 3:

@@ -54,13 +54,13 @@ begins at each multiple of --every (24h: at midnight, UTC; 168h: on Mondays),
 and the first machine that asks has it. One that comes in the second half
 waits for the next.
 
-With --once, ask once, and run the command, or say nothing: for cron. The
-round then lasts for 95 % of --every, so that cron may be a little early the
-next time.
+With --once, for cron, ask once: run the command if the round is won, and say
+nothing if it is not. The round then lasts for 95 % of --every, so that cron
+may be a little early the next time.
 
 The command finds FETCHER_ROUND_NAME, FETCHER_ROUND_TERM and
 FETCHER_ROUND_TOKEN in its environment. The term is a number that grows with
-each round; the token says the same as text, of which a later one is greater.
+each round; the token says the same as text, and a later one is greater.
 A machine that was suspended may go on with an old round after others have
 begun a new one: let what the command writes to refuse a term below the
 highest it has seen.
@@ -81,7 +81,7 @@ round is over is stopped.`,
 	f.StringVar(&fl.kv, "kv", "", "the store that all machines reach: a `URL`; see fetcher round --help")
 	f.StringVar(&fl.name, "name", "", "`NAME` of the round: letters, digits, _, - and dots")
 	f.StringVar(&fl.holder, "holder", "", "what this machine is called in the store: `WHO` (default the host's name)")
-	f.DurationVar(&fl.every, "every", 0, "run it once in each such `TIME`, from 1s to 768h (32 days)")
+	spanVar(f, &fl.every, "every", 0, "run it once in each such `TIME`, from 1s to 768h (32 days)")
 	f.BoolVar(&fl.once, "once", false, "ask once, run the command if the round is won, and end")
 	return c
 }
@@ -100,7 +100,7 @@ func (fl *roundFlags) check() error {
 		if fl.every == 0 {
 			return usageError{errors.New("--every is from 1s to 768h (32 days), such as 1h, and must be given")}
 		}
-		return usageError{fmt.Errorf("--every is from 1s to 768h (32 days), such as 1h, not %v", fl.every)}
+		return usageError{fmt.Errorf("--every is from 1s to 768h (32 days), such as 1h, not %s", typed(fl.every))}
 	}
 	if fl.holder == "" {
 		host, err := os.Hostname()
@@ -142,7 +142,7 @@ func (a *app) roundRun(ctx context.Context, fl roundFlags, args []string) error 
 		return err
 	}
 	defer kv.Close()
-	r := &roundRunner{app: a, fl: fl, args: args, kv: kv, run: rand.Text(), log: log.With("round", fl.name), counts: map[string]int{}}
+	r := &roundRunner{app: a, fl: fl, args: args, kv: kv, run: rand.Text(), log: log, counts: map[string]int{}}
 	r.round, err = rounds.New(kv, rounds.Config{Name: fl.name, Holder: fl.holder, Run: r.run, Clock: rounds.ClockOf(time.Now), Notice: r.notice, MaxTTL: maxEvery})
 	if err != nil {
 		return usageError{err}
@@ -267,7 +267,7 @@ func (r *roundRunner) try(ctx context.Context, lasts time.Duration) (again time.
 // tell reports the result of the round.
 func (r *roundRunner) tell(state string, rec rounds.Record) {
 	r.counts[state]++
-	r.log.Info("round "+state, "term", rec.Term, "holder", rec.Holder, "outcome", rec.Outcome)
+	r.log.Info("round "+state, "round", r.fl.name, "term", rec.Term, "holder", rec.Holder, "outcome", rec.Outcome)
 	r.out.write("round", map[string]any{"round": r.fl.name, "state": state, "term": rec.Term, "holder": rec.Holder, "outcome": rec.Outcome})
 }
 
@@ -277,7 +277,7 @@ func (r *roundRunner) job(ctx context.Context, g *rounds.Guard) error {
 	failed := r.command(ctx, g)
 	if failed == nil {
 		return r.end(g, "completed", func(ctx context.Context) error {
-			return g.Complete(ctx, fmt.Sprintf("exit status 0, after %v", time.Since(began).Round(time.Millisecond)))
+			return g.Complete(ctx, "exit status 0, after "+words.Duration(time.Since(began)))
 		})
 	}
 	if ctx.Err() != nil {
@@ -309,7 +309,7 @@ func (r *roundRunner) end(g *rounds.Guard, state string, write func(context.Cont
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("the command has ended, but the store could not be told: %w", err)
+			return fmt.Errorf("round %s, term %d: the command has ended, but the store could not be told: %w", r.fl.name, g.Term(), err)
 		case <-time.After(retryEnd):
 		}
 	}

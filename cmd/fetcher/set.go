@@ -30,7 +30,7 @@ func (a asker) setCommand() *cobra.Command {
 		ValidArgsFunction: a.completeEntries,
 		Long: `Change entries of the node. An ENTRY is its number in fetcher list, its name, or
 its share ID; its limits hold within those of the node. Without one, --limit-up
-and --limit-down change those of the node, over restarts too, until they are
+and --limit-down change those of the node, across restarts too, until they are
 changed in node.toml or by a flag of node run.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -183,13 +183,13 @@ func (a asker) set(ctx context.Context, c *api.Client, args []string, fl setFlag
 			fmt.Fprintln(a.stderr, seenByOthers)
 		}
 		if was.Visible == fetcher.Public.String() && e.Visible != was.Visible {
-			fmt.Fprintln(a.stderr, "it stays in the hash table for up to an hour, in that of IPFS for two days; nobody who finds it there is refused")
+			fmt.Fprintln(a.stderr, "it stays in the hash table for up to an hour, in that of IPFS for two days; until then, whoever finds it there is served")
 		}
 		switch {
 		case fl.rescan && e.State == api.Paused:
 			fmt.Fprintln(a.stderr, "it is looked at when it is resumed")
 		case fl.rescan && e.Kind == "serve":
-			fmt.Fprintf(a.stderr, "its files are looked at; fetcher list %d has the ticket of what they are then\n", e.ID)
+			fmt.Fprintf(a.stderr, "its files are looked at again; if they have changed, fetcher list %d then shows their new ticket\n", e.ID)
 		}
 	}
 	return nil

@@ -47,7 +47,7 @@ it ends; it needs a --name, and is kept in the state directory meanwhile.
 
 Messages go to stderr. What has not changed since it was last shared is not read
 again. When a file changes, its share ends, and others are served on: each file
-is checked before it is sent, and all of them in turn, a thousand in a second.
+is checked before it is sent, and all of them in turn, a thousand a second.
 
 With --exclude, files and folders are left out by their path in the share:
 * ? [a-z] match within a part of it, ** any number of parts. A pattern without
@@ -393,7 +393,7 @@ func (s *sharer) describeOne(one served, addrs []string) {
 		fmt.Fprintf(e, "warning: %s\n", printable(w))
 	}
 	if one.like != "" {
-		fmt.Fprintf(e, "warning: it is the same as %s: both have one ticket, and what was given last is served\n", printable(one.like))
+		fmt.Fprintf(e, "warning: it is the same as %s: both have the same ticket, and what was given last is served\n", printable(one.like))
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/rounds"
 )
 
@@ -119,7 +120,7 @@ func (k *KV) bind(ctx context.Context, c Config) (err error) {
 	case has.AllowDirect || has.MirrorDirect:
 		return errors.New(`it allows direct gets, which may be old; let fetcher make a bucket, or make the stream without "allow direct"`)
 	case has.MaxAge != 0:
-		return fmt.Errorf("it forgets its keys after %v; let fetcher make a bucket, or make one without a time to live", has.MaxAge)
+		return fmt.Errorf("it forgets its keys after %s; let fetcher make a bucket, or make one without a time to live", words.Duration(has.MaxAge))
 	case has.Storage != jetstream.FileStorage:
 		return errors.New("it is in memory, and forgets its keys when the server ends; let fetcher make a bucket, or make one with file storage")
 	}

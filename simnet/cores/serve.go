@@ -26,7 +26,7 @@ type job struct {
 func (q *peer) subscribe(n int32, link int) {
 	if len(q.order) >= maxChildren {
 		q.tell(n, func(p *peer) {
-			p.from(q.n, link, func(c *conn) { c.pool.Declined(10*time.Second, "has as many children as it can serve", p.w.time()) })
+			p.from(q.n, link, func(c *conn) { c.pool.Declined(10*time.Second, "serves as many peers as it can", p.w.time()) })
 		})
 		return
 	}

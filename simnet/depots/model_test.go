@@ -135,7 +135,7 @@ func (m *model) hold(account string, c *simnet.Content, q wire.Hold) (time.Time,
 }
 
 // until is when a lease ends that is asked for until then; l is nil if there is none.
-// Time stands still while the clock is not believed, so that it may be beyond that.
+// Time stands still while the clock is not trusted, so that it may be beyond that.
 func (m *model) until(l *mLease, asked int64) (time.Time, depot.Reason) {
 	until := time.Unix(asked, 0)
 	if most := m.now.Add(longest); until.After(most) {

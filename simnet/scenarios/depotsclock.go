@@ -13,7 +13,7 @@ import (
 // frozen expects the clock of a depot to be disbelieved, or not.
 func frozen(s *depots.Story, d *depots.Depot, want bool) actors.DepotStatus {
 	st, err := s.Do(d, actors.CollectNow{})
-	s.Expect(err == nil && st.Frozen == want, "the clock is not believed: %v; %v", st.Frozen, err)
+	s.Expect(err == nil && st.Frozen == want, "the clock is not trusted: %v; %v", st.Frozen, err)
 	return st
 }
 
@@ -67,7 +67,7 @@ var ticking = []*simnet.Scenario{
 		frozen(s, d, false)
 		s.Kept(d, c)
 	}),
-	ofDepot("a-year-ahead-for-a-month", "The clock is a year ahead for a month, over restarts: whatever is held is kept.", func(s *depots.Story) {
+	ofDepot("a-year-ahead-for-a-month", "The clock is a year ahead for a month, across restarts: whatever is held is kept.", func(s *depots.Story) {
 		d, a, c := pair(s)
 		d.Synced = s.Rand("synced").IntN(2) == 0
 		h := s.Hold(a, d, c, 31*day)

@@ -38,7 +38,7 @@ function askToken() {
   status.textContent = 'The token of the node is needed';
   const input = h('input', { id: 'token', type: 'password', autocomplete: 'off', required: true });
   main.replaceChildren(h('h2', {}, 'Token'), h('form', { onsubmit: act(() => { api.setToken(input.value); location.reload(); }) },
-    h('label', { class: 'wide', for: 'token' }, 'It is in the file token of the node’s state directory; fetcher node open needs none.', input), h('button', { class: 'main' }, 'Go on')));
+    h('label', { class: 'wide', for: 'token' }, 'It is in the file token of the node’s state directory; fetcher node open needs none.', input), h('button', { class: 'main' }, 'Continue')));
 }
 
 // ---- the catalog ----
@@ -85,7 +85,7 @@ function addForm() {
     await api.change('POST', '/v1/entries', path ? { paths: [text] } : { ticket: text, dir: dir.value.trim() || undefined });
     what.value = '';
   }) }, h('label', { class: 'wide', for: 'what' }, 'A ticket to fetch, or an absolute path on the node’s machine to serve', what),
-  h('label', { for: 'dir' }, 'Folder, if not the usual', dir), h('button', { class: 'main' }, 'Add'));
+  h('label', { for: 'dir' }, 'Folder, if not the usual one', dir), h('button', { class: 'main' }, 'Add'));
 }
 
 function catalog() {
@@ -209,7 +209,7 @@ function pieceMap(p, sources) {
 function limitsForm(names, set) {
   const inputs = Object.keys(names).map((n) => h('input', { id: n, type: 'number', min: '0', step: 'any' }));
   const form = h('form', { 'aria-label': 'Limits', onsubmit: act(() => set(Object.fromEntries(inputs.map((i) => [i.id, Math.round(Number(i.value) * 1000)])))) },
-    ...inputs.map((i) => h('label', { for: i.id }, names[i.id] + ', kB/s; 0 is none', i)), h('button', { class: 'main' }, 'Set'));
+    ...inputs.map((i) => h('label', { for: i.id }, names[i.id] + ', kB/s; 0 is no limit', i)), h('button', { class: 'main' }, 'Set'));
   let filled = false;
   return { form, fill(of) { if (!filled) for (const i of inputs) i.value = (of[i.id] || 0) / 1000; filled = true; } };
 }
@@ -295,7 +295,7 @@ async function peer(id) {
 // ---- the fleet ----
 
 function standing(s, m) {
-  const done = s.done ? `done${s.waits ? ', ' + s.waits : ''}` : !s.begun ? 'has not begun' : !s.bytes ? s.waits || 'begins' : `${Math.floor(s.verified_bytes * 100 / s.bytes)} %${s.waits ? ', ' + s.waits : ''}`;
+  const done = s.done ? `done${s.waits ? ', ' + s.waits : ''}` : !s.begun ? 'has not begun' : !s.bytes ? s.waits || 'is starting' : `${Math.floor(s.verified_bytes * 100 / s.bytes)} %${s.waits ? ', ' + s.waits : ''}`;
   return m.silent ? `not heard from for ${ago(m.at)}, last known: ${done}` : done;
 }
 
@@ -307,7 +307,7 @@ function rollout(s, f) {
     view();
   }) }, 'Remove');
   return h('section', { class: 'card' }, h('h3', {}, s.name || 'not known yet'), h('p', {}, h('strong', {}, `${s.done} of ${s.members.length} done`), ', ',
-    s.coordinator ? `coordinated by ${name(s.coordinator)}${s.late ? `, which was not heard from for ${ago(s.heard)}` : ''}` : 'nobody coordinates'), h('progress', { max: s.members.length || 1, value: s.done, 'aria-label': 'Machines that have ' + (s.name || s.share) }),
+    s.coordinator ? `coordinated by ${name(s.coordinator)}${s.late ? `, which has not been heard from for ${ago(s.heard)}` : ''}` : 'nobody coordinates'), h('progress', { max: s.members.length || 1, value: s.done, 'aria-label': 'Machines that have ' + (s.name || s.share) }),
   h('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'Machines' }, h('table', {}, h('caption', {}, h('code', {}, s.share)), h('thead', {}, h('tr', {}, h('th', { scope: 'col' }, 'Machine'), h('th', { scope: 'col' }, 'How far'))),
     h('tbody', {}, ...s.members.map((x, i) => h('tr', {}, h('td', {}, f.members[i].name, h('div', { class: 'soft' }, short(x.peer))), h('td', {}, standing(x, f.members[i]))))))), h('div', { class: 'tools' }, remove));
 }
@@ -323,7 +323,7 @@ async function fleet() {
   view = act(async () => {
     const f = await api.get('/v1/fleet');
     if (shown !== '#/fleet') return;
-    replace(body, f.away ? h('p', { class: 'panel' }, f.away) : '', h('p', {}, some(f.members.length, 'machine')), ...f.shares.map((s) => rollout(s, f)), f.shares.length ? '' : h('p', { class: 'soft' }, 'Nothing was added to the fleet yet.'));
+    replace(body, f.away ? h('p', { class: 'panel' }, f.away) : '', h('p', {}, some(f.members.length, 'machine')), ...f.shares.map((s) => rollout(s, f)), f.shares.length ? '' : h('p', { class: 'soft' }, 'Nothing has been added to the fleet yet.'));
   });
 }
 
@@ -337,14 +337,14 @@ function table(caption, heads, rows) {
 function depotFacts(d) {
   const row = (k, v) => [h('dt', {}, k), h('dd', {}, v)];
   const c = d.crawl;
-  return [d.trouble ? h('p', { class: 'panel' }, 'The depot keeps nothing now: ' + d.trouble) : '', d.passes_trouble ? h('p', { class: 'panel' }, 'Passes do not count now: ' + d.passes_trouble) : '', d.frozen ? h('p', { class: 'panel' }, 'The clock is not believed, so nothing expires. If it is right: fetcher depot clock ok') : '',
+  return [d.trouble ? h('p', { class: 'panel' }, 'The depot keeps nothing now: ' + d.trouble) : '', d.passes_trouble ? h('p', { class: 'panel' }, 'Passes do not count now: ' + d.passes_trouble) : '', d.frozen ? h('p', { class: 'panel' }, 'The clock is not trusted, so nothing expires. If it is right: fetcher depot clock ok') : '',
     d.complete ? '' : h('p', { class: 'panel' }, 'The first look at the disk is not done: more may be used than is shown, and nothing is removed.'),
     table('Shares by state', ['State', 'Shares', 'Size', 'Leases'], d.states.map((s) => [s.state, s.shares, size(s.bytes), s.leases])),
-    h('dl', {}, ...row('Folder', d.dir), ...row('Free', d.free_bytes < 0 ? 'not known' : `${size(d.free_bytes)}, of which ${size(d.reserve)} stay free`), ...row('Suspect', some(d.suspect, 'share') + ' seen damaged once'),
-      ...row('Crawler', c.done ? `cycle ${c.cycle} is done; the next begins ${new Date(d.next).toLocaleString()}` : `cycle ${c.cycle}: ${some(c.examined, 'share')} seen${d.left_seconds ? `, some ${Math.ceil(d.left_seconds / 60)} min left` : ''}`),
+    h('dl', {}, ...row('Folder', d.dir), ...row('Free', d.free_bytes < 0 ? 'not known' : size(d.free_bytes) + (d.reserve ? `, of which ${size(d.reserve)} is kept free` : '')), ...row('Suspect', some(d.suspect, 'share') + ' seen damaged once'),
+      ...row('Crawler', c.done ? `cycle ${c.cycle} is done; the next begins ${new Date(d.next).toLocaleString()}` : `cycle ${c.cycle}: ${some(c.examined, 'share')} seen${d.left_seconds ? `, about ${Math.ceil(d.left_seconds / 60)} min left` : ''}`),
       ...row('In that cycle', `${size(c.bytes)} seen, ${some(c.corrupt, 'share')} corrupt, ${some(c.failed, 'share')} could not be looked at`),
-      ...row('Ages', c.weeks.map((n, i) => (n ? `${n} of ${i === c.weeks.length - 1 ? `${i} weeks or more` : some(i + 1, 'week') + ' at most'}` : '')).filter(Boolean).join(', ') || 'nothing was seen yet'),
-      ...row('Nobody holds', `${some(c.expired, 'share')}, ${size(c.expired_bytes)}; ${size(c.removable_bytes)} of that can go${d.gc ? '' : ', and stays, as removing is off'}`))];
+      ...row('Ages', c.weeks.map((n, i) => (n ? `${n} of ${i === c.weeks.length - 1 ? `${i} weeks or more` : some(i + 1, 'week') + ' at most'}` : '')).filter(Boolean).join(', ') || 'nothing has been seen yet'),
+      ...row('Nobody holds', `${some(c.expired, 'share')}, ${size(c.expired_bytes)}; ${size(c.removable_bytes)} of that can be removed${d.gc ? '' : ', and stays, as removing is off'}`))];
 }
 
 async function depot() {
@@ -369,7 +369,7 @@ function held(all) {
   const wanted = all.filter((x) => !x.ending && !x.earlier), whole = wanted.filter((x) => x.state === 'stable').length;
   const left = times(all.map((x) => x.left_seconds)), next = times(all.map((x) => (new Date(x.next) - Date.now()) / 1000));
   const release = h('button', { 'aria-label': 'Release ' + name, onclick: act(async () => {
-    if (!confirm(`Have depots keep ${name} no more? They may remove it then.`)) return;
+    if (!confirm(`End what depots keep of ${name}? They may remove it then.`)) return;
     await api.change('POST', '/v1/holds/release', { share: latest.share });
     view();
   }) }, 'Release');
@@ -405,8 +405,8 @@ async function node() {
     const s = await api.get('/v1/node');
     if (shown !== '#/node') return;
     const row = (k, v) => [h('dt', {}, k), h('dd', {}, v)];
-    replace(body, ...s.warnings.map((w) => h('p', { class: 'panel' }, w)), h('dl', {}, ...row('Peer ID', h('code', {}, s.peer)), ...row('Version', s.version), ...row('Runs', 'for ' + ago(s.since)), ...row('State directory', s.dir),
-      ...row('Traffic', `${size(s.in_bytes)} in, ${size(s.out_bytes)} out`), ...row('Peers', `${s.children} fetch from here`), ...row('Entries', `${s.entries}: ${s.fetching} being fetched, ${s.waiting} wait, ${s.troubled} need you`),
+    replace(body, ...s.warnings.map((w) => h('p', { class: 'panel' }, w)), h('dl', {}, ...row('Peer ID', h('code', {}, s.peer)), ...row('Version', s.version), ...row('Running', 'for ' + ago(s.since)), ...row('State directory', s.dir),
+      ...row('Traffic', `${size(s.in_bytes)} in, ${size(s.out_bytes)} out`), ...row('Peers', `${s.children} fetch from here`), ...row('Entries', `${s.entries}: ${s.fetching} being fetched, ${s.waiting} waiting, ${s.troubled} missing or failed`),
       ...row('Free', s.free_bytes < 0 ? 'not known' : size(s.free_bytes)), ...row('Addresses', h('div', {}, ...s.addrs.map((a) => h('div', {}, h('code', {}, a)))))));
     limits.fill(s.limits);
   });

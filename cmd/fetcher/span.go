@@ -1,0 +1,44 @@
+package main
+
+import (
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+// span is the value of a flag that is a time. It is shown as people write it.
+type span time.Duration
+
+// spanVar makes a flag that is a time.
+func spanVar(f *pflag.FlagSet, to *time.Duration, name string, usual time.Duration, usage string) {
+	*to = usual
+	f.Var((*span)(to), name, usage)
+}
+
+func (s *span) Set(text string) error {
+	d, err := time.ParseDuration(text)
+	if err == nil {
+		*s = span(d)
+	}
+	return err
+}
+
+func (s *span) Type() string { return "duration" }
+
+func (s *span) String() string { return typed(time.Duration(*s)) }
+
+// typed is a time as people type it: 1m and 900h, where Go writes 1m0s and 900h0m0s.
+func typed(d time.Duration) string {
+	if d == 0 {
+		return "0"
+	}
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}

@@ -1,0 +1,37 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestTimesAreShownAsPeopleTypeThem(t *testing.T) {
+	for d, want := range map[time.Duration]string{0: "0", 50 * time.Millisecond: "50ms", 10 * time.Second: "10s", time.Minute: "1m", 20 * time.Minute: "20m",
+		90 * time.Minute: "1h30m", 900 * time.Hour: "900h", 10*time.Hour + time.Second: "10h0m1s", -time.Hour: "-1h"} {
+		if got := typed(d); got != want {
+			t.Errorf("%v is %q, want %q", d, got, want)
+		}
+	}
+	for _, x := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"round", "run", "--kv", "sqlite:x", "--name", "n", "--every", "900h", "--", "true"}, "such as 1h, not 900h\n"},
+		{[]string{"fleet", "run", "--heartbeat", "30ms"}, "from 50ms to 1m, not 30ms\n"},
+		{[]string{"fetch", "x", "--stall", "soon"}, `--stall takes a time such as 30s or 5m, not "soon"`},
+	} {
+		if r := command(t, x.args...); r.code != exitUsage || !strings.Contains(r.stderr, x.want) {
+			t.Errorf("%q: exit %d: %s", x.args, r.code, r.stderr)
+		}
+	}
+	help, _, _ := inside("fetch", "--help")
+	for _, want := range []string{"(default 1m)", "--seed[=TIME]             go on serving"} {
+		if !strings.Contains(help, want) {
+			t.Errorf("the help of fetch lacks %q:\n%s", want, help)
+		}
+	}
+	if strings.Contains(help, "(default 0") {
+		t.Errorf("the help of fetch shows a time of 0:\n%s", help)
+	}
+}
