@@ -48,7 +48,7 @@ func TestWhatAnOlderVersionHasIsNotFetched(t *testing.T) {
 	said := false
 	for e := range x.Events(t.Context()) {
 		p, ok := e.(Progress)
-		said = said || ok && p.State == Opening && strings.Contains(p.Reason, "looking for what is equal") && strings.Contains(p.Reason, filepath.Join(old, "c"))
+		said = said || ok && p.State == Opening && strings.Contains(p.Reason, "looking for equal pieces") && strings.Contains(p.Reason, filepath.Join(old, "c"))
 	}
 	must(t, x.Wait(t.Context()))
 	if p := x.Progress(); p.Resumed != 3<<20 || !said {

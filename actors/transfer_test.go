@@ -150,7 +150,7 @@ func TestADiskThatIsFullWithRoomOnItIsGivenUp(t *testing.T) {
 		freed, blind bool
 		why          string
 	}{
-		{true, false, "takes no more, though 1 B are free"},
+		{true, false, "takes no more, though 1 B is free"},
 		{false, false, "too many files"},
 		{true, true, "takes no more, and does not say what is free"},
 		{false, true, "too many files"},

@@ -253,9 +253,9 @@ func TestWhatCannotBeSharedIsNotAdded(t *testing.T) {
 		a     api.Add
 		class error
 	}{
-		"control character":     {api.Add{Paths: []string{at}}, share.ErrPath},
-		"nothing is left of it": {api.Add{Paths: []string{at}, Exclude: []string{"*"}}, api.ErrRequest},
-		"it is a device":        {api.Add{Paths: []string{os.DevNull}}, api.ErrRequest},
+		"control character":           {api.Add{Paths: []string{at}}, share.ErrPath},
+		"so nothing is left to share": {api.Add{Paths: []string{at}, Exclude: []string{"*"}}, api.ErrRequest},
+		"it is a device":              {api.Add{Paths: []string{os.DevNull}}, api.ErrRequest},
 	} {
 		if _, err := d.Add(t.Context(), x.a); !errors.Is(err, x.class) || !strings.Contains(err.Error(), why) || !strings.Contains(err.Error(), "not added") || strings.Contains(err.Error(), "once that is mended") {
 			t.Error(err)

@@ -30,7 +30,7 @@ func TestANodeThatWasPutOutOfItsFleetSaysSo(t *testing.T) {
 	out := func(advice string) {
 		t.Helper()
 		f := rolled(t, a, "no more its own: "+advice, func(f api.Fleet) bool {
-			return strings.Contains(f.Away, "no longer a member of its fleet") && strings.Contains(f.Away, advice)
+			return strings.Contains(f.Away, "ceased to be a member of its fleet") && strings.Contains(f.Away, advice)
 		})
 		s, err := a.Status(t.Context())
 		must(t, err)

@@ -21,9 +21,9 @@ func TestNoRoomSaysWhatToFree(t *testing.T) {
 		need, free int64
 		want       string
 	}{
-		{11871232, 0, "disk full: free 11.9 MB more; 11.9 MB are needed and 0 B are free"},
-		{16e6, 10956800, "disk full: free 5.04 MB more; 16.0 MB are needed and 11.0 MB are free"},
-		{100, 5e6, "disk full: it takes no more, though 5.00 MB are free; it may hold too many files, or a quota may be used up"},
+		{11871232, 0, "disk full: free 11.9 MB more; 11.9 MB is needed and 0 B is free"},
+		{16e6, 10956800, "disk full: free 5.04 MB more; 16.0 MB is needed and 11.0 MB is free"},
+		{100, 5e6, "disk full: it takes no more, though 5.00 MB is free; it may hold too many files, or a quota may be used up"},
 		{100, -1, "disk full: it takes no more, and does not say what is free; it may hold too many files, or a quota may be used up"},
 	} {
 		if err := NoRoom(c.need, c.free); err.Error() != c.want || !errors.Is(err, ErrDiskFull) {

@@ -180,7 +180,7 @@ func TestNoRoomIsSaidBeforeTheFirstByte(t *testing.T) {
 	r := newRig(t, small())
 	d := storetest.New(share.MinPiece)
 	_, err := store.OpenPartialIn(context.Background(), d.FS(), r.m, store.PartialOptions{})
-	if !errors.Is(err, share.ErrDiskFull) || !strings.Contains(err.Error(), "free 222 kB more; 1.25 MB are needed and 1.03 MB are free") {
+	if !errors.Is(err, share.ErrDiskFull) || !strings.Contains(err.Error(), "free 222 kB more; 1.25 MB is needed and 1.03 MB is free") {
 		t.Fatal(err)
 	}
 	d.Resize(1 << 30)

@@ -35,7 +35,7 @@ func TestADiskThatIsTooSmallIsNamedBeforeTheFirstByte(t *testing.T) {
 	s := startShare(t, src)
 	dir := smallDisk(t, "4m")
 	r := command(t, "fetch", s.ticket, "-o", dir, "--listen", "none")
-	if r.code != 9 || !strings.Contains(r.stderr, " MB more; 16.8 MB are needed") {
+	if r.code != 9 || !strings.Contains(r.stderr, " MB more; 16.8 MB is needed") {
 		t.Errorf("exit %d: %s", r.code, r.stderr)
 	}
 	if r.summary().Verified != 0 {

@@ -235,7 +235,7 @@ func TestMistakesInFlagsAreExplained(t *testing.T) {
 		"--into: /dev/null is not a folder":                                                           "node run --into /dev/null/x",
 		`there is no command "fish2"; did you mean fetcher completion fish?`:                          "completion fish2",
 		"man needs a DIR; see fetcher man --help":                                                     "man",
-		"the name of this machine has at most 64 bytes":                                               "node run --name " + strings.Repeat("x", 65),
+		"the name of a machine has at most 64 bytes":                                                  "node run --name " + strings.Repeat("x", 65),
 		"unknown flag: -x; see fetcher cat --help":                                                    "cat T -x",
 		"unknown flag: --jsno; did you mean --json?":                                                  "list --jsno",
 		"unknown flag: --onl; did you mean --only?":                                                   "fetch T --onl x",

@@ -34,7 +34,7 @@ func (a asker) commands() []*cobra.Command {
 	node := group(&cobra.Command{
 		Use: "node", Short: "Run a node that keeps its shares across restarts, and look at it",
 		Long: `Run a node that keeps many shares in one process, all of which are back after a
-restart. These commands ask it: add, list, set, rm, id, doctor, depot, hold,
+restart. The commands for it are add, list, set, rm, id, doctor, depot, hold,
 holds, holdings, release and passes.`,
 	})
 	node.AddCommand(a.nodeRunCommand(), a.nodeStatusCommand(), a.nodeOpenCommand())

@@ -83,7 +83,7 @@ func TestAHoldIsPaidWithPasses(t *testing.T) {
 		t.Errorf("%s, %v", out, err)
 	}
 	owner.sure("hold", src, "--on", at, "--budget", "1") // the renewal in three weeks costs more
-	if w := strings.Join(owner.status().Warnings, "\n"); !strings.Contains(w, "the budget of 1 pass a month for the depot") || !strings.Contains(w, "these lapse: photos on "+h[0].Expires.Local().Format("2006-01-02")) {
+	if w := strings.Join(owner.status().Warnings, "\n"); !strings.Contains(w, "the budget of 1 pass in 31 days for the depot") || !strings.Contains(w, "these lapse: photos on "+h[0].Expires.Local().Format("2006-01-02")) {
 		t.Errorf("the node warns: %s", w)
 	}
 	for range 2 { // the second time by another entry

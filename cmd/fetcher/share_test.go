@@ -159,7 +159,7 @@ func TestShareSaysWhichPathsAreTheSame(t *testing.T) {
 	}
 	must(t, os.Remove(y))
 	r.next(t, "error")
-	if code := r.end(); code != 1 || !strings.Contains(r.stderr.String(), "warning: it is the same as "+x+": both have one ticket, and what was given last is served\n") {
+	if code := r.end(); code != 1 || !strings.Contains(r.stderr.String(), "warning: it is the same as "+x+": both have the same ticket, and what was given last is served\n") {
 		t.Errorf("exit %d: %s", code, &r.stderr)
 	}
 }

@@ -234,13 +234,13 @@ test('a fleet: add, watch, remove', { timeout: 120000 }, async () => {
   await page.goto(at);
   await page.waitForSelector('#fleet:not([hidden])');
   await page.goto(at.split('#')[0] + '#/fleet');
-  await text(page, 'Nothing was added to the fleet yet');
+  await text(page, 'Nothing has been added to the fleet yet');
   await page.type('#ticket', ticket);
   await page.click('form button.main');
   await text(page, '2 of 2 done, coordinated by');
   await look(page, 'fleet');
   await press(page, 'Remove atlas.bin from the fleet');
-  await text(page, 'Nothing was added to the fleet yet');
+  await text(page, 'Nothing has been added to the fleet yet');
 });
 
 test('a depot: what it keeps, for whom, and what could go', { timeout: 120000 }, async () => {
