@@ -243,7 +243,7 @@ func TestASecondStreamInReplacesTheFirst(t *testing.T) {
 
 func TestClosingSendsWhatIsQueued(t *testing.T) {
 	for _, listen := range []string{"/ip4/127.0.0.1/tcp/0", "/ip4/127.0.0.1/udp/0/quic-v1"} {
-		a, b := newPost(t, Config{}), newPost(t, Config{Listen: []string{listen}})
+		a, b := newPost(t, Config{Timeouts: Timeouts{Farewell: patience, Shutdown: patience}}), newPost(t, Config{Listen: []string{listen}})
 		joined(t, a.h, b.h)
 		const n = 500
 		for i := range n {

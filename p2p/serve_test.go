@@ -127,7 +127,7 @@ func TestServeBytesBoundWhatIsReadAtOnce(t *testing.T) {
 
 func TestOneChildCannotHoldAllServeBytes(t *testing.T) {
 	x := newMemory(t, 1<<20)
-	src := newHost(t, Config{ServeBytes: 2 << 20})
+	src := newHost(t, Config{ServeBytes: 2 << 20, Timeouts: Timeouts{Park: time.Hour, Stall: time.Hour}}) // nothing is taken back
 	src.Serve(toAll(x), everybody{})
 	greedy := newHost(t, Config{Listen: []string{"none"}})
 	for range 20 { // asks on many streams, and reads none
@@ -141,11 +141,7 @@ func TestOneChildCannotHoldAllServeBytes(t *testing.T) {
 	c := newCatcher()
 	l := h.Open(addr(src), x.m.ID(), x.m.Layout(), c)
 	defer l.Close()
-	start := time.Now()
 	fetchAll(t, x, l, c)
-	if d := time.Since(start); d > 5*time.Second {
-		t.Error("another child was served after", d)
-	}
 }
 
 func TestThePipelineOfAChildIsBoundedOverItsStreams(t *testing.T) {

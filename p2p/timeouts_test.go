@@ -71,7 +71,7 @@ func TestHandshakeTimeoutEndsAPeerThatAgreesToNothing(t *testing.T) {
 			release := make(chan struct{})
 			defer close(release)
 			mute(src, release)
-			h := newHost(t, Config{Timeouts: Timeouts{Dial: soon / 2, Handshake: soon / 2}})
+			h := newHost(t, Config{Timeouts: Timeouts{Dial: 20 * soon, Handshake: soon}})
 			x, c, start := newMemory(t, 1), newCatcher(), time.Now()
 			h.Open(addr(src), x.m.ID(), x.m.Layout(), c)
 			if err := recv(t, "the end", c.down); !errors.Is(err, peers.ErrLost) || err.Error() != noReply {
