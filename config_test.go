@@ -64,7 +64,7 @@ func TestListenNoneListensNowhere(t *testing.T) {
 }
 
 func TestThePortOfLastTimeIsTakenAgain(t *testing.T) {
-	dir := t.TempDir()
+	dir := keptPort(t)
 	ports := func() (out []string) {
 		n, err := Open(t.Context(), Config{Dir: dir})
 		must(t, err)
@@ -229,7 +229,7 @@ func TestStallEndsAFetch(t *testing.T) {
 	if !errors.Is(err, share.ErrNetwork) && !errors.Is(err, share.ErrStalled) {
 		t.Errorf("got %v", err)
 	}
-	if took := time.Since(began); took > 5*time.Second {
+	if took := time.Since(began); took > 30*time.Second { // the default is a minute
 		t.Errorf("took %v", took)
 	}
 }

@@ -21,15 +21,26 @@ func opened(t *testing.T, cfg Config) *Node {
 	return n
 }
 
+// keptPort makes a state directory whose node is to have a port that nobody else takes while it does not run.
+func keptPort(t *testing.T) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	n := opened(t, Config{Dir: dir, Listen: []string{"none"}})
+	must(t, n.state.SavePort(rig.FreePort(t)))
+	must(t, n.Close())
+	return dir
+}
+
 // The addresses of a killed node are known to the next one: the port is saved when it is
 // bound, and only the holder of the key saves one or takes it.
 func TestThePortOutlivesAKill(t *testing.T) {
-	dir := t.TempDir()
+	n := opened(t, Config{Dir: t.TempDir()})
+	if got := n.state.LoadPort(); got != portOf(n) {
+		t.Fatalf("while the node runs, port %d is kept, not its %d", got, portOf(n))
+	}
+	dir := keptPort(t)
 	first := opened(t, Config{Dir: dir})
 	port := portOf(first)
-	if got := first.state.LoadPort(); got != port {
-		t.Fatalf("while the node runs, port %d is kept, not its %d", got, port)
-	}
 	var log rig.Buffer
 	second := opened(t, Config{Dir: dir, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	must(t, second.Close())
@@ -48,7 +59,7 @@ func TestThePortOutlivesAKill(t *testing.T) {
 }
 
 func TestAPortThatIsTakenIsSaid(t *testing.T) {
-	dir := t.TempDir()
+	dir := keptPort(t)
 	n := opened(t, Config{Dir: dir})
 	port := portOf(n)
 	must(t, n.Close())

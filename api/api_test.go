@@ -434,7 +434,7 @@ func TestAReaderThatNeverReadsHoldsNobodyUp(t *testing.T) {
 	for range 10 * feedLength {
 		f.feed.Publish(Event{Type: "entry", Entry: &Entry{Reason: strings.Repeat("x", 1000)}})
 	}
-	if took := time.Since(began); took > 5*time.Second {
+	if took := time.Since(began); took > streamTime/2 { // whoever waited for it would do so until it is cut off
 		t.Errorf("20 MB of events took %v beside a reader that does not read", took)
 	}
 }

@@ -21,7 +21,7 @@ func ends(t *testing.T, what string, f func()) {
 	go func() { defer close(done); f() }()
 	select {
 	case <-done:
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal(what, "waits for a pipe")
 	}
 }
