@@ -82,7 +82,9 @@ func (n *daemonProcess) end(s os.Signal) {
 	if n.cmd == nil {
 		return
 	}
-	n.client.Close()
+	if n.client != nil { // it had started
+		n.client.Close()
+	}
 	n.cmd.Process.Signal(s)
 	n.cmd.Wait()
 	n.cmd = nil

@@ -87,7 +87,7 @@ func TestShareServesOnWhenAnotherFileChanges(t *testing.T) {
 		t.Fatalf("shares %q, %q, %q", a.Name, b.Name, c.Name)
 	}
 	fetch := func(ticket string) int {
-		return command(t, "fetch", ticket, "-o", t.TempDir(), "--listen", "none", "--stall", "1s").code
+		return command(t, "fetch", ticket, "-o", t.TempDir(), "--listen", "none", "--stall", "30s").code
 	}
 	rig.WriteRandom(t, at("a.bin"), 100_001, 7)
 	if fetch(a.Ticket) == 0 {
@@ -303,7 +303,7 @@ func TestShareSeesWhoFetches(t *testing.T) {
 	if done.State != "done" || done.Peer != began.Peer || done.Bytes != 4<<20 || done.Name != "big.bin" || done.Seconds < 0.5 {
 		t.Errorf("it ended with %+v", done)
 	}
-	cmd, stopped := fetchCommand(t, s.Ticket, t.TempDir()), false
+	cmd, stopped := fetchCommand(t, s.Ticket, t.TempDir(), "--limit-down", "500K"), false // it is interrupted long before its end
 	finish(t, cmd, func(l line) {
 		if l.Type == "progress" && l.Verified > 1<<20 && !stopped {
 			stopped = true

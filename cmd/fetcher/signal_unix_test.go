@@ -28,12 +28,12 @@ func TestASignalEndsNothingWithoutAWord(t *testing.T) {
 		t.Errorf("exit %d, summary %+v: %s", code, sum, &r.stderr)
 	}
 
-	nohup := exec.Command("sh", "-c", `trap "" HUP; exec "$@"`, "sh", built(t), "share", src, "--json", "--dir", t.TempDir(), "--listen", "/ip4/127.0.0.1/tcp/0", "--limit-up", "4M")
+	nohup := exec.Command("sh", "-c", `trap "" HUP; exec "$@"`, "sh", built(t), "share", src, "--json", "--dir", t.TempDir(), "--listen", "/ip4/127.0.0.1/tcp/0", "--limit-up", "3M")
 	s := startSharing(t, nohup)
 	must(t, nohup.Process.Signal(syscall.SIGHUP))
 	cmd, hung := fetchCommand(t, s.ticket, t.TempDir()), false
 	f := finish(t, cmd, func(l line) {
-		if l.Type == "progress" && l.Verified > 2<<20 && !hung {
+		if l.Type == "progress" && l.Verified > 1<<20 && !hung {
 			hung = true
 			must(t, cmd.Process.Signal(syscall.SIGHUP))
 		}
@@ -44,7 +44,7 @@ func TestASignalEndsNothingWithoutAWord(t *testing.T) {
 	// What timeout does: to the process, and to its group.
 	cmd, hung = fetchCommand(t, s.ticket, t.TempDir()), false
 	f = finish(t, cmd, func(l line) {
-		if l.Type == "progress" && l.Verified > 2<<20 && !hung {
+		if l.Type == "progress" && l.Verified > 1<<20 && !hung {
 			hung = true
 			must(t, cmd.Process.Signal(os.Interrupt))
 			cmd.Process.Signal(os.Interrupt)
