@@ -150,7 +150,7 @@ func (k *ticking) ticks() (out []tick) {
 func TestManyProcessesRunOneJob(t *testing.T) {
 	rig.OnlyLong(t)
 	t.Parallel()
-	periods, want := 2, 0.5 // how busy the machine is must not decide
+	periods, want := 4, 0.25 // how busy the machine is must not decide
 	if n, err := strconv.Atoi(os.Getenv("ROUNDS_PERIODS")); err == nil {
 		periods, want = n, 0.75 // if a kill cost the next round, it would be a half
 	}
@@ -163,6 +163,8 @@ func TestManyProcessesRunOneJob(t *testing.T) {
 	}()
 	for range 20 {
 		k.start()
+	}
+	for end := time.Now().Add(time.Minute); len(k.ticks()) == 0 && time.Now().Before(end); time.Sleep(50 * time.Millisecond) { // until they run
 	}
 	first := time.Now().Truncate(k.every).Add(k.every)
 	rng := rand.New(rand.NewPCG(1, 2))
