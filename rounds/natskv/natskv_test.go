@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -70,8 +69,8 @@ func TestNATS(t *testing.T) {
 // A server that ends and starts again has forgotten nothing, and neither have its watchers.
 func TestTheServerMayBeginAgain(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	addr, stop := start(t, dir, -1)
+	dir, port := t.TempDir(), rig.FreePort(t) // which nobody else takes in between
+	addr, stop := start(t, dir, port)
 	kv := open(t, addr, "fleet")
 	rev, err := kv.Create(t.Context(), "a", []byte("before"))
 	if err != nil {
@@ -91,12 +90,7 @@ func TestTheServerMayBeginAgain(t *testing.T) {
 		t.Fatalf("saw %q", got)
 	}
 	stop()
-	_, port, _ := strings.Cut(addr, ":")
-	again, err := strconv.Atoi(port)
-	if err != nil {
-		t.Fatal(err)
-	}
-	start(t, dir, again)
+	start(t, dir, port)
 	if e, err := kv.Get(t.Context(), "a"); err != nil || string(e.Value) != "before" || e.Rev != rev {
 		t.Errorf("got %+v, %v", e, err)
 	}
