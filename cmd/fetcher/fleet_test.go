@@ -96,7 +96,8 @@ func TestAFleetOutlivesTheKillingOfItsCoordinator(t *testing.T) {
 	ids := []string{identity(t, dirs[0]), identity(t, dirs[1])}
 
 	state := t.TempDir()
-	first := startCoordinator(t, origin.ticket, state, "/ip4/127.0.0.1/tcp/0", ids...)
+	listen := fmt.Sprintf("/ip4/127.0.0.1/tcp/%d", rig.FreePort(t)) // which nobody else takes between the two
+	first := startCoordinator(t, origin.ticket, state, listen, ids...)
 	at := first.begun.Addrs[0]
 	half := make(chan struct{})
 	var once sync.Once
@@ -116,13 +117,12 @@ func TestAFleetOutlivesTheKillingOfItsCoordinator(t *testing.T) {
 	}
 	select {
 	case <-half:
-	case <-time.After(30 * time.Second):
-		t.Error("a third has not come in 30 s")
+	case <-time.After(time.Minute):
+		t.Error("a third has not come in a minute")
 	}
 	must(t, first.cmd.Process.Kill())
 	first.cmd.Wait()
 	time.Sleep(300 * time.Millisecond)
-	listen, _, _ := strings.Cut(at, "/p2p/")
 	second := startCoordinator(t, origin.ticket, state, listen, ids...)
 	if second.begun.Peer != first.begun.Peer || second.begun.Epoch != first.begun.Epoch+1 {
 		t.Errorf("began as %+v, and again as %+v", first.begun, second.begun)
