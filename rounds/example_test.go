@@ -69,7 +69,7 @@ func ExamplePointer() {
 func ExampleGuard_Extend() {
 	ctx, cancel := context.WithTimeout(context.Background(), 250*time.Millisecond)
 	defer cancel()
-	const ttl = 150 * time.Millisecond
+	const ttl = 15 * time.Second
 	office, err := rounds.New(memkv.New(), rounds.Config{
 		Name: "coordinator", Office: true, Holder: "machine-1", Run: rand.Text(), Data: "192.0.2.1:4001", Clock: rounds.ClockOf(time.Now),
 	})
