@@ -46,7 +46,7 @@ services:
 # Four packages at once: on two cores, half of them wait; first those that take longest. make vet finds more than the
 # checks of go vet that go test would repeat.
 test:
-	$(GO) test -vet=off -p 4 $(TESTFLAGS) ./store ./cmd/fetcher . ./daemon ./p2p ./simnet/bubble ./...
+	$(GO) test -vet=off -p 4 -timeout 30m $(TESTFLAGS) ./store ./cmd/fetcher . ./daemon ./p2p ./simnet/bubble ./...
 
 # They may use what others may. After a change of our go.mod: go -C examples/NAME mod tidy.
 examples:
