@@ -81,7 +81,7 @@ test('a share with a secret, both ways', async (t) => {
   await assertSame(await new Fetch(await node(t, false), known, join(dir, 'js')).run(), path);
 
   const server = await serve(t, await importPath(path), (one) => { one.secret = known.secret; });
-  const without = await fetchWith(t, dir, text(server), '--stall', '5s');
+  const without = await fetchWith(t, dir, text(server), '--stall', '20s');
   assert.equal(without.exit, 7, without.binary.stderr);
   const { binary, exit } = await fetchWith(t, dir, encodeTicket({ ...ticketOf(server), secret: known.secret }));
   assert.equal(exit, 0, binary.stderr);
@@ -157,7 +157,7 @@ for (const [name, [code, change]] of Object.entries(worse)) {
     const dir = await scratch(t);
     const path = await single(dir, 3 * 1048576);
     const bad = await serve(t, await importPath(path), change);
-    const { binary, exit } = await fetchWith(t, dir, text(bad), '--stall', '5s');
+    const { binary, exit } = await fetchWith(t, dir, text(bad), '--stall', '20s');
     assert.equal(exit, code, binary.stderr);
     await assert.rejects(lstat(join(dir, 'out', 'single')));
     const good = await serve(t, await importPath(path));
@@ -173,7 +173,7 @@ test('the binary asks for no block of a source that does not answer a Subscribe'
     server.seeder = () => {};
     server.answer = async () => { requests++; };
   });
-  const { binary, exit } = await fetchWith(t, dir, text(mute), '--stall', '2s');
+  const { binary, exit } = await fetchWith(t, dir, text(mute), '--stall', '5s');
   assert.deepEqual([exit, requests], [4, 0], binary.stderr);
 });
 
@@ -209,7 +209,7 @@ test('frames that break a rule end their stream at the binary, and no other', as
   for (const [name, [protocol, raw]] of Object.entries(wrong)) {
     const stream = new Frames(await client.dialProtocol(remotePeer, protocol));
     await stream.write(raw);
-    await assert.rejects(stream.read(1, 5), (err) => err.name !== 'TimeoutError', name);
+    await assert.rejects(stream.read(1, 30), (err) => err.name !== 'TimeoutError', name);
     assert.equal(stream.stream.status, 'reset', name);
   }
   assert.ok((await fetchManifest(client, remotePeer, id)).length > 0);
@@ -222,7 +222,7 @@ async function asked(client, peer, requests) {
   await frames.write(...requests.map((request) => framed(encode(PieceRequest, request))));
   const out = [];
   for (let left = requests.filter(({ cancel }) => !cancel).length; left > 0;) {
-    const header = decode(PieceHeader, await frames.frame(MAX_HEADER, AbortSignal.timeout(5000)));
+    const header = decode(PieceHeader, await frames.frame(MAX_HEADER, AbortSignal.timeout(30_000)));
     out.push(header);
     await frames.read(header.bytes);
     if (header.last || header.status !== OK) left--;
