@@ -82,7 +82,7 @@ func TestASourceThatFailsFirstIsUsedAgainSoon(t *testing.T) {
 			}
 			after := again.Sub(time.Unix(0, c.failed.Load()))
 			t.Log("used again after", after)
-			if after > c.within+3*time.Second {
+			if after > c.within+10*time.Second { // a busy machine takes some of it
 				t.Errorf("used again after %v, want %v", after, c.within)
 			}
 			if s := x.Progress().Sources[0]; s.Banned {
