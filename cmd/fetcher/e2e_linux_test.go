@@ -48,7 +48,7 @@ func TestADiskThatFillsUpIsWaitedForAndThenNamed(t *testing.T) {
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "big.bin")
 	rig.WriteRandom(t, src, 16<<20, 7)
-	s := startShare(t, src, "--limit-up", "4M")
+	s := startShare(t, src, "--limit-up", "2M")
 	dir := smallDisk(t, "20m")
 	filled := false
 	fill := func(l line) {

@@ -539,7 +539,7 @@ func TestAnEditedPartialEndsRight(t *testing.T) {
 // interrupted interrupts a fetch once it has verified some bytes more than it resumed with.
 func interrupted(t *testing.T, ticket, dir string, more int64) result {
 	t.Helper()
-	cmd := fetchCommand(t, ticket, dir, "--limit-down", "4M")
+	cmd := fetchCommand(t, ticket, dir, "--limit-down", "1M")
 	resumed, sent := int64(-1), false
 	r := finish(t, cmd, func(l line) {
 		if l.Type == "plan" {

@@ -77,16 +77,16 @@ func TestTwoOfficesAndALineBetweenThem(t *testing.T) {
 	want := rig.Fingerprint(t, src)
 	line100 := rig.Path{Mbit: 100, Delay: 20 * time.Millisecond, Queue: 100 * time.Millisecond, MTU: 1500}
 
-	t.Run("cut at a half and healed", func(t *testing.T) {
+	t.Run("cut and healed", func(t *testing.T) {
 		t.Parallel()
 		r := rig.New(t, line100)
-		s := office{r, 0}.share(t, src, "4001")
+		s := office{r, 0}.share(t, src, "4001", "--limit-up", "3M") // so that much is to come when it is cut
 		cut, stalled := false, false
 		office{r, 1}.fetch(t, want, s.ticket, func(l line) {
-			if l.Type == "progress" && l.Verified > size/2 && !cut {
+			if l.Type == "progress" && l.Verified > size/4 && !cut {
 				cut = true
 				r.Cut(true)
-				time.AfterFunc(3*time.Second, func() { r.Cut(false) })
+				time.AfterFunc(4*time.Second, func() { r.Cut(false) })
 			}
 			stalled = stalled || l.Type == "stall"
 		})
