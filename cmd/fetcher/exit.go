@@ -135,7 +135,7 @@ var advices = []struct {
 	{share.ErrNotAllowed, "Ask whoever shares it to allow the ID that fetcher id prints, and run the same command again with --identity; or for its ticket, if all you have is an ID."},
 	{share.ErrLied, "Name another source with --peer."},
 	{errUnfound, "Ask whoever shares it for the ticket, or name a peer that has it with --peer. By its ID alone a share is found only where it is announced: on this network with --visible lan, or in the table of --dht with --visible public."},
-	{fetcher.ErrNoSource, "Name a peer that has it with --peer, or give its ticket."},
+	{fetcher.ErrNoSource, "A peer is named with --peer ADDR."},
 	{share.ErrStalled, sharedText},
 	{syscall.EROFS, "Name another folder, on a disk that can be written to."},
 	{fs.ErrPermission, "Let this user use that file or folder, or run the command as a user who may."},

@@ -355,7 +355,7 @@ func TestTheCommandsOfANode(t *testing.T) {
 		{"set 1 --priority urgent", exitUsage, `--priority is low, normal or high, not "urgent"`},
 		{"set 1 --priority high", 0, "visible private, priority high, no limit up, no limit down"},
 		{"list 1", 0, "priority  high"},
-		{"set 1 --rescan", 0, " list 1 has the ticket"},
+		{"set 1 --rescan", 0, " list 1 then shows their new ticket"},
 		{"set 1 --pause --rescan", 0, "looked at when it is resumed"},
 		{"set 1 --resume", 0, "entry 1"},
 		{"rm 1 nosuch", exitUsage, "shows what it has; nothing was removed"},
