@@ -20,7 +20,7 @@ import (
 )
 
 // ErrNoSource says that a share ID was given without a peer to fetch from.
-var ErrNoSource = errors.New("no peer to fetch from: give a ticket, or name a peer beside the ID")
+var ErrNoSource = errors.New("no peer to fetch from: an ID alone names none")
 
 // FetchOptions are the options of Fetch. The zero value works.
 type FetchOptions struct {

@@ -177,7 +177,7 @@ func (s Settings) checked(dir string) (Settings, error) {
 	bounds.In(&f, "rescan", s.Rescan, time.Second, 366*24*time.Hour)
 	bounds.In(&f, "relay-carries", s.RelayCarries, 1<<20, 1<<50)
 	if s.RelayCarries > 0 && !s.Relay {
-		f.Add("relay-carries", errors.New("it is for a node that is a relay"))
+		f.Add("relay-carries", errors.New("it is for a relay: set relay too"))
 	}
 	f.Add("http", s.checkHTTP())
 	if err := f.Err(); err != nil {
@@ -230,7 +230,7 @@ func (s Settings) checkHTTP() error {
 	case (s.Cert == "") != (s.Key == ""):
 		return errors.New("TLS needs both a certificate and its key")
 	case s.Cert == "" && !s.Insecure && ip != nil && !ip.IsLoopback():
-		return fmt.Errorf("%s can be reached by others, who could read the token on its way: give http-cert and http-key, or set http-insecure", s.HTTP)
+		return fmt.Errorf("%s can be reached by others, who could read the token on its way: give http-cert and http-key, or http-insecure, as flags or in node.toml", s.HTTP)
 	}
 	return nil
 }

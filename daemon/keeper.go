@@ -134,7 +134,7 @@ func (k *keeper) refuse(err error, why string) {
 		if errors.Is(err, share.ErrPath) {
 			class = share.ErrPath
 		}
-		k.refused = api.Refuse(class, "%s\nIt was not added", why)
+		k.refused = api.Refuse(class, "not added: %s", why)
 	}
 }
 

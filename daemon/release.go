@@ -36,7 +36,7 @@ func (d *depots) Release(ctx context.Context, r api.Release) ([]api.Held, error)
 		return []api.Held{v}, err
 	}
 	if len(was) == 0 {
-		return nil, api.Refuse(api.ErrNoEntry, "no depot keeps that share for this node; to end a lease that this node does not renew, name the depot")
+		return nil, api.Refuse(api.ErrNoEntry, "no depot keeps that share for this node; to end a lease that this node does not renew, say at which depot")
 	}
 	for _, w := range slices.Clone(l.Wants) {
 		if w.Share != id || at != nil && !slices.Contains(w.Depots, at.ID()) {

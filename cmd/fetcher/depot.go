@@ -156,7 +156,7 @@ func (a depots) gcCommand() *cobra.Command {
 released, and 24 hours later when it expired, or as much later as depot-grace
 says. It is off in a new depot.`})
 	c.AddCommand(a.doCommand("on", "gc-on", "Remove what nobody holds, from now on"), a.doCommand("off", "gc-off", "Remove nothing from now on"),
-		a.doCommand("run", "gc", "Look now for what may be removed, if it is on"))
+		a.doCommand("run", "gc", "Remove now what nobody holds, if removing is on"))
 	return c
 }
 
@@ -440,7 +440,7 @@ func (a depots) printLeases(leases []api.Lease, all bool) error {
 		a.out.write("storage_lease", l)
 	}
 	if len(leases) == 0 {
-		fmt.Fprintln(a.stderr, either(all, "no account holds anything here; fetcher depot account add lets a node hold shares", "these accounts hold nothing here"))
+		fmt.Fprintln(a.stderr, either(all, "no account holds anything here; "+a.flags.self()+" depot account add lets a node hold shares", "these accounts hold nothing here"))
 	}
 	if len(leases) > 1 {
 		defer fmt.Fprintf(a.stderr, "%s, %s\n", words.Count(len(leases), "lease"), share.Size(sum))

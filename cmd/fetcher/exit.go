@@ -126,6 +126,7 @@ var advices = []struct {
 	{errBeacon, "Check that --beacon-at is the same on both machines, that the beacon runs, and that this machine can reach it."},
 	{fetcher.ErrWrongCode, "The code is used up, and whoever shares was told so: ask for a new one."},
 	{fetcher.ErrCodeGone, "A code is good for one try within two minutes, at the beacon where it was made: ask for a new one."},
+	{errLeased, "Check that the coordinator runs, that this machine can reach it, and that the share is still being shared; or go on without the coordinator with --alone-after TIME."},
 	{errUncalled, "Run on the other machine what was printed, while this waits, and see that it can reach this one at an address of the ticket."},
 	{share.ErrNetwork, sharedText},
 	{rounds.ErrAway, "Check that it runs, and that this machine can reach it; then run the same command again."},
@@ -135,7 +136,7 @@ var advices = []struct {
 	{share.ErrNotAllowed, "Ask whoever shares it to allow the ID that fetcher id prints, and run the same command again with --identity; or for its ticket, if all you have is an ID."},
 	{share.ErrLied, "Name another source with --peer."},
 	{errUnfound, "Ask whoever shares it for the ticket, or name a peer that has it with --peer. By its ID alone a share is found only where it is announced: on this network with --visible lan, or in the table of --dht with --visible public."},
-	{fetcher.ErrNoSource, "A peer is named with --peer ADDR."},
+	{fetcher.ErrNoSource, "Give a ticket, or name a peer with --peer ADDR."},
 	{share.ErrStalled, sharedText},
 	{syscall.EROFS, "Name another folder, on a disk that can be written to."},
 	{fs.ErrPermission, "Let this user use that file or folder, or run the command as a user who may."},
@@ -151,13 +152,19 @@ const keptText = "What is verified is kept. "
 // errUnfound says that no node was found that has a share of which only the ID is known.
 var errUnfound = words.Error(fetcher.ErrNoSource, "found nobody who has the share")
 
+// errLeased marks that a member of a fleet got nothing.
+var errLeased = errors.New("nothing was leased")
+
 // errUncalled marks that a fetch waited for a source to connect to it, and got nothing.
 var errUncalled = errors.New("no source came")
 
 // advice says, in a line, what a person can do about an error; "" if the error says it itself.
 func advice(err error) string {
-	if errors.As(err, new(usageError)) || errors.As(err, new(*api.Problem)) {
-		return "" // the node has said what to do
+	if errors.As(err, new(usageError)) {
+		return ""
+	}
+	if errors.As(err, new(*api.Problem)) { // the node has said what to do, without flags
+		return either(errors.Is(err, share.ErrPath), leaveOutText, "")
 	}
 	if errors.As(err, new(importError)) {
 		if s := leaveOut(err); s != "" {
@@ -175,24 +182,30 @@ func advice(err error) string {
 // maxSuggested is the largest number of files for which a command that leaves them out is suggested.
 const maxSuggested = 8
 
+const leaveOutText = "To share the rest, leave these out with --exclude PATTERN; it may be repeated."
+
 // leaveOut says how to share the rest, if some files or folders cannot be shared.
 func leaveOut(err error) string {
 	var bad *store.ProblemsError
 	var names *share.PathError
 	switch {
 	case errors.As(err, &names):
-		links := slices.ContainsFunc(names.Problems, func(p share.PathProblem) bool { return strings.Contains(p.Why, "link") })
-		return "To share the rest, leave these out with --exclude PATTERN" + either(links, ", or all links with --links skip.", ".")
+		return "To share the rest, leave these out with --exclude PATTERN" + either(ofLinks(names), ", or all links with --links skip.", ".")
 	case !errors.As(err, &bad) || bad.Problems[0].Path == ".":
 		return ""
 	case bad.Count > maxSuggested:
-		return "To share the rest, leave these out with --exclude PATTERN; it may be repeated."
+		return leaveOutText
 	}
 	s := "To share the rest, leave " + either(bad.Count == 1, "it", "them") + " out with\n"
 	for _, p := range bad.Problems {
 		s += "\n" + verbatim + "--exclude " + quote("/"+literal(p.Path))
 	}
 	return s + "\n"
+}
+
+// ofLinks says whether some of the problems are links.
+func ofLinks(err *share.PathError) bool {
+	return slices.ContainsFunc(err.Problems, func(p share.PathProblem) bool { return strings.Contains(p.Why, "link") })
 }
 
 // literal is a pattern that matches a path, which may not be UTF-8, and no other

@@ -202,7 +202,7 @@ func (a *app) fetch(cmd *cobra.Command, args []string, fl fetchFlags) error {
 	}
 	defer node.Close()
 	children.node = node
-	a.tellOfNode(ctx, "add "+ticket+" -o "+quote(fl.out))
+	a.tellOfNode(ctx, cmd, ticket, "-o", quote(fl.out))
 	t, err := node.Fetch(ctx, ticket, fetcher.FetchOptions{Dir: fl.out, Only: fl.only, Skip: fl.skip, Repair: fl.repair, Like: fl.like, Peers: fl.peers, Called: fl.called, Stall: fl.stall, Keep: seed != 0})
 	if err != nil {
 		return misnamed(err)
@@ -243,6 +243,8 @@ func (w *watcher) failed(cmd *cobra.Command, err error, ticket string, fl fetchF
 		w.kept = true
 	case fl.called:
 		return marked{err, errUncalled}
+	case fl.fleet.used() && (errors.Is(err, share.ErrNetwork) || errors.Is(err, share.ErrStalled)):
+		return marked{err, errLeased}
 	}
 	return err
 }
@@ -251,25 +253,30 @@ func (w *watcher) failed(cmd *cobra.Command, err error, ticket string, fl fetchF
 func again(cmd *cobra.Command, ticket string, out string) string {
 	words := []string{cmd.CommandPath(), strings.Join(strings.Fields(ticket), ""), "-o", quote(out)}
 	cmd.Flags().Visit(func(f *pflag.Flag) {
-		if f.Name == "out" {
-			return
-		}
-		values := []string{f.Value.String()}
-		if many, ok := f.Value.(pflag.SliceValue); ok {
-			values = many.GetSlice()
-		}
-		for _, v := range values {
-			switch {
-			case v == f.NoOptDefVal:
-				words = append(words, "--"+f.Name)
-			case f.NoOptDefVal != "":
-				words = append(words, "--"+f.Name+"="+quote(v))
-			default:
-				words = append(words, "--"+f.Name, quote(v))
-			}
+		if f.Name != "out" {
+			words = append(words, given(f)...)
 		}
 	})
 	return strings.Join(words, " ")
+}
+
+// given is a flag with its values, as words for a shell.
+func given(f *pflag.Flag) (words []string) {
+	values := []string{f.Value.String()}
+	if many, ok := f.Value.(pflag.SliceValue); ok {
+		values = many.GetSlice()
+	}
+	for _, v := range values {
+		switch {
+		case v == f.NoOptDefVal:
+			words = append(words, "--"+f.Name)
+		case f.NoOptDefVal != "":
+			words = append(words, "--"+f.Name+"="+quote(v))
+		default:
+			words = append(words, "--"+f.Name, quote(v))
+		}
+	}
+	return words
 }
 
 // quote is s as one word for a shell.

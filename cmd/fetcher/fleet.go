@@ -211,7 +211,10 @@ the others.`,
 // add has every machine fetch what a ticket names.
 func (a fleetApp) add(ctx context.Context, d fleetDoor, ticket string) error {
 	s, err := d.AddToFleet(ctx, ticket)
-	if errors.Is(err, share.ErrTicket) || errors.Is(err, fetcher.ErrNoSource) {
+	if errors.Is(err, fetcher.ErrNoSource) {
+		return usageError{errors.New("an ID alone names no peer to fetch from: give the ticket")}
+	}
+	if errors.Is(err, share.ErrTicket) {
 		return usageError{err}
 	}
 	if err == nil {

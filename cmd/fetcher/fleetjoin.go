@@ -90,7 +90,7 @@ func (a fleetApp) printToken(m daemon.Membership) {
 	if !a.flags.json {
 		fmt.Fprintln(a.stdout, m.Token())
 	}
-	fmt.Fprintf(a.stderr, "\non each machine\n\n    fetcher fleet join TOKEN\n    fetcher node run\n\n")
+	fmt.Fprintf(a.stderr, "\non each other machine, before its node is started, or started again\n\n    fetcher fleet join TOKEN\n\n")
 }
 
 // inviting returns the membership to invite to. With a URL alone that is a new one, unless this

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -31,7 +32,7 @@ far. Below the table is what went wrong at the last visit.
 
 A share is stable when the depot has all of it, and coming while the depot still
 fetches it. It is corrupt when the depot has lost some of it, and missing when
-all of it: then the depot is asked to fetch it again. It is ending when it is no
+it has none of it: then the depot is asked to fetch it again. It is ending when it is no
 longer wanted: it is released at the next visit. A version before the latest is
 marked earlier, and kept until the depot has the latest, or for as long as hold
 --keep says.`,
@@ -135,8 +136,8 @@ func (a depots) releaseCommand() *cobra.Command {
 	c := &cobra.Command{Use: "release ENTRY|SHARE", Short: "End what depots keep for this node", Args: exactly("ENTRY or SHARE"),
 		ValidArgsFunction: a.completeEntries,
 		Long: `End this node's leases of a share, at all depots or only at the one at --on. An
-ENTRY of the node is given by its number or name, even after it was removed, and
-released with all its versions. A SHARE is given by its ID, or the end of that
+ENTRY of the node is given by its number, or by its name, even after it was
+removed, and released with all its versions. A SHARE is given by its ID, or the end of that
 as fetcher holds shows it, and an earlier version is then released alone. The
 depots may remove the share then. A depot that is away is told when it is back;
 meanwhile nothing is renewed there, and it keeps a share for a day after its
@@ -153,6 +154,9 @@ lease has expired.`,
 					return err
 				}
 				all, err := c.Release(cmd.Context(), api.Release{Share: id, Depot: on})
+				if errors.Is(err, api.ErrNoEntry) && on == "" {
+					return fmt.Errorf("%w with --on ADDR", err)
+				}
 				if err != nil {
 					return err
 				}

@@ -186,7 +186,7 @@ func TestHelpAndTheEnvironmentAreChecked(t *testing.T) {
 		"help nosuch": `there is no command "nosuch"`, "help fleet nosuch": `there is no command "nosuch"`,
 		"stauts": "did you mean fetcher depot status, or fetcher fleet status, or fetcher node status?", "node stauts": `there is no command "stauts"; did you mean fetcher node status?`,
 		"passes redem": "did you mean fetcher passes redeem?", "depot gc nosuch": `there is no command "nosuch"; see fetcher depot gc --help`, "help depot crwl": `"crwl"; did you mean fetcher depot crawl?`,
-		"fetch T": `FETCHER_STALL: --stall takes a time such as 30s or 5m, not "x"`, "hold": "hold needs an ENTRY or PATH",
+		"fetch T": `FETCHER_STALL: --stall takes a time such as 30s, 5m or 7d, not "x"`, "hold": "hold needs an ENTRY or PATH",
 	} {
 		if r := command(t, strings.Fields(args)...); r.code != exitUsage || !strings.Contains(r.stderr, says) {
 			t.Errorf("%s: exit %d: %s", args, r.code, r.stderr)
@@ -200,7 +200,7 @@ func TestHelpAndTheEnvironmentAreChecked(t *testing.T) {
 // A mistake in a flag is reported in our own words, not in those of the libraries.
 func TestMistakesInFlagsAreExplained(t *testing.T) {
 	for says, args := range map[string]string{
-		`--stall takes a time such as 30s or 5m, not "x"`:                                             "fetch T --stall x",
+		`--stall takes a time such as 30s, 5m or 7d, not "x"`:                                         "fetch T --stall x",
 		"--new-secret makes the secret itself; leave out --fleet-secret":                              "fleet invite --new-secret --fleet-secret x",
 		"--visible public needs a table to be found in: give --dht too":                               "share x --visible public",
 		"--visible lan needs the local network to be found on: leave out --lan=false":                 "share x --visible lan --lan=false",

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/piecelease/fetcher"
+	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store"
 )
@@ -107,8 +109,9 @@ func (a *app) list(cmd *cobra.Command, what string, fl fetchFlags, links store.L
 
 // manifest asks for the list of files of a share, and says so if that takes long.
 func (a *app) manifest(ctx context.Context, node *fetcher.Node, what string, fl fetchFlags, id loneID) (*share.Manifest, error) {
+	most := cmp.Or(fl.stall, time.Minute) // ls has no --stall
 	slow := time.AfterFunc(slowAfter, func() {
-		fmt.Fprintln(a.stderr, either(id.is, id.says(), "nobody has sent the list of files yet; waiting for up to a minute"))
+		fmt.Fprintln(a.stderr, either(id.is, id.says(), "nobody has sent the list of files yet; waiting for up to "+words.Duration(most)))
 	})
 	defer slow.Stop()
 	if id.look > 0 {
@@ -140,6 +143,10 @@ func (a *app) listPath(cmd *cobra.Command, path string, links store.LinkMode) (*
 	if err != nil {
 		if c := cmd.Context(); c.Err() != nil {
 			err = cause(c)
+		}
+		var names *share.PathError
+		if errors.As(err, &names) && ofLinks(names) {
+			err = fmt.Errorf("%w\n--links skip leaves links out", err)
 		}
 		return nil, err
 	}

@@ -283,7 +283,8 @@ Exit codes, the first that holds in this order:
   130  interrupted; the same command resumes
   141  stdout was closed by its reader
     1  anything else; sim run: something did not hold; round run: CMD failed
-    0  complete and verified; share, coordinate: ended by Ctrl-C or a signal`
+    0  complete and verified; share, coordinate, node run, fleet run, round run:
+       ended by Ctrl-C or a signal`
 
 // usageError is a mistake in how the command was called.
 type usageError struct{ error }
@@ -300,7 +301,7 @@ func flagError(cmd *cobra.Command, err error) error {
 		such := "something else"
 		switch f := value.GetFlag(); f.Value.Type() {
 		case "duration":
-			such = "a time such as 30s or 5m"
+			such = "a time such as 30s, 5m or 7d"
 		case "int", "int64", "uint64":
 			such = "a number"
 		case "bool":

@@ -37,7 +37,7 @@ func roundList(ctx context.Context, a *app, url string) error {
 			}
 			return printRounds(a, all)
 		})
-		if errors.Is(err, api.ErrNoNode) {
+		if errors.Is(err, api.ErrNoNode) || errors.Is(err, api.ErrNoEntry) {
 			err = fmt.Errorf("%w; to list the rounds of a store, name it with --kv", err)
 		}
 		return err

@@ -58,7 +58,7 @@ a slash matches at any depth, and one that begins with a slash only at the top.`
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return a.share(cmd.Context(), args, fl) },
+		RunE: func(cmd *cobra.Command, args []string) error { return a.share(cmd, args, fl) },
 	}
 	f := c.Flags()
 	f.StringVar(&fl.name, "name", "", "call the share `NAME`, and put all that is given into it")
@@ -67,7 +67,7 @@ a slash matches at any depth, and one that begins with a slash only at the top.`
 	f.StringArrayVar(&fl.announce, "announce", nil, "put this `ADDR`, a multiaddr, into the ticket instead of the node's own addresses; may be repeated")
 	f.TextVar(&fl.visible, "visible", fetcher.Private, visibleHelp)
 	fl.reach.add(f)
-	f.StringArrayVar(&fl.allow, "allow", nil, "give it only to this `PEER`, an ID; may be repeated; others are told their own ID")
+	f.StringArrayVar(&fl.allow, "allow", nil, "give it only to this `PEER`, an ID; may be repeated; others are refused")
 	f.BoolVar(&fl.secret, "secret", false, "give it only to those who have its ticket, which then holds a secret, and to those of --allow")
 	f.StringVar(&fl.links, "links", "keep", "what to do with symbolic links: `MODE` keep those that stay inside, skip all, or refuse them")
 	f.StringVar(&fl.limitUp, "limit-up", "", "send at most this `RATE` of bytes per second, such as 500K or 10M")
@@ -155,7 +155,8 @@ func linkMode(s string) (store.LinkMode, error) {
 	return 0, usageError{fmt.Errorf("--links is keep, skip or refuse, not %q", s)}
 }
 
-func (a *app) share(ctx context.Context, paths []string, fl shareFlags) error {
+func (a *app) share(cmd *cobra.Command, paths []string, fl shareFlags) error {
+	ctx := cmd.Context()
 	opt, limitUp, err := fl.check(paths)
 	if err != nil {
 		return err
@@ -172,7 +173,11 @@ func (a *app) share(ctx context.Context, paths []string, fl shareFlags) error {
 	defer node.Close()
 	children.node = node
 	if paths[0] != shareStdin {
-		a.tellOfNode(ctx, "add "+quote(paths[0]))
+		words := make([]string, len(paths))
+		for i, path := range paths {
+			words[i] = quote(path)
+		}
+		a.tellOfNode(ctx, cmd, words...)
 	}
 	if paths[0] == shareStdin {
 		kept, err := a.keepStdin(ctx)

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"github.com/piecelease/fetcher/internal/words"
 )
 
 // span is the value of a flag that is a time. It is shown as people write it.
@@ -17,7 +19,7 @@ func spanVar(f *pflag.FlagSet, to *time.Duration, name string, usual time.Durati
 }
 
 func (s *span) Set(text string) error {
-	d, err := time.ParseDuration(text)
+	d, err := words.ParseDuration(text)
 	if err == nil {
 		*s = span(d)
 	}

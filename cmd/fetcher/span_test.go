@@ -19,7 +19,7 @@ func TestTimesAreShownAsPeopleTypeThem(t *testing.T) {
 	}{
 		{[]string{"round", "run", "--kv", "sqlite:x", "--name", "n", "--every", "900h", "--", "true"}, "such as 1h, not 900h\n"},
 		{[]string{"fleet", "run", "--heartbeat", "30ms"}, "from 50ms to 1m, not 30ms\n"},
-		{[]string{"fetch", "x", "--stall", "soon"}, `--stall takes a time such as 30s or 5m, not "soon"`},
+		{[]string{"fetch", "x", "--stall", "soon"}, `--stall takes a time such as 30s, 5m or 7d, not "soon"`},
 	} {
 		if r := command(t, x.args...); r.code != exitUsage || !strings.Contains(r.stderr, x.want) {
 			t.Errorf("%q: exit %d: %s", x.args, r.code, r.stderr)
