@@ -23,7 +23,8 @@ import (
 // And when the others bring us less although they had pressAfter to begin, we are
 // pressed, and leases say so (Lease.Pressed): a source that is told so does not send us
 // elsewhere for what it has sent already. If another source has the whole share, nothing has
-// to get around first: the one that sent us is spared for pressSoon, and no longer.
+// to get around first: the one that sent us is spared for pressSoon, and no longer. That we are pressed by then is
+// believed only of a source that was measured: of another nobody knows that it could bring more.
 const (
 	elsewhereFor = time.Second           // when the source names no time
 	maxElsewhere = 10 * time.Second      // the longest that is believed
@@ -164,7 +165,7 @@ func (m *Manager) pressed(s *source) bool {
 	if m.clock.at >= s.spareTo || m.clock.at < s.spareAt+pressSoon || m.spared(s) {
 		return false
 	}
-	return m.clock.at >= s.spareAt+pressAfter || m.othersWhole(s)
+	return m.clock.at >= s.spareAt+pressAfter || s.measured && m.othersWhole(s)
 }
 
 // starved reports whether a source that sends us elsewhere is all we have.

@@ -209,6 +209,20 @@ func (r *rig) awayAll(id peers.ID, retry time.Duration) (n int) {
 	return n
 }
 
+// Of a source that was never measured nobody knows that it could bring more than the others.
+func TestNotPressedSoonerAtASourceThatWasNotMeasured(t *testing.T) {
+	r := newRig(t, 200, Config{MaxLeasesPerPeer: 100}).add("s", "b").full("s", "b")
+	r.away(r.one("s"), 0)
+	r.pass(time.Duration(pressSoon))
+	if r.one("s").Pressed {
+		t.Error("pressed, though nothing is known of the source")
+	}
+	r.pass(time.Duration(pressAfter - pressSoon))
+	if !r.one("s").Pressed {
+		t.Error("not pressed after the usual time")
+	}
+}
+
 func TestSourceThatIsAllWeHaveIsAskedAgainForEverything(t *testing.T) {
 	for name, rate := range map[string]float64{"measured": 1e6, "not measured": 0} {
 		r := newRig(t, 8, Config{}).add("s", "b").full("s").has("b", 1)
