@@ -56,7 +56,7 @@ type Config struct {
 	SpareFactor float64
 
 	// HedgeFactor says when a holder is clearly slower: it is expected to take
-	// more than this many times what the asker needs. Default 2.
+	// more than this many times what the asker needs, in a crowd three times as many. Default 2.
 	HedgeFactor float64
 	// TakeoverFactor is how many times faster than the holder of an overdue
 	// piece a source must be to take its lease away. Default 10.

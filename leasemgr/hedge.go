@@ -64,10 +64,21 @@ func (m *Manager) left(s *source, l *lease) time.Duration {
 	return time.Duration(max(eta-m.clock.at, m.clock.at-max(life, 0)))
 }
 
+// In a crowd many share each line, so a holder is often slow for a moment, and what it has begun to send when
+// another was faster arrives for nothing. So a holder is clearly slower there only at crowdFactor times the usual factor.
+const (
+	crowdParts  = 12 // sources with a part of the share
+	crowdFactor = 3
+)
+
 // slower says whether a holder that takes left is clearly slower than s would be with n
 // more bytes.
 func (m *Manager) slower(left time.Duration, s *source, n int64) bool {
-	return float64(left) > m.cfg.HedgeFactor*float64(s.needs(n))+float64(hedgeLag)
+	factor := m.cfg.HedgeFactor
+	if m.self != "" && m.parts >= crowdParts && len(m.readers) == 0 {
+		factor *= crowdFactor
+	}
+	return float64(left) > factor*float64(s.needs(n))+float64(hedgeLag)
 }
 
 // onTime says whether weighing a holder's leases for s would change nothing: none is overdue,

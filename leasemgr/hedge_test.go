@@ -1,6 +1,7 @@
 package leasemgr
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -102,6 +103,37 @@ func TestClearlySlowerHolderIsHedgedBeforeItIsOverdue(t *testing.T) {
 		if len(got) == 1 {
 			equal(t, "the last of its queue", got[0].Piece, ls[1].Piece)
 		}
+	}
+}
+
+// In a crowd a holder that is a little slow now is left its pieces, and a much slower one is not.
+func TestInACrowdOnlyAMuchSlowerHolderIsHedged(t *testing.T) {
+	for name, c := range map[string]struct {
+		parts int
+		self  peers.ID
+		slow  float64 // as above: the asker needs 0.2 s
+		reads bool
+		want  bool
+	}{
+		"crowd":          {crowdParts, "self", 4 * mib, false, false}, // 0.5 s
+		"much slower":    {crowdParts, "self", mib, false, true},      // 2 s
+		"fewer":          {crowdParts - 1, "self", 4 * mib, false, true},
+		"in a fleet":     {crowdParts, "", 4 * mib, false, true},
+		"a reader waits": {crowdParts, "self", 4 * mib, true, true},
+	} {
+		r := newRig(t, 3, Config{})
+		r.add("slow", "fast").has("slow", 0, 1).has("fast", 0, 1).rate("slow", c.slow, 0).rate("fast", 10*mib, 100*time.Millisecond)
+		for i := range c.parts - 2 {
+			id := peers.ID(fmt.Sprint("p", i))
+			r.add(id).has(id, 2)
+		}
+		r.m.self = c.self
+		r.get("slow", 2)
+		if c.reads {
+			r.m.SetReader(1, 1, 1, r.now)
+		}
+		got, _ := r.m.Acquire("fast", 1, r.now)
+		equal(t, name, len(got) == 1, c.want)
 	}
 }
 
