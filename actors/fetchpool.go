@@ -49,6 +49,7 @@ type fetchPool struct {
 	unchecked int                            // bytes at the verifiers, without a verdict yet
 	joining   bool                           // a Subscribe is under way
 	closed    bool                           // Stopping has come
+	unstepped int                            // messages since the last step
 	told      SourceStatus                   // what the transfer heard last
 	missed    int                            // deadlines, not yet reported
 	reported  time.Time
@@ -110,9 +111,24 @@ func (f *fetchPool) Receive(ctx actor.Context) {
 	default:
 		system.Unexpected(ctx)
 	}
-	if !f.closed {
+	if !f.closed && !f.putOff(ctx) {
 		f.step(ctx)
 	}
+}
+
+// maxPutOff bounds the messages after which one step is made.
+const maxPutOff = 16
+
+// putOff says that the step can wait for the messages behind this one: small files come in so
+// fast that a step for each would cost more than they do.
+func (f *fetchPool) putOff(ctx actor.Context) bool {
+	switch ctx.Message().(type) {
+	case linkBlocks, BlocksChecked:
+		f.unstepped++
+	default:
+		return false
+	}
+	return f.unstepped < maxPutOff && f.s.More(ctx)
 }
 
 var errGoodbye = errors.New("it has ended")
@@ -125,8 +141,9 @@ func (f *fetchPool) start(ctx actor.Context) {
 	ctx.Request(f.leases, SourceUp{f.source.ID})
 }
 
-// step does what the core wants done. It runs after every message.
+// step does what the core wants done. It runs after every message, but see putOff.
 func (f *fetchPool) step(ctx actor.Context) {
+	f.unstepped = 0
 	behind := f.unchecked >= maxUnchecked // the verifiers, or the disk, are slower than the source: what they say next wakes us
 	todo := f.core.Next(f.s.Now(), func(n int) fetchpool.Permission { return f.mayAsk(n, behind) })
 	for _, id := range todo.Cancel {

@@ -42,6 +42,8 @@ type seeder struct {
 	audiences map[share.ID]*audience
 	waiting   map[peers.Job]asked
 	job       peers.Job
+	keyed     share.ID // of the last request; key is its text
+	key       string
 	taken     *accounts
 	count     UploadStatus              // without what is now
 	flushAt   [len(flushHave)]time.Time // of each set
@@ -402,7 +404,7 @@ func (d *seeder) admit(m AdmitRequest) {
 	if set == peers.Outside {
 		set = d.tiers.Guest()
 	}
-	a := peers.Ask{Job: d.job, Child: m.Child, Set: set, Key: m.Share.String(), Piece: uint32(m.Piece), Bytes: m.Bytes}
+	a := peers.Ask{Job: d.job, Child: m.Child, Set: set, Key: d.keyOf(m.Share), Piece: uint32(m.Piece), Bytes: m.Bytes}
 	if o := d.audiences[m.Share]; o != nil {
 		all, whole := d.catalog.Whole(m.Share)
 		a.Whole, a.Pressed, a.Flash = whole, m.Pressed, o.flash(d.s.Now())
@@ -422,6 +424,14 @@ func (d *seeder) admit(m AdmitRequest) {
 	default:
 		d.answer(d.job, wire.Reply{Status: wire.Refused, Reason: wire.Why(wire.CodeBadRequest)})
 	}
+}
+
+// keyOf is the text of a share's ID, which is made once for many requests.
+func (d *seeder) keyOf(id share.ID) string {
+	if id != d.keyed || d.key == "" {
+		d.keyed, d.key = id, id.String()
+	}
+	return d.key
 }
 
 func (d *seeder) goAhead(jobs []peers.Job) {

@@ -433,21 +433,47 @@ func TestAChangedFileIsNotServed(t *testing.T) {
 		},
 		"a folder": func(p string) error { return errors.Join(os.Remove(p), os.Mkdir(p, 0o777)) },
 	} {
-		dir := filepath.Join(t.TempDir(), "stuff")
-		tree{"d/f": random(1000), "d/g": "g", "h": "h"}.make(t, dir)
-		im := importDir(t, dir, store.ImportOptions{})
-		buf := make([]byte, share.BlockSize)
-		if n, err := im.Tree.ReadRun(0, 0, 1, buf); n != 1000 || err != nil {
-			t.Fatal(n, err)
+		for _, size := range []int{1000, share.BlockSize + 1} { // the second stays open between the reads
+			dir := filepath.Join(t.TempDir(), "stuff")
+			tree{"d/f": random(size), "d/g": "g", "h": "h"}.make(t, dir)
+			im := importDir(t, dir, store.ImportOptions{})
+			buf := make([]byte, share.BlockSize)
+			if n, err := im.Tree.ReadRun(0, 0, 1, buf); n != min(size, share.BlockSize) || err != nil {
+				t.Fatal(n, err)
+			}
+			if err := change(filepath.Join(dir, "d", "f")); err != nil {
+				t.Fatal(err)
+			}
+			if n, err := im.Tree.ReadRun(0, 0, 1, buf); !errors.Is(err, share.ErrChanged) || n != 0 {
+				t.Errorf("%s: %d bytes: read %d, %v", what, size, n, err)
+			}
+			if n, err := im.Tree.ReadRun(2, 0, 1, buf); n != 1 || err != nil {
+				t.Errorf("%s: another file: %v", what, err)
+			}
 		}
-		if err := change(filepath.Join(dir, "d", "f")); err != nil {
+	}
+}
+
+// A file that is read as a whole does not stay open; a larger one does.
+func TestASmallFileDoesNotStayOpen(t *testing.T) {
+	for size, stays := range map[int]int{1000: 0, share.BlockSize: 0, share.BlockSize + 1: 1} {
+		d := storetest.New(1 << 30)
+		tree{"f": random(size)}.fill(t, d.FS(), "stuff")
+		im, err := store.Import(context.Background(), "stuff", store.ImportOptions{FS: d.FS(), Workers: 1})
+		if err != nil {
 			t.Fatal(err)
 		}
-		if n, err := im.Tree.ReadRun(0, 0, 1, buf); !errors.Is(err, share.ErrChanged) || n != 0 {
-			t.Errorf("%s: read %d, %v", what, n, err)
+		open := 0
+		d.Fault = func(op storetest.Op) error {
+			if op.Name == "stuff/f" {
+				open += map[string]int{"open": 1, "close": -1}[op.Kind]
+			}
+			return nil
 		}
-		if n, err := im.Tree.ReadRun(2, 0, 1, buf); n != 1 || err != nil {
-			t.Errorf("%s: another file: %v", what, err)
+		for range 2 {
+			if _, err := im.Tree.ReadRun(0, 0, 1, make([]byte, share.BlockSize)); err != nil || open != stays {
+				t.Errorf("%d bytes: open %d times, want %d; %v", size, open, stays, err)
+			}
 		}
 	}
 }

@@ -104,5 +104,5 @@ func (p *Partial) stamped(entry int) stamped {
 			return ok && m.Stamp.Is(now)
 		},
 		func(vfs.Stamp) bool { return true },
-		func() (vfs.File, error) { return p.openFile(entry) }, true}
+		func() (vfs.File, error) { return p.openFile(entry) }, true, 0}
 }

@@ -21,12 +21,13 @@ type stamped struct {
 	is   func(vfs.Stamp) bool // it is what it was
 	like func(vfs.Stamp) bool // it may be what it was, if its blocks are
 	open func() (vfs.File, error)
-	ours bool // we write to it ourselves, and it stays open for that
+	ours bool  // we write to it ourselves, and it stays open for that
+	size int64 // of one that is not ours
 }
 
 // stampedAs returns a file below in whose stamp was was.
 func stampedAs(m *share.Manifest, in *vfs.Handles, name string, was vfs.Stamp) stamped {
-	return stamped{m, in, name, was.Is, was.Like, func() (vfs.File, error) { return in.OpenSeen(name) }, false}
+	return stamped{m, in, name, was.Is, was.Like, func() (vfs.File, error) { return in.OpenSeen(name) }, false, was.Size}
 }
 
 // read reads bytes of the file: s.Len of them, or it is an error. proofOf returns the
@@ -72,13 +73,18 @@ func (f stamped) readIf(same func(vfs.Stamp) bool, s share.Span, dst []byte) err
 			return err // openFile may make a file
 		}
 	}
+	if s.Offset == 0 && int64(s.Len) == f.size { // it is read as a whole: it need not stay open, nor be looked for
+		v, err := f.open()
+		if err != nil {
+			return f.unopened(same, s.Entry, err)
+		}
+		defer v.Close()
+		return f.readOpen(v, same, s, dst)
+	}
 	fresh := false
 	h, err := f.in.Files.Get(s.Entry, func() (vfs.File, error) { fresh = true; return f.open() })
 	if err != nil {
-		if e := f.byName(same, s.Entry); e != nil {
-			return e // what is not a file cannot be opened
-		}
-		return f.changed(s.Entry, err)
+		return f.unopened(same, s.Entry, err)
 	}
 	defer f.in.Files.Put(h)
 	// A file that was opened by its name just now is the one of that name, and what it looks like
@@ -88,8 +94,21 @@ func (f stamped) readIf(same func(vfs.Stamp) bool, s share.Span, dst []byte) err
 			return err
 		}
 	}
-	n, err := h.V.ReadAt(dst[:s.Len], s.Offset)
-	if info, err := h.V.Stat(); err != nil || info.Type != 0 || !same(info.Stamp()) {
+	return f.readOpen(h.V, same, s, dst)
+}
+
+// unopened is why the file could not be opened.
+func (f stamped) unopened(same func(vfs.Stamp) bool, entry int, err error) error {
+	if e := f.byName(same, entry); e != nil {
+		return e // what is not a file cannot be opened
+	}
+	return f.changed(entry, err)
+}
+
+// readOpen reads bytes of the open file if it is the same after that.
+func (f stamped) readOpen(v vfs.File, same func(vfs.Stamp) bool, s share.Span, dst []byte) error {
+	n, err := v.ReadAt(dst[:s.Len], s.Offset)
+	if info, err := v.Stat(); err != nil || info.Type != 0 || !same(info.Stamp()) {
 		return f.changed(s.Entry, err)
 	}
 	if n < s.Len {
