@@ -116,21 +116,6 @@ func (f *fetchPool) Receive(ctx actor.Context) {
 	}
 }
 
-// maxPutOff bounds the messages after which one step is made.
-const maxPutOff = 16
-
-// putOff says that the step can wait for the messages behind this one: small files come in so
-// fast that a step for each would cost more than they do.
-func (f *fetchPool) putOff(ctx actor.Context) bool {
-	switch ctx.Message().(type) {
-	case linkBlocks, BlocksChecked:
-		f.unstepped++
-	default:
-		return false
-	}
-	return f.unstepped < maxPutOff && f.s.More(ctx)
-}
-
 var errGoodbye = errors.New("it has ended")
 
 func (f *fetchPool) start(ctx actor.Context) {

@@ -148,6 +148,21 @@ func (f *fetchPool) hear(ctx actor.Context, m fromLink) {
 	}
 }
 
+// maxPutOff bounds the messages after which one step is made.
+const maxPutOff = 16
+
+// putOff says that the step can wait for the messages behind this one: small files come in so
+// fast that a step for each would cost more than they do.
+func (f *fetchPool) putOff(ctx actor.Context) bool {
+	switch ctx.Message().(type) {
+	case linkBlocks, BlocksChecked:
+		f.unstepped++
+	default:
+		return false
+	}
+	return f.unstepped < maxPutOff && f.s.More(ctx)
+}
+
 func (f *fetchPool) linkWaits(m linkWaits) {
 	f.core.Held(m.why, f.s.Now())
 }

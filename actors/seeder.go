@@ -105,7 +105,7 @@ func (d *seeder) Receive(ctx actor.Context) {
 	}
 	d.sendElsewhere()
 	d.moved(ctx)
-	d.wake.Set(d.s, ctx, times.Earliest(append(d.flushAt[:], d.uploads.Wake(), d.tiers.Wake())...))
+	d.wake.Set(d.s, ctx, times.Earliest(times.Earliest(d.flushAt[:]...), d.uploads.Wake(), d.tiers.Wake()))
 }
 
 func (d *seeder) setRate(m SetUploadRate) {
