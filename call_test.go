@@ -11,15 +11,24 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// A source that listens nowhere is fetched from over the connection that it makes itself.
+// A source that listens nowhere is fetched from over the connection that it makes itself, also when those that are known
+// have said that they do not have the share.
 func TestASourceThatNobodyCanReachCallsWhoeverFetches(t *testing.T) {
 	t.Parallel()
 	src, dir := filepath.Join(t.TempDir(), "big.bin"), t.TempDir()
 	want := writeRandom(t, src, 3<<20, 7)
 	s := shareOf(t, src, func(c *Config) { c.Listen = []string{"none"} })
-	n := openNode(t)
-	x, err := n.Fetch(t.Context(), s.ID().String(), FetchOptions{Dir: dir, Called: true, Stall: time.Minute})
+	n, lacks := openNode(t), openNode(t)
+	x, err := n.Fetch(t.Context(), s.ID().String(), FetchOptions{Dir: dir, Peers: lacks.Addrs(), Called: true, Stall: time.Minute})
 	must(t, err)
+	for e := range x.Events(t.Context()) {
+		if end, ok := e.(Ended); ok {
+			t.Fatal("it ended before it was called: ", end.Err)
+		}
+		if all := x.Progress().Sources; len(all) == 1 && all[0].State == Left {
+			break
+		}
+	}
 	must(t, s.Call(n.Ticket(s.ID()), nil))
 	must(t, x.Wait(t.Context()))
 	if got, _ := os.ReadFile(filepath.Join(dir, "big.bin")); !bytes.Equal(got, want) {

@@ -181,7 +181,7 @@ func (n *Node) Fetch(ctx context.Context, ticketOrID string, opt FetchOptions) (
 	err = n.program.Fetch(ctx, actors.FetchShare{
 		Handle: t.handle, Sources: sources, Beacons: beacons, Manifest: known, DownloadRate: opt.DownloadRate, Select: choose, Disk: (*disk)(t), Notify: t.notify,
 		Config: actors.TransferConfig{Stall: opt.Stall, SyncEvery: opt.SyncEvery, SyncBytes: opt.SyncBytes, Verifiers: opt.Verifiers,
-			MaxSources: opt.MaxSources, Anonymous: opt.Anonymous, OnDemand: opt.OnDemand, Keep: opt.Keep, Leases: n.cfg.Leases, WatchLeases: opt.WatchLeases, Fleet: fleet},
+			MaxSources: opt.MaxSources, Anonymous: opt.Anonymous, OnDemand: opt.OnDemand, Keep: opt.Keep, Called: opt.Called, Leases: n.cfg.Leases, WatchLeases: opt.WatchLeases, Fleet: fleet},
 	})
 	if err != nil {
 		t.forget()

@@ -31,6 +31,9 @@ type Config struct {
 	// OnDemand says that only what readers will read soon is fetched. Time during which
 	// no reader waits does not count as a stall.
 	OnDemand bool
+	// Called says that a source may connect to this node that nobody has named: the transfer goes on without a source
+	// until it stalls.
+	Called bool
 	// Leases is the configuration of the lease manager.
 	Leases leasemgr.Config
 	// WatchLeases reports each grant and end of a lease, as a LeaseEvent.

@@ -474,12 +474,12 @@ func TestATransferEndsWhenNobodyCanHelp(t *testing.T) {
 		}
 	}
 	for name, x := range map[string]struct {
-		fleet bool
-		alone bool
-		then  []func(*world)
-		want  error
-		says  string
+		fleet, called, alone bool
+		then                 []func(*world)
+		want                 error
+		says                 string
 	}{
+		"one may come":      {called: true, then: []func(*world){away("a"), away("b")}},
 		"nobody answers":    {then: []func(*world){away("a"), away("b")}, want: share.ErrNetwork, says: "no connection to 2 peers (b: refused)"},
 		"the only one left": {alone: true, then: []func(*world){gone("a", nil)}, want: share.ErrStalled, says: "the only source was given up (a: is out)"},
 		"one may answer":    {then: []func(*world){away("a")}},
@@ -495,7 +495,7 @@ func TestATransferEndsWhenNobodyCanHelp(t *testing.T) {
 		"all lied before":       {then: []func(*world){banned("a"), banned("b")}, want: share.ErrLied, says: "none of 2 sources is left, and 2 lied"},
 		"one lied, one is away": {then: []func(*world){lied("a"), away("b")}, want: share.ErrLied, says: "none of 2 sources is left, and 1 lied"},
 	} {
-		cfg := Config{}
+		cfg := Config{Called: x.called}
 		if x.fleet {
 			cfg.Fleet.Coordinator.ID = "seat"
 		}

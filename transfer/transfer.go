@@ -127,9 +127,9 @@ func (t *Transfer) Banned(peer peers.ID, until, now time.Time) {
 	}
 }
 
-// judge ends the transfer when no source is left that could ever help.
+// judge ends the transfer when no source is left that could ever help, and none may come by itself.
 func (t *Transfer) judge() {
-	if t.ending != nil || t.state >= Finishing {
+	if t.ending != nil || t.state >= Finishing || t.cfg.Called {
 		return
 	}
 	if err := t.hopeless(); err != nil {
