@@ -134,6 +134,7 @@ type client struct {
 	base string
 	kv   rounds.KV
 	link *Link
+	lost bool // the link loses something
 	rng  *rand.Rand
 	revs map[string]rounds.Entry // what it last read
 }
@@ -143,11 +144,17 @@ func (c *client) step(t *testing.T) (op, result) {
 		switch c.rng.IntN(8) {
 		case 0:
 			c.link.Lose(Loss(1 + c.rng.IntN(3)))
+			c.lost = true
 		case 1, 2:
 			c.link.Lose(Nothing)
+			c.lost = false
 		}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	patience := time.Second // on a busy machine answers take their time, and without any nothing is found out
+	if c.lost {
+		patience = 50 * time.Millisecond
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	key := fmt.Sprintf("%s.h%d", c.base, c.rng.IntN(2))
 	known, ok := c.revs[key]

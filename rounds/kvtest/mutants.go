@@ -171,8 +171,8 @@ type blind struct {
 	graves, past, twice, gap, late, deaf bool
 }
 
-// aWhile is longer than the writes of a test take.
-const aWhile = time.Second
+// aWhile is longer than the writes of a test take, and than a mutant is waited for.
+const aWhile = 10 * time.Second
 
 func (k blind) Watch(ctx context.Context, key string, f func([]rounds.Entry)) error {
 	first, began := true, time.Now()
