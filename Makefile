@@ -78,7 +78,7 @@ lint:
 reach:
 	@REACH_SEEDS=20 $(GO) test -count=1 -timeout 20m -v -run '^TestReach$$' ./simnet/bubble | grep -E '^ +\||FAIL|want|ok'
 
-# FLEET_TRIAL members, TRIAL_MIB MiB, TRIAL_MBIT Mbit/s, TRIAL_AWAY seconds without the store. TRIAL_STORY=parts cuts half of them
+# FLEET_TRIAL members, TRIAL_MIB MiB, TRIAL_MBIT Mbit/s, TRIAL_AWAY seconds without the store, TRIAL_QUIC=1 over QUIC. TRIAL_STORY=parts cuts half of them
 # off from the others and the store, paused stops the coordinator for a while, clock sets the clock of one an hour ahead.
 fleet-trial:
 	FLEET_TRIAL=$${FLEET_TRIAL:-20} $(GO) test -count=1 -timeout 40m -v -run '^TestFleetTrial$$' ./cmd/fetcher

@@ -144,18 +144,21 @@ func (o *audience) remove(c *child) {
 }
 
 // name returns the peers that a new subscriber is told of, on a connection of this reach:
-// up to maxNamed others, half of them mirrors if there are that many. One that was told of some
+// up to maxNamed others, half of them mirrors if there are that many, or mirrors alone. One that was told of some
 // instead of the list of files is told of fewer.
-func (o *audience) name(to peers.ID, reach, told int) []peers.Addr {
-	most := maxNamed
+func (o *audience) name(to peers.ID, reach, told int, mirrorsOnly bool) []peers.Addr {
+	most, children := maxNamed, o.children
 	if told > 0 {
 		most = maxNamed/2 - told
 	}
-	return o.pick(to, reach, most/2, most)
+	if mirrorsOnly {
+		most, children = most/2, nil
+	}
+	return o.pick(to, reach, most/2, most, children)
 }
 
-// pick returns up to most peers, this many of them mirrors if there are that many.
-func (o *audience) pick(to peers.ID, reach, mirrors, most int) []peers.Addr {
+// pick returns up to most mirrors and these children, this many of them mirrors if there are that many.
+func (o *audience) pick(to peers.ID, reach, mirrors, most int, children []*child) []peers.Addr {
 	var out []peers.Addr
 	seen := map[peers.ID]bool{to: true}
 	take := func(id peers.ID, endpoints []peers.Endpoint) bool {
@@ -168,8 +171,8 @@ func (o *audience) pick(to peers.ID, reach, mirrors, most int) []peers.Addr {
 		return true
 	}
 	o.mirrors.Pick(mirrors, take)
-	o.turns.Pick(len(o.children), most-len(out), func(i int) bool {
-		c := o.children[i]
+	o.turns.Pick(len(children), most-len(out), func(i int) bool {
+		c := children[i]
 		return c.nameable && take(c.peer, c.endpoints)
 	})
 	o.mirrors.Pick(most-len(out), take)

@@ -64,7 +64,7 @@ func (o *audience) instead(peer peers.ID, reach int, takes bool) []peers.Addr {
 	if !takes || o.byPeer[peer] != nil || !o.large() {
 		return nil
 	}
-	return o.pick(peer, reach, listNamed, listNamed)
+	return o.pick(peer, reach, listNamed, listNamed, o.children)
 }
 
 // comes takes note of a peer that asked for the list of files.

@@ -38,6 +38,7 @@ type fetchPool struct {
 	share     share.ID
 	layout    *share.Layout
 	anonymous bool
+	member    bool // of a fleet, in which it waits for the others that it hears of: the source need not name them
 
 	core      *fetchpool.Pool
 	part      part
@@ -205,7 +206,7 @@ func (f *fetchPool) awaitTurn(ctx actor.Context, paced bool) (next time.Time) {
 }
 
 func (f *fetchPool) subscribe(ctx actor.Context) {
-	sub := wire.Subscribe{Share: f.share}
+	sub := wire.Subscribe{Share: f.share, MirrorsOnly: f.member}
 	if !f.anonymous {
 		sub.Addrs, sub.Nameable = f.net.Addrs(), true
 	}

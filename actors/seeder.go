@@ -241,7 +241,7 @@ func (d *seeder) refuse(ctx actor.Context, peer peers.ID, m wire.Subscribe, why 
 func (d *seeder) adopt(ctx actor.Context, o *audience, peer peers.ID, m wire.Subscribe) {
 	d.drop(ctx, m.Share, peer) // one subscription per peer: the new one counts
 	from, _ := d.net.Where(peer)
-	named := o.name(peer, from.Reach, o.arrives(peer))
+	named := o.name(peer, from.Reach, o.arrives(peer), m.MirrorsOnly)
 	was := d.tiers.Set(peer)
 	a := d.tiers.Subscribe(peer, from, d.net.RoundTrip(peer), d.s.Now())
 	d.isIn(peers.Move{ID: peer, From: was, To: a.Set})

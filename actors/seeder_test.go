@@ -418,7 +418,7 @@ func TestChildrenOfAllAgesAreNamed(t *testing.T) {
 	total := map[peers.ID]bool{}
 	for call := range 2 * n / maxNamed {
 		var ages [10]int
-		named := o.name("7", 0, 0)
+		named := o.name("7", 0, 0, false)
 		for _, a := range named {
 			ages[at[a.ID]*len(ages)/n]++
 			total[a.ID] = true
@@ -429,6 +429,10 @@ func TestChildrenOfAllAgesAreNamed(t *testing.T) {
 	}
 	if want := n*4/5 - 1; len(total) != want || total["7"] || total["5"] {
 		t.Errorf("%d of %d were ever named", len(total), want)
+	}
+	o.mirrors.Add("mirror", "", []peers.Endpoint{{Addr: "/sim", Port: 4001}}, true)
+	if named := o.name("7", 0, 0, true); len(named) != 1 || named[0].ID != "mirror" {
+		t.Errorf("whoever wants to be told of mirrors alone is told of %v", named)
 	}
 }
 

@@ -21,8 +21,8 @@ func (t *transferActor) startPool(ctx actor.Context, x transfer.StartPool) {
 	t.pools[x.Pool] = t.s.Spawn(ctx, name, poolBox, func() actor.Actor {
 		return &fetchPool{s: t.s, net: t.net, budget: t.budget, ration: t.ration, transfer: self, leases: t.leases, verifiers: t.verifiers,
 			finder: t.finder, number: x.Pool, source: x.Source, at: x.At, share: t.cmd.Share, layout: layout, anonymous: t.cmd.Config.Anonymous,
-			whole: x.Whole,
-			core:  fetchpool.New(fetchpool.Config{Patience: t.leasing().Leases.Patience}, layout, t.s.Seed("pool "+string(x.Source.ID)), t.s.Now())}
+			member: t.cmd.Config.Fleet.Used() && t.cmd.Config.Fleet.Alone == 0, whole: x.Whole,
+			core: fetchpool.New(fetchpool.Config{Patience: t.leasing().Leases.Patience}, layout, t.s.Seed("pool "+string(x.Source.ID)), t.s.Now())}
 	}, system.OnPanicStop)
 }
 

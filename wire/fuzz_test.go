@@ -59,7 +59,7 @@ func FuzzParseManifestHeader(f *testing.F) {
 }
 func FuzzParseEnvelope(f *testing.F) { fuzz(f, "envelope") }
 func FuzzParseSubscribe(f *testing.F) {
-	fuzz(f, "subscribe", "subscribe-mirror", "subscribe-offer", "subscribe-whole")
+	fuzz(f, "subscribe", "subscribe-mirror", "subscribe-offer", "subscribe-whole", "subscribe-mirrors-only")
 }
 func FuzzParseSubscribeResult(f *testing.F) { fuzz(f, "subscribe-result", "subscribe-result-code") }
 func FuzzParseUnsubscribe(f *testing.F)     { fuzz(f, "unsubscribe", "unsubscribe-done") }

@@ -180,20 +180,24 @@ var codecs = []codec{
 		&pb.Envelope{Kind: pb.Envelope_KIND_TELL, To: "seeder", Token: 5, Reply: 9, Type: uint32(pb.MessageType_MESSAGE_TYPE_GOODBYE), Payload: []byte{1, 2, 3}, Credit: 64}),
 	of("subscribe", Append[Subscribe], Parse[Subscribe], drawSubscribe,
 		Subscribe{Share: someID, Addrs: []string{someAddr, "/ip6/::1/udp/4001/quic-v1"}, Nameable: true},
-		Subscribe{someID, longAddrs, true, true, true, true},
+		Subscribe{someID, longAddrs, true, true, true, true, true},
 		&pb.Subscribe{Share: someID.Bytes(), Addrs: []string{someAddr, "/ip6/::1/udp/4001/quic-v1"}, Nameable: true}),
 	of("subscribe-mirror", Append[Subscribe], Parse[Subscribe], drawSubscribe,
 		Subscribe{Share: someID, Addrs: []string{someAddr}, Mirror: true},
-		Subscribe{someID, longAddrs, true, true, true, true},
+		Subscribe{someID, longAddrs, true, true, true, true, true},
 		&pb.Subscribe{Share: someID.Bytes(), Addrs: []string{someAddr}, Mirror: true}),
 	of("subscribe-offer", Append[Subscribe], Parse[Subscribe], drawSubscribe,
 		Subscribe{Share: someID, Mirror: true, Offer: true},
-		Subscribe{someID, longAddrs, true, true, true, true},
+		Subscribe{someID, longAddrs, true, true, true, true, true},
 		&pb.Subscribe{Share: someID.Bytes(), Mirror: true, Offer: true}),
 	of("subscribe-whole", Append[Subscribe], Parse[Subscribe], drawSubscribe,
 		Subscribe{Share: someID, Mirror: true, Whole: true},
-		Subscribe{someID, longAddrs, true, true, true, true},
+		Subscribe{someID, longAddrs, true, true, true, true, true},
 		&pb.Subscribe{Share: someID.Bytes(), Mirror: true, Whole: true}),
+	of("subscribe-mirrors-only", Append[Subscribe], Parse[Subscribe], drawSubscribe,
+		Subscribe{Share: someID, Addrs: []string{someAddr}, Nameable: true, MirrorsOnly: true},
+		Subscribe{someID, longAddrs, true, true, true, true, true},
+		&pb.Subscribe{Share: someID.Bytes(), Addrs: []string{someAddr}, Nameable: true, MirrorsOnly: true}),
 	of("subscribe-result", Append[SubscribeResult], Parse[SubscribeResult], drawSubscribeResult,
 		SubscribeResult{someID, true, Reason{Prose: "full"}, 30 * time.Second, []peers.Addr{{ID: somePeer, Addrs: []string{someAddr}}, {ID: "other"}}, false},
 		SubscribeResult{someID, true, longReason, MaxDuration, repeat(MaxChildren, peers.Addr{ID: longPeer, Addrs: longAddrs}), true},
@@ -554,7 +558,7 @@ func drawAddrs(t *rapid.T) []string {
 }
 
 func drawSubscribe(t *rapid.T) Subscribe {
-	return Subscribe{drawID(t), drawAddrs(t), drawBool(t), drawBool(t), drawBool(t), drawBool(t)}
+	return Subscribe{drawID(t), drawAddrs(t), drawBool(t), drawBool(t), drawBool(t), drawBool(t), drawBool(t)}
 }
 
 func drawSubscribeResult(t *rapid.T) SubscribeResult {

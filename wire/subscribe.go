@@ -25,6 +25,8 @@ type Subscribe struct {
 	Mirror   bool     // it serves the share too, wants no announcements, and agrees to be named for that
 	Offer    bool     // a mirror: it is to be fetched from, and refused if the source fetches no more of the share
 	Whole    bool     // a mirror: it has every piece of the share
+	// MirrorsOnly is set by a child that finds others itself: of those it could be told, mirrors are enough.
+	MirrorsOnly bool
 }
 
 func (m *Subscribe) fields(c *coder) {
@@ -34,6 +36,7 @@ func (m *Subscribe) fields(c *coder) {
 	c.bool(4, &m.Mirror)
 	c.bool(5, &m.Offer)
 	c.bool(6, &m.Whole)
+	c.bool(7, &m.MirrorsOnly)
 }
 
 // SubscribeResult is the answer to Subscribe.

@@ -3,7 +3,9 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -58,10 +60,16 @@ func (f *trial) union() float64 {
 	has := make([]bool, len(want)/block)
 	for i := range f.runs {
 		must(f.t, filepath.WalkDir(filepath.Join(f.dir, fmt.Sprint("out-", i)), func(path string, e os.DirEntry, err error) error {
+			if errors.Is(err, fs.ErrNotExist) { // a member replaces files while we look
+				return nil
+			}
 			if err != nil || e.IsDir() {
 				return err
 			}
 			b, err := os.ReadFile(path)
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil
+			}
 			for k := range has {
 				at, end := k*block, (k+1)*block
 				has[k] = has[k] || len(b) >= end && bytes.Equal(b[at:end], want[at:end])

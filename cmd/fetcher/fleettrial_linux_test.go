@@ -22,7 +22,8 @@ type trial struct {
 	ns      string // begins the names of all namespaces
 	members int
 	size    int64
-	mbit    int // of the line
+	mbit    int    // of the line
+	listen  string // of each member, without its address
 	away    time.Duration
 	token   string
 	nats    *exec.Cmd
@@ -49,6 +50,9 @@ func TestFleetTrial(t *testing.T) {
 	f := &trial{t: t, ns: fmt.Sprint("trial", os.Getpid()), members: number("FLEET_TRIAL", 20), size: int64(number("TRIAL_MIB", 256)) << 20,
 		mbit: number("TRIAL_MBIT", 18), away: time.Duration(number("TRIAL_AWAY", 60)) * time.Second, dir: t.TempDir()}
 	f.runs = make([]*exec.Cmd, f.members)
+	if f.listen = "/tcp/4001"; os.Getenv("TRIAL_QUIC") != "" {
+		f.listen = "/udp/4001/quic-v1"
+	}
 	story := map[string]func(){"": f.story, "parts": f.parts, "paused": f.paused, "clock": f.clock}[os.Getenv("TRIAL_STORY")]
 	if story == nil {
 		t.Fatal("TRIAL_STORY is parts, paused or clock")
@@ -111,7 +115,7 @@ func (f *trial) begin() {
 	f.startStore()
 	src := filepath.Join(f.dir, "big.bin")
 	rig.WriteRandom(f.t, src, int(f.size), 7)
-	f.source = startSharing(f.t, f.in(0, built(f.t), "share", src, "--json", "--dir", f.state("source"), "--listen", "/ip4/"+f.addr(0)+"/tcp/4001"))
+	f.source = startSharing(f.t, f.in(0, built(f.t), "share", src, "--json", "--dir", f.state("source"), "--listen", "/ip4/"+f.addr(0)+f.listen))
 	store := "nats://" + f.addr(1) + ":4222/trial"
 	token, err := f.in(1, built(f.t), "fleet", "invite", "--fleet", store, "--dir", f.state("0")).Output()
 	must(f.t, err)
@@ -136,7 +140,7 @@ func (f *trial) start(i int) {
 		program = f.ahead
 	}
 	f.runs[i] = f.in(i+2, program, "fleet", "run", "-o", filepath.Join(f.dir, fmt.Sprint("out-", i)), "--dir", f.state(fmt.Sprint(i)),
-		"--listen", "/ip4/"+f.addr(i+2)+"/tcp/4001", "--name", fmt.Sprint("member", i), "--log-level", "info")
+		"--listen", "/ip4/"+f.addr(i+2)+f.listen, "--name", fmt.Sprint("member", i), "--log-level", "info")
 	log, err := os.OpenFile(filepath.Join(f.dir, fmt.Sprint("log-", i)), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	must(f.t, err)
 	f.runs[i].Stderr = log

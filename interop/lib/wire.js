@@ -166,7 +166,7 @@ export const HAVE = 5;
 export const SHARE_GONE = 6;
 export const GOODBYE = 7;
 export const Messages = {
-  [SUBSCRIBE]: { 1: ['share', share], 2: ['addrs', list(text(256), 8)], 3: ['nameable', bool], 4: ['mirror', bool], 5: ['offer', bool], 6: ['whole', bool] },
+  [SUBSCRIBE]: { 1: ['share', share], 2: ['addrs', list(text(256), 8)], 3: ['nameable', bool], 4: ['mirror', bool], 5: ['offer', bool], 6: ['whole', bool], 7: ['mirrorsOnly', bool] },
   [SUBSCRIBE_RESULT]: {
     1: ['share', share], 2: ['accepted', bool], 3: ['reason', text(256)], 4: ['retry', ms], 5: ['children', list(message(named), 32)],
     6: ['notAllowed', bool], 7: ['code', bounded(256n)], 8: ['elsewhere', bool],

@@ -106,6 +106,7 @@ const golden = {
   'share-gone-code': wire.Messages[wire.SHARE_GONE],
   subscribe: wire.Messages[wire.SUBSCRIBE],
   'subscribe-mirror': wire.Messages[wire.SUBSCRIBE],
+  'subscribe-mirrors-only': wire.Messages[wire.SUBSCRIBE],
   'subscribe-offer': wire.Messages[wire.SUBSCRIBE],
   'subscribe-whole': wire.Messages[wire.SUBSCRIBE],
   'subscribe-result': wire.Messages[wire.SUBSCRIBE_RESULT],

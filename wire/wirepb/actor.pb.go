@@ -311,11 +311,12 @@ func (x *Envelope) GetCredit() uint32 {
 type Subscribe struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Share         []byte                 `protobuf:"bytes,1,opt,name=share,proto3" json:"share,omitempty"`
-	Addrs         []string               `protobuf:"bytes,2,rep,name=addrs,proto3" json:"addrs,omitempty"`        // where the child itself can be reached
-	Nameable      bool                   `protobuf:"varint,3,opt,name=nameable,proto3" json:"nameable,omitempty"` // the child agrees to be named to others
-	Mirror        bool                   `protobuf:"varint,4,opt,name=mirror,proto3" json:"mirror,omitempty"`     // it wants to hear of nothing: it serves the share on, and agrees to be named for that
-	Offer         bool                   `protobuf:"varint,5,opt,name=offer,proto3" json:"offer,omitempty"`       // of a mirror: it is to be fetched from, and refused if the source fetches no more of the share
-	Whole         bool                   `protobuf:"varint,6,opt,name=whole,proto3" json:"whole,omitempty"`       // of a mirror: it has every piece of the share
+	Addrs         []string               `protobuf:"bytes,2,rep,name=addrs,proto3" json:"addrs,omitempty"`                                 // where the child itself can be reached
+	Nameable      bool                   `protobuf:"varint,3,opt,name=nameable,proto3" json:"nameable,omitempty"`                          // the child agrees to be named to others
+	Mirror        bool                   `protobuf:"varint,4,opt,name=mirror,proto3" json:"mirror,omitempty"`                              // it wants to hear of nothing: it serves the share on, and agrees to be named for that
+	Offer         bool                   `protobuf:"varint,5,opt,name=offer,proto3" json:"offer,omitempty"`                                // of a mirror: it is to be fetched from, and refused if the source fetches no more of the share
+	Whole         bool                   `protobuf:"varint,6,opt,name=whole,proto3" json:"whole,omitempty"`                                // of a mirror: it has every piece of the share
+	MirrorsOnly   bool                   `protobuf:"varint,7,opt,name=mirrors_only,json=mirrorsOnly,proto3" json:"mirrors_only,omitempty"` // of a child: it finds the others itself, and is to be told of mirrors alone
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -388,6 +389,13 @@ func (x *Subscribe) GetOffer() bool {
 func (x *Subscribe) GetWhole() bool {
 	if x != nil {
 		return x.Whole
+	}
+	return false
+}
+
+func (x *Subscribe) GetMirrorsOnly() bool {
+	if x != nil {
+		return x.MirrorsOnly
 	}
 	return false
 }
@@ -3457,14 +3465,15 @@ const file_actor_proto_rawDesc = "" +
 	"\fKIND_UNWATCH\x10\x04\x12\x13\n" +
 	"\x0fKIND_TERMINATED\x10\x05\x12\x0f\n" +
 	"\vKIND_CREDIT\x10\x06\x12\x14\n" +
-	"\x10KIND_UNSUPPORTED\x10\a\"\x97\x01\n" +
+	"\x10KIND_UNSUPPORTED\x10\a\"\xba\x01\n" +
 	"\tSubscribe\x12\x14\n" +
 	"\x05share\x18\x01 \x01(\fR\x05share\x12\x14\n" +
 	"\x05addrs\x18\x02 \x03(\tR\x05addrs\x12\x1a\n" +
 	"\bnameable\x18\x03 \x01(\bR\bnameable\x12\x16\n" +
 	"\x06mirror\x18\x04 \x01(\bR\x06mirror\x12\x14\n" +
 	"\x05offer\x18\x05 \x01(\bR\x05offer\x12\x14\n" +
-	"\x05whole\x18\x06 \x01(\bR\x05whole\"\xfd\x01\n" +
+	"\x05whole\x18\x06 \x01(\bR\x05whole\x12!\n" +
+	"\fmirrors_only\x18\a \x01(\bR\vmirrorsOnly\"\xfd\x01\n" +
 	"\x0fSubscribeResult\x12\x14\n" +
 	"\x05share\x18\x01 \x01(\fR\x05share\x12\x1a\n" +
 	"\baccepted\x18\x02 \x01(\bR\baccepted\x12\x16\n" +
