@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/transfer"
+	"github.com/piecelease/fetcher/wire"
 )
 
 // A simFleet is a share outside, a coordinator, and members that lease from it.
@@ -158,6 +160,31 @@ func TestEachByteEntersAFleetOnce(t *testing.T) {
 	}
 	if a, b := run(1), run(1); a != b {
 		t.Errorf("the same seed gave two traces: %x and %x", a, b)
+	}
+}
+
+// A source need not name others to a member of a fleet, unless it may go on alone.
+func TestMembersOfAFleetNeedNoNames(t *testing.T) {
+	f := newFleet(t, 1, 1<<20, 2, 8e6)
+	f.coordinate(f.members...)
+	plain := f.add("plain", 20e6)
+	said := map[peers.ID]bool{}
+	for _, n := range append(f.members, plain) {
+		n.rewrite = func(frame []byte) []byte {
+			if e, err := wire.ParseEnvelope(frame); err == nil && e.Type == wire.TypeSubscribe && e.To == SeederName {
+				if s, err := wire.Parse[wire.Subscribe](e.Payload); err == nil && !s.Mirror {
+					said[n.id] = s.MirrorsOnly
+				}
+			}
+			return frame
+		}
+	}
+	f.join(f.members[0])
+	f.join(f.members[1], func(c *TransferConfig) { c.Fleet.Alone = time.Minute })
+	plain.fetch(f.m.ID(), f.origin)
+	f.run(time.Minute, f.members...)
+	if want := map[peers.ID]bool{f.members[0].id: true, f.members[1].id: false, plain.id: false}; !maps.Equal(said, want) {
+		t.Errorf("they want mirrors alone: %v, want %v", said, want)
 	}
 }
 
