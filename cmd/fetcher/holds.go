@@ -32,10 +32,10 @@ far. Below the table is what went wrong at the last visit.
 
 A share is stable when the depot has all of it, and coming while the depot still
 fetches it. It is corrupt when the depot has lost some of it, and missing when
-it has none of it: then the depot is asked to fetch it again. It is ending when it is no
-longer wanted: it is released at the next visit. A version before the latest is
-marked earlier, and kept until the depot has the latest, or for as long as hold
---keep says.`,
+it has none of it: then the depot is asked to fetch it again. It is ending when
+it is no longer wanted: it is released at the next visit. A version before the
+latest is marked earlier, and kept until the depot has the latest, or for as
+long as hold --keep says.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.asking(cmd.Context(), func(c *api.Client) error {
 				all, err := c.Holds(cmd.Context())
@@ -137,11 +137,11 @@ func (a depots) releaseCommand() *cobra.Command {
 		ValidArgsFunction: a.completeEntries,
 		Long: `End this node's leases of a share, at all depots or only at the one at --on. An
 ENTRY of the node is given by its number, or by its name, even after it was
-removed, and released with all its versions. A SHARE is given by its ID, or the end of that
-as fetcher holds shows it, and an earlier version is then released alone. The
-depots may remove the share then. A depot that is away is told when it is back;
-meanwhile nothing is renewed there, and it keeps a share for a day after its
-lease has expired.`,
+removed, and released with all its versions. A SHARE is given by its ID, or the
+end of that as fetcher holds shows it, and an earlier version is then released
+alone. The depots may remove the share then. A depot that is away is told when
+it is back; meanwhile nothing is renewed there, and it keeps a share for a day
+after its lease has expired.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if on != "" {
 				if err := named(cmd, on); err != nil {
