@@ -50,7 +50,6 @@ type fetchPool struct {
 	unchecked int                            // bytes at the verifiers, without a verdict yet
 	joining   bool                           // a Subscribe is under way
 	closed    bool                           // Stopping has come
-	unstepped int                            // messages since the last step
 	told      SourceStatus                   // what the transfer heard last
 	missed    int                            // deadlines, not yet reported
 	reported  time.Time
@@ -112,7 +111,7 @@ func (f *fetchPool) Receive(ctx actor.Context) {
 	default:
 		system.Unexpected(ctx)
 	}
-	if !f.closed && !f.putOff(ctx) {
+	if !f.closed {
 		f.step(ctx)
 	}
 }
@@ -127,9 +126,8 @@ func (f *fetchPool) start(ctx actor.Context) {
 	ctx.Request(f.leases, SourceUp{f.source.ID})
 }
 
-// step does what the core wants done. It runs after every message, but see putOff.
+// step does what the core wants done. It runs after every message.
 func (f *fetchPool) step(ctx actor.Context) {
-	f.unstepped = 0
 	behind := f.unchecked >= maxUnchecked // the verifiers, or the disk, are slower than the source: what they say next wakes us
 	todo := f.core.Next(f.s.Now(), func(n int) fetchpool.Permission { return f.mayAsk(n, behind) })
 	for _, id := range todo.Cancel {

@@ -63,7 +63,7 @@ func (k *sink) Proof(req uint64, values []share.Hash) {
 	k.s.Send(k.pool, linkProof{k.link, req, values})
 }
 func (k *sink) Progress(req uint64, bytes int)  { k.s.Send(k.pool, linkProgress{k.link, req, bytes}) }
-func (k *sink) Finished(uint64)                 {} // the pool has counted its bytes
+func (k *sink) Finished(req uint64)             { k.s.Send(k.pool, linkFinished{k.link, req}) }
 func (k *sink) Status(req uint64, r wire.Reply) { k.s.Send(k.pool, linkStatus{k.link, req, r}) }
 func (k *sink) Down(err error)                  { k.s.Send(k.pool, linkDown{k.link, err}) }
 func (k *sink) Blocks(req uint64, first share.Block, data []byte, release func()) {
@@ -106,6 +106,11 @@ type linkProgress struct {
 	bytes int
 }
 
+type linkFinished struct {
+	linkNumber
+	req uint64
+}
+
 type linkStatus struct {
 	linkNumber
 	req uint64
@@ -141,26 +146,13 @@ func (f *fetchPool) hear(ctx actor.Context, m fromLink) {
 		f.blocks(ctx, m)
 	case linkProgress:
 		f.progress(ctx, m)
+	case linkFinished:
+		f.finished(m)
 	case linkStatus:
 		f.status(ctx, m)
 	case linkDown:
 		f.linkDown(ctx, m)
 	}
-}
-
-// maxPutOff bounds the messages after which one step is made.
-const maxPutOff = 16
-
-// putOff says that the step can wait for the messages behind this one: small files come in so
-// fast that a step for each would cost more than they do.
-func (f *fetchPool) putOff(ctx actor.Context) bool {
-	switch ctx.Message().(type) {
-	case linkBlocks, BlocksChecked:
-		f.unstepped++
-	default:
-		return false
-	}
-	return f.unstepped < maxPutOff && f.s.More(ctx)
 }
 
 func (f *fetchPool) linkWaits(m linkWaits) {
@@ -197,10 +189,7 @@ func (f *fetchPool) blocks(ctx actor.Context, m linkBlocks) {
 	n := len(m.data)
 	r.left -= n // from here on its budget goes with the data
 	f.unchecked += n
-	now := f.s.Now()
-	if f.core.Arrived(m.req, n, now); r.left == 0 {
-		f.core.Finished(m.req, now)
-	}
+	f.core.Arrived(m.req, n, f.s.Now())
 	told := min(r.early, n)
 	r.early -= told
 	ctx.Send(f.leases, LeaseProgress{f.source.ID, r.Piece, r.Token, n - told})
@@ -216,6 +205,10 @@ func (f *fetchPool) progress(ctx actor.Context, m linkProgress) {
 		r.early += m.bytes
 		ctx.Send(f.leases, LeaseProgress{f.source.ID, r.Piece, r.Token, m.bytes})
 	}
+}
+
+func (f *fetchPool) finished(m linkFinished) {
+	f.core.Finished(m.req, f.s.Now())
 }
 
 func (f *fetchPool) status(ctx actor.Context, m linkStatus) {

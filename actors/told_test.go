@@ -258,37 +258,6 @@ func TestAPoolBelievesItsLinkOfNowAlone(t *testing.T) {
 	sw.w.Settle()
 }
 
-// What comes in fast is stepped for together, but not for longer than so many messages;
-// anything else at once.
-func TestAPoolPutsItsStepOffForSoMany(t *testing.T) {
-	sw := newSwarm(t, 1)
-	s := sw.add("node", 1e6).program.s
-	f, handled := &fetchPool{s: s}, 0
-	var steps []int
-	pool := s.Spawn(nil, "pool", 1000, receive(func(ctx actor.Context) {
-		switch ctx.Message().(type) {
-		case linkBlocks, BlocksChecked, PieceStates:
-			handled++
-			if !f.putOff(ctx) {
-				steps, f.unstepped = append(steps, handled), 0
-			}
-		}
-	}), system.OnPanicStop)
-	for i := range 40 {
-		if i == 20 {
-			s.Send(pool, PieceStates{})
-		} else if i%2 == 0 {
-			s.Send(pool, BlocksChecked{})
-		} else {
-			s.Send(pool, linkBlocks{release: func() {}})
-		}
-	}
-	sw.w.Settle()
-	if want := []int{maxPutOff, 21, 21 + maxPutOff, 40}; !slices.Equal(steps, want) {
-		t.Errorf("steps after the messages %v, want %v", steps, want)
-	}
-}
-
 // One peer may name so many others and no more, however often it does; others are
 // still heard.
 func TestAFinderBelievesOneNamerSoManyPeers(t *testing.T) {

@@ -170,9 +170,6 @@ func (s *System) unclaim(box *mailbox) {
 	}
 }
 
-// More says whether messages wait behind the one that an actor handles.
-func (s *System) More(ctx actor.Context) bool { return s.box(ctx.Self()).UserMessageCount() > 0 }
-
 // box is the mailbox of a local actor; nil if it has stopped.
 func (s *System) box(pid *actor.PID) *mailbox {
 	m, _ := s.boxes.Load(pid.Id)
