@@ -83,11 +83,13 @@ func TestAWarningSaysThatTheVersionBeforeIsKept(t *testing.T) {
 			t.Errorf("%q", got)
 		}
 	}
-	said("the depot d keeps the version of photos before this one, for 31 d more, and not this one: 5 passes are missing")
+	said("the depot d keeps only the earlier version of photos, for 31 d more, and lacks the present one: 5 passes are missing")
 	old.Want = 2 // of something else
 	said("the depot d does not keep photos yet: 5 passes are missing")
 	late.Expires = late.Since
 	said("the depot d does not keep photos any more, and was not renewed: 5 passes are missing")
 	late.Left = time.Hour
 	said("the lease of photos at the depot d ends in 60 min, and was not renewed: 5 passes are missing")
+	late.Why = "the depot d refuses: its disk has only 5 MB left"
+	said("the lease of photos at the depot d ends in 60 min, and was not renewed: it refuses: its disk has only 5 MB left")
 }

@@ -68,14 +68,14 @@ func lateText(h fetcher.HoldStanding, left time.Duration, name string) (what str
 	case h.Left > 0:
 		what = fmt.Sprintf("the lease of %s at the depot %s ends in %s", name, depot, words.Duration(h.Left.Round(time.Second)))
 	case left > 0:
-		what, why = fmt.Sprintf("the depot %s keeps the version of %s before this one, for %s more, and not this one", depot, name, words.Duration(left.Round(time.Second))), ": "
+		what, why = fmt.Sprintf("the depot %s keeps only the earlier version of %s, for %s more, and lacks the present one", depot, name, words.Duration(left.Round(time.Second))), ": "
 	case h.Expires.IsZero():
 		what, why = fmt.Sprintf("the depot %s does not keep %s yet", depot, name), ": "
 	default:
 		what = fmt.Sprintf("the depot %s does not keep %s any more", depot, name)
 	}
 	if h.Why != "" {
-		what += why + h.Why
+		what += why + strings.Replace(h.Why, "the depot "+h.Depot.Short()+" ", "it ", 1) // named before
 	}
 	return what
 }

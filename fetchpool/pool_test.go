@@ -901,7 +901,7 @@ func TestSourceThatHasNothingItClaimsIsAskedRarely(t *testing.T) {
 }
 
 func TestGoneAndRefusedEndThePool(t *testing.T) {
-	for how, why := range map[Outcome]string{NoShare: "the source no longer has the share", Refused: "the source refuses to serve us"} {
+	for how, why := range map[Outcome]string{NoShare: "the source no longer has the share", Refused: "the source refuses to serve this node"} {
 		h := ready(t, Config{}, 8<<20)
 		todo := h.grant(0, 1)
 		h.p.Failed(todo.Requests[0].ID, how, 0, h.now)

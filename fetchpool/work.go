@@ -349,7 +349,7 @@ func (p *Pool) Failed(req uint64, how Outcome, retry time.Duration, now time.Tim
 	case NoShare:
 		p.end("the source no longer has the share")
 	case Refused:
-		p.end("the source refuses to serve us")
+		p.end("the source refuses to serve this node")
 	}
 }
 

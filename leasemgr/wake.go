@@ -37,9 +37,9 @@ const (
 
 func (w Why) String() string {
 	return [...]string{"", "not a source of this transfer", "every piece is verified", "banned for sending wrong data",
-		"the transfer is paused", "it holds as many leases as it may", "it has none of the pieces we lack",
-		"every piece it has and we lack is leased", "it is busy with many peers, and others have what we lack of it",
-		"nobody reads what we lack"}[w]
+		"the transfer is paused", "it holds as many leases as it may", "it has none of the pieces this node lacks",
+		"every piece it has and this node lacks is leased", "it is busy with many peers, and others have what this node lacks of it",
+		"nobody reads what this node lacks"}[w]
 }
 
 // Refusal is why a source got fewer leases than it asked for. Its zero value means that

@@ -155,7 +155,7 @@ func (m *Manager) findings(p uint32) (f findings) {
 func (m *Manager) next(e Explanation, f findings) string {
 	switch e.State {
 	case IsVerified:
-		return "nothing: we have it"
+		return "nothing: this node has it"
 	case IsSkipped:
 		return "nothing: it is not selected"
 	case IsLeased:

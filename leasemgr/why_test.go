@@ -87,7 +87,7 @@ func TestWhySaysWhatToDo(t *testing.T) {
 		}, "piece 7: leased; held by a for 2 s, until 3 s from now, 0 B of 1.05 MB came; held by b for 0 s, until 5 s from now, 0 B of 1.05 MB came; available from a, b; the first of them to finish counts"},
 		{"it is verified", func(r *rig) {
 			r.m.Verified(7, r.now)
-		}, "piece 7: verified; nothing: we have it"},
+		}, "piece 7: verified; nothing: this node has it"},
 		{"it is not selected", func(r *rig) {
 			r.m.SetPriority(7, 1, Skip, r.now)
 		}, "piece 7: skipped; nothing: it is not selected"},
@@ -180,7 +180,7 @@ paused: disk full
 reader 3: at piece 4, up to 9
 source a: has 10, holds 1 leases, 1048576 bytes to come, 1000000 B/s, 1 ms away, score 1.00
 source b: has 10, holds 0 leases, 0 bytes to come, not measured, score 1.00, banned
-source c: has 0, holds 0 leases, 0 bytes to come, not measured, score 1.00, waits: it has none of the pieces we lack
+source c: has 0, holds 0 leases, 0 bytes to come, not measured, score 1.00, waits: it has none of the pieces this node lacks
 `
 	equal(t, "text", describe(), want)
 	equal(t, "again", describe(), describe())

@@ -36,7 +36,7 @@ func (e said) Unwrap() []error { return []error{e.is, e.err} }
 // Why a dial fails, or a connection ends.
 const (
 	refused     = "refused: nothing listens there"
-	noAnswer    = "no answer: the machine is off, or a firewall drops it"
+	noAnswer    = "no answer: the machine is off, or a firewall blocks the connection"
 	noRoute     = "there is no way from this machine's networks to there"
 	noAddress   = "no address of it is known"
 	noName      = "its name cannot be resolved"

@@ -70,7 +70,7 @@ func (m *Manifest) problems() []PathProblem {
 			if a.Kind == Dir {
 				add(a.Path, fmt.Sprintf("is listed as an empty folder and holds %q", e.Path))
 			} else {
-				add(e.Path, fmt.Sprintf("lies below %q, which is not a folder", a.Path))
+				add(e.Path, fmt.Sprintf("is below %q, which is not a folder", a.Path))
 			}
 			break
 		}

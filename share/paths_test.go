@@ -103,12 +103,12 @@ func TestEntriesThatExcludeEachOtherAreRefused(t *testing.T) {
 		{[]string{"a", "ab", "a.b", "b/a", "b/ab//"}, nil},
 		{[]string{"a", "a"}, []string{"a is listed twice"}},
 		{[]string{"a", "a//"}, []string{"a is listed twice"}},
-		{[]string{"a", "a/b"}, []string{`a/b lies below "a", which is not a folder`}},
-		{[]string{"a", "a.b", "a.c/d", "a/b/c"}, []string{`a/b/c lies below "a", which is not a folder`}},
-		{[]string{"l -> d", "l/x", "d/y"}, []string{`l/x lies below "l", which is not a folder`}},
+		{[]string{"a", "a/b"}, []string{`a/b is below "a", which is not a folder`}},
+		{[]string{"a", "a.b", "a.c/d", "a/b/c"}, []string{`a/b/c is below "a", which is not a folder`}},
+		{[]string{"l -> d", "l/x", "d/y"}, []string{`l/x is below "l", which is not a folder`}},
 		{[]string{"d//", "d/x"}, []string{`d is listed as an empty folder and holds "d/x"`}},
 		{[]string{"a/b", "a/b/c", "a/b/d/e", "a/b.c"}, []string{
-			`a/b/c lies below "a/b", which is not a folder`, `a/b/d/e lies below "a/b", which is not a folder`,
+			`a/b/c is below "a/b", which is not a folder`, `a/b/d/e is below "a/b", which is not a folder`,
 		}},
 	} {
 		if got := problemsOf(t, "n", entriesOf(c.entries...)); !slices.Equal(got, c.want) {

@@ -34,7 +34,7 @@ Nothing is kept, unless -o says where.`,
 				return usageError{err}
 			}
 			if len(args) < 1 || len(args) > 2 {
-				return usageError{fmt.Errorf("%s takes a TICKET or ID and a FILE; see %s --help", called(cmd), cmd.CommandPath())}
+				return usageError{fmt.Errorf("%s needs a TICKET or ID, and a FILE if the share has several; see %s --help", called(cmd), cmd.CommandPath())}
 			}
 			return nil
 		},

@@ -129,7 +129,7 @@ func begunText(what string, d api.Depot) string {
 	case what == "gc-off":
 		return "the depot removes nothing from now on"
 	case what == "clock-ok":
-		return "the clock is taken to be right: leases end by it"
+		return "the clock is trusted: leases end by it"
 	}
 	return map[string]string{
 		"crawl": "the depot looks at all its shares, beginning now",
@@ -139,15 +139,24 @@ func begunText(what string, d api.Depot) string {
 }
 
 func (a depots) depotStatusCommand() *cobra.Command {
-	return &cobra.Command{Use: "status", Short: "Show the state of the depot", Args: noArgs, RunE: func(cmd *cobra.Command, _ []string) error {
-		return a.asking(cmd.Context(), func(c *api.Client) error {
-			d, err := c.Depot(cmd.Context())
-			if err != nil {
-				return err
-			}
-			return a.printDepot(d)
-		})
-	}}
+	return &cobra.Command{Use: "status", Short: "Show the state of the depot", Args: noArgs,
+		Long: `Show the state of the depot. A share is coming while some of it is still to be
+fetched, stable once all of it is here and verified, corrupt if some of it was
+lost or damaged since (it is fetched again), and going while it is removed.
+
+The crawl visits all shares, again and again. The rows below it count those that
+it has met in this cycle: examined in all; corrupt; failed, as they could not be
+examined; expired, as nobody holds them any more; and removable, as they have
+been kept for long enough since. The scrub reads all shares, to find damage.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.asking(cmd.Context(), func(c *api.Client) error {
+				d, err := c.Depot(cmd.Context())
+				if err != nil {
+					return err
+				}
+				return a.printDepot(d)
+			})
+		}}
 }
 
 func (a depots) gcCommand() *cobra.Command {
@@ -162,7 +171,7 @@ says. It is off in a new depot.`})
 
 func (a depots) clockCommand() *cobra.Command {
 	c := group(&cobra.Command{Use: "clock", Short: "Say that the clock is right"})
-	c.AddCommand(a.doCommand("ok", "clock-ok", "Say that this machine's clock is right; leases end by it again"))
+	c.AddCommand(a.doCommand("ok", "clock-ok", "Say that the clock is right, so that leases end by it again"))
 	return c
 }
 
@@ -232,7 +241,9 @@ func (a depots) printDepot(d api.Depot) error {
 	}
 	fmt.Fprintf(&b, "gc        %s\n", either(d.GC, "on: what nobody holds is removed, "+words.Duration(time.Duration(d.Grace)*time.Second)+" after it expired", "off: nothing is removed"))
 	fmt.Fprintf(&b, "crawl     %d, %s\n", d.Crawl.Cycle, cycleText(d))
-	b.WriteString(crawlText(d.Crawl))
+	for line := range strings.Lines(crawlText(d.Crawl)) { // it has a row "corrupt" too
+		b.WriteString("  " + line)
+	}
 	fmt.Fprintf(&b, "scrub     %d, %s read\n", d.ScrubCycle, words.Count(d.Scrubbed, "share"))
 	if d.Suspect > 0 {
 		fmt.Fprintf(&b, "suspect   %s: seen damaged once, read again an hour later, and fetched again if it still is\n", words.Count(int(d.Suspect), "share"))
@@ -245,7 +256,7 @@ func (a depots) printDepot(d api.Depot) error {
 func troubleText(d api.Depot) string {
 	var b strings.Builder
 	if !d.Complete {
-		fmt.Fprintln(&b, "the first look at the disk is not done: usage may be too low, and nothing is removed")
+		fmt.Fprintln(&b, "the first look at the disk is not done: more may be used than is shown, and nothing is removed")
 	}
 	if d.Frozen {
 		fmt.Fprintf(&b, "the clock is not trusted, so nothing expires: for leases it is %s. If this machine's clock is right, say so with fetcher depot clock ok\n", d.Now.Local().Format(time.DateTime))
@@ -393,7 +404,7 @@ func (a depots) printAccounts(all []api.Account) error {
 	if slices.ContainsFunc(all, func(x api.Account) bool { return !x.Complete }) {
 		fmt.Fprintln(a.stderr, "+: the first look at the disk is not done, and there may be more")
 	}
-	return a.print(a.headed(rows, "ACCOUNT", "USED", "QUOTA", "LONGEST", "PRICE", "KEYS"))
+	return a.print(a.headed(rows, "ACCOUNT", "USED", "QUOTA", "MAX LEASE", "PRICE", "KEYS"))
 }
 
 // accountName is the name of an account in a table: for a peer ID or another long name

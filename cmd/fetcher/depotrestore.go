@@ -53,7 +53,7 @@ func (a depots) restore(ctx context.Context, fl nodeFlags) error {
 	a.out.sum(map[string]any{"share": r.Share.String(), "term": r.Term, "aside": r.Aside})
 	fmt.Fprintf(a.stderr, "the leases of term %d are in place; run the node again\n", r.Term)
 	if r.Aside != "" {
-		fmt.Fprintf(a.stderr, "the database that was there is %s now\n", r.Aside)
+		fmt.Fprintf(a.stderr, "the database that was there was moved to %s\n", r.Aside)
 	}
 	return nil
 }

@@ -29,12 +29,11 @@ func (a asker) doctorCommand() *cobra.Command {
 		Use: "doctor", Short: "Say what keeps this machine from sharing, and what to do",
 		Long: `Look at what a node needs: its state directory, the disk, the clock, the
 network, its port, and whether others can reach it. Each line says what was
-found, and what to do if something is wrong; then the exit code is 1. A note is
-about a limit of this machine that is no fault.
+found, and what to do if something is wrong; then the exit code is 1. A note
+names a limit of this machine, not a fault.
 
 Whether others can reach this machine from elsewhere cannot be told from here
-alone: what is said of that goes by its addresses, unless a node runs whose
-relay has tried.`,
+alone: it is judged by its addresses, unless a running node's relay has tried.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.doctor(cmd.Context()) },
 	}
@@ -59,7 +58,7 @@ func (a asker) doctor(ctx context.Context) error {
 	found := []finding{checkState(dir)}
 	var status *api.Status
 	var ofFleet []finding
-	none := "none runs on " + dir + "; fetcher node run starts one"
+	none := "no node runs with " + dir + "; fetcher node run starts one"
 	c, err := a.dial(ctx)
 	if errors.Is(err, api.ErrDenied) {
 		none = words.Plain(err)
@@ -140,7 +139,7 @@ func checkFleet(ctx context.Context, c *api.Client, s api.Status) []finding {
 	case err != nil:
 		return []finding{{"fleet", false, "its state is not known: " + words.Plain(err), "See fetcher fleet status."}}
 	case f.Away != "":
-		return []finding{{"fleet", false, f.Away, "Until that is mended, nothing new of the fleet comes here; what runs goes on."}}
+		return []finding{{"fleet", false, f.Away, "Until that is mended, nothing new of the fleet comes here."}}
 	}
 	return []finding{{"fleet", true, "this node is one of its " + words.Count(len(f.Members), "machine"), ""}}
 }
@@ -236,8 +235,8 @@ func checkReach(addrs []string, places []fetcher.Place, tried []api.Tried) findi
 	f := finding{what: "reach"}
 	for _, p := range places {
 		if !p.Held {
-			f.text = fmt.Sprintf("the relay %s gives the node no place: %s", p.Relay.Short(), p.Why)
-			f.advice = "See that the relay runs, is given with --via as fetcher node run --relay prints it, and can be reached from here. It is asked again by itself."
+			f.text = fmt.Sprintf("the relay %s does not serve the node: %s", p.Relay.Short(), p.Why)
+			f.advice = "See that the relay runs, is given with --via as fetcher node run --relay prints it, and can be reached from here. The node keeps asking it."
 			return f
 		}
 	}

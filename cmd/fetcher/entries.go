@@ -79,14 +79,14 @@ or until its size has been sent a number of times (2).`,
 	f.BoolVar(&fl.secret, "secret", false, "give what is served only to those who have its ticket, which then holds a secret")
 	f.BoolVar(&fl.paused, "paused", false, "add it paused; fetcher set --resume starts it")
 	f.StringArrayVar(&fl.seedUntil, "seed-until", nil, seedHelp+"; may be repeated")
-	f.BoolVar(&fl.called, "listen-for-source", false, "print a ticket for whoever shares it to give to share --to, and let them connect to the node, for when it cannot reach them")
+	f.BoolVar(&fl.called, "listen-for-source", false, "print a ticket; whoever shares it runs share --to with that ticket, and so connects to the node, for when it cannot reach them")
 	f.BoolVar(&fl.wait, "wait", false, "wait until it is complete, or has failed")
 	return c
 }
 
 const firstHelp = "fetch what matches this `PATTERN` before the rest; may be repeated"
 
-const seedHelp = "serve what was fetched for this `TIME`, such as 36h, or until its size has been sent this many times, such as 2"
+const seedHelp = "after fetching, serve it for this `TIME`, such as 36h, or until its size has been sent this many times, such as 2"
 
 // seedUntil reads the values of --seed-until; "never" sets neither.
 func seedUntil(values []string) (ratio float64, long string, err error) {
@@ -331,7 +331,8 @@ func reasonOf(e api.Entry) string {
 func describeEntry(e api.Entry) string {
 	s := e.State
 	if e.State == api.Fetching && e.Bytes > 0 {
-		s = fmt.Sprintf("%d %%, %s of %s, %s/s, %s", e.Verified*100/e.Bytes, share.Size(e.Verified), share.Size(e.Bytes), share.Size(e.Rate), words.Count(e.Sources, "source"))
+		of := either(e.Sources == 0 && e.Reason != "", "", ", "+words.Count(e.Sources, "source")) // the reason says it of how many
+		s = fmt.Sprintf("%d %%, %s of %s, %s/s%s", e.Verified*100/e.Bytes, share.Size(e.Verified), share.Size(e.Bytes), share.Size(e.Rate), of)
 	}
 	if e.Reason != "" {
 		s += ": " + reasonOf(e)

@@ -114,7 +114,7 @@ var advices = []struct {
 	err  error
 	what string
 }{
-	{api.ErrNoNode, "Start one with fetcher node run, or name its state directory with --dir."},
+	{api.ErrNoNode, "Start one with fetcher node run; or, if one runs with another state directory, name that with --dir."},
 	{fetcher.ErrStateDir, "Name another folder with --dir, or FETCHER_DIR in the environment."},
 	{store.ErrRepairable, "What is there was not touched. With --repair, what is missing or wrong is fetched, and only that is replaced; or put the share elsewhere with -o."},
 	{share.ErrExists, "What is there was not touched. Move it away, or put the share elsewhere with -o."},

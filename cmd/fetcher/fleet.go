@@ -69,7 +69,7 @@ func (a fleetApp) membership(fl storeFlags) (m daemon.Membership, err error) {
 		}
 		m, ok, err := daemon.Joined(dir)
 		if err == nil && !ok {
-			err = usageError{errors.New("this machine has joined no fleet: join one with fetcher fleet join TOKEN, give --fleet and --fleet-secret, or found one with fetcher fleet invite --fleet URL")}
+			err = usageError{errors.New("this machine has joined no fleet: join one with fetcher fleet join TOKEN, give --fleet and --fleet-secret, or start one with fetcher fleet invite --fleet URL")}
 		}
 		return m, err
 	}

@@ -41,7 +41,7 @@ their nodes. Change the password of the store first, and give the new URL with
 		},
 	}
 	fl.add(c.Flags())
-	c.Flags().BoolVar(&change, "new-secret", false, "give the fleet another secret: machines that are not joined again are members no more")
+	c.Flags().BoolVar(&change, "new-secret", false, "give the fleet another secret: machines that are not joined again are no longer members")
 	return c
 }
 
@@ -186,8 +186,8 @@ func (a fleetApp) leaveCommand() *cobra.Command {
 		Short: "Make this machine a member of no fleet",
 		Long: `Make this machine a member of no fleet: the state directory forgets the store
 and the secret. What the fleet has fetched here stays, and is served on by the
-node, as what its owner added. To come back, join again with a token; fetcher
-fleet forget, on another machine, takes this one off fleet status.`,
+node, as if its owner had added it. To come back, join again with a token;
+fetcher fleet forget, on another machine, takes this one off fleet status.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			dir, err := a.stateDir()

@@ -31,15 +31,15 @@ func (a depots) holdCommand() *cobra.Command {
 		Long: `Have the depot at --on keep what an entry of the node serves, or a PATH, which
 is added to the node first, unless the depot refuses. The depot fetches it from
 this node, so both must run until it has all of it; --wait waits for that, and
-shows how far it is. Its owner must have let this node in, with fetcher depot
-account add. A depot can read what it keeps: encrypt first what it should not
-read.
+shows how far it is. The depot's owner must first let this node in, with
+fetcher depot account add. A depot can read what it keeps: encrypt first what it
+should not read.
 
 The node renews the lease until fetcher release ends it. For that it must run,
 and reach the depot, some time in the last third of --for.
 
-When the files change, the depot fetches what has changed, and keeps the version
-before until it has all of the new one, which costs as much as a new share.
+When the files change, the depot fetches what has changed, and keeps the earlier
+version until it has all of the new one, which costs as much as a new share.
 --keep 3 keeps the three versions before the latest too, and pays for each; when
 there would be a fourth, the oldest is released. --pin keeps this
 version alone. fetcher holds shows each version, how long its lease lasts, what
@@ -273,7 +273,7 @@ func (a depots) granted(all []api.Held, ask api.Hold) {
 			case got < asked-time.Minute:
 				fmt.Fprintf(a.stderr, "the depot grants %s and no more, so the node renews the lease more often\n", words.Duration(got))
 			case got > asked+time.Minute:
-				fmt.Fprintf(a.stderr, "the lease was longer already, and stays as long\n")
+				fmt.Fprintf(a.stderr, "the lease lasts longer already, and is not shortened\n")
 			}
 		}
 		if !h.Lapses.IsZero() {

@@ -133,6 +133,17 @@ func TestHoldsNameTheirEntries(t *testing.T) {
 	}
 }
 
+// Where a depot says what is wrong, it is named once.
+func TestHoldsNameADepotOnce(t *testing.T) {
+	var out strings.Builder
+	a := depots{asker{&app{stdout: &out, out: &reporter{}}}}
+	all := []api.StandingHold{{Share: "s1", Depot: "d1", Why: "the depot d1 refuses: it is full"}, {Share: "s2", Depot: "d2", Why: "it does not answer"}}
+	must(t, a.printHolds(all, nil, time.Now()))
+	if want := "\ns1: the depot d1 refuses: it is full\ns2 at d2: it does not answer\n"; !strings.HasSuffix(out.String(), want) {
+		t.Errorf("%s\nis not with\n%s", &out, want)
+	}
+}
+
 // text is what a command of a node shows to people.
 func (n *daemonProcess) text(args ...string) string {
 	n.t.Helper()

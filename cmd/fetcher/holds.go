@@ -25,10 +25,10 @@ func (a depots) holdsCommand() *cobra.Command {
 		return exactly("ENTRY or SHARE")(cmd, args)
 	},
 		ValidArgsFunction: a.completeEntries,
-		Long: `List what depots keep for this node, or of one ENTRY or SHARE alone and with the
-commands that fetch it. LEFT is how long the lease lasts if nothing renews it:
-by then this node must have reached the depot. COST is the passes paid for it so
-far. Below the table is what went wrong at the last visit.
+		Long: `List what depots keep for this node. With an ENTRY or a SHARE, list that alone,
+and the commands that fetch it. LEFT is how long the lease lasts if nothing
+renews it: by then this node must have reached the depot. COST is the passes
+paid for it so far. Below the table is what went wrong at the last visit.
 
 A share is stable when the depot has all of it, and coming while the depot still
 fetches it. It is corrupt when the depot has lost some of it, and missing when
@@ -98,7 +98,8 @@ func (a depots) printHolds(all []api.StandingHold, entries []api.Entry, now time
 	b.WriteString(a.headed(rows, "SHARE", "DEPOT", "STATE", "LEFT", "COST", "NEXT VISIT", "NAME"))
 	for _, h := range all {
 		if why := cmp.Or(printable(h.Why), anewText(h, all)); why != "" {
-			fmt.Fprintf(&b, "%s at %s: %s\n", shortly(h.Share), shortly(h.Depot), why)
+			at := either(strings.HasPrefix(why, "the depot "+shortly(h.Depot)+" "), "", " at "+shortly(h.Depot)) // named once
+			fmt.Fprintf(&b, "%s%s: %s\n", shortly(h.Share), at, why)
 		}
 	}
 	return a.print(b.String())
@@ -115,7 +116,7 @@ func heldName(h api.StandingHold, entries []api.Entry) string {
 	case h.Name == "":
 		return "entry removed"
 	}
-	return h.Name + " (removed)"
+	return h.Name + " (entry removed)"
 }
 
 // anewText says, of a version that a depot is still to fetch, what that means; "" of any other.
@@ -128,7 +129,7 @@ func anewText(h api.StandingHold, all []api.StandingHold) string {
 	if all[i].Cost > 0 {
 		s += ", which costs as much as a new share"
 	}
-	return s + "; it keeps the version before until then"
+	return s + "; it keeps the earlier version until then"
 }
 
 func (a depots) releaseCommand() *cobra.Command {

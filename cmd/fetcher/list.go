@@ -17,7 +17,7 @@ func (a asker) listCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "list [ENTRY...]", Short: "List what the node serves and fetches",
 		Long: `List what the node serves and fetches. With an ENTRY (its number, its name or
-its share ID), show all of it: its ticket, where it lies, why it waits, and the
+its share ID), show all of it: its ticket, where it is, why it waits, and the
 peers that fetch it from here. Of each peer it shows the set that it is in, and
 why, its tier (0 is the nearest, 4 the farthest) and its score, from 0 to 1.
 Active peers hear of new pieces and are served first, then passive ones, then
@@ -190,6 +190,6 @@ func (a asker) printList(all []api.Entry) error {
 			fmt.Fprintf(a.prose(), "%d: %s\n", e.ID, reasonOf(e))
 		}
 	}
-	fmt.Fprintln(a.stderr, "fetcher list ENTRY shows one of them in full: its ticket, where it lies, and why it waits")
+	fmt.Fprintln(a.stderr, "fetcher list ENTRY shows one of them in full: its ticket, where it is, and why it waits")
 	return nil
 }

@@ -39,6 +39,18 @@ func TestWhyIsShort(t *testing.T) {
 	}
 }
 
+// What is waited for names the sources, so they are not counted twice.
+func TestSourcesAreCountedOnce(t *testing.T) {
+	e := api.Entry{State: api.Fetching, Bytes: 100, Verified: 50, Reason: "no connection to 1 source (a: refused)"}
+	if got, want := describeEntry(e), "50 %, 50 B of 100 B, 0 B/s: no connection to 1 source (a: refused)"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	e.Reason = ""
+	if got, want := describeEntry(e), "50 %, 50 B of 100 B, 0 B/s, 0 sources"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
 // The lines of a reason are told apart where it is on one line.
 func TestAReasonIsOnOneLine(t *testing.T) {
 	e := api.Entry{Reason: "/x: cannot be shared:\n  \"a\": permission denied\n  \"b\": permission denied. Let that user read it"}

@@ -56,7 +56,7 @@ func (w *watcher) looks() bool {
 func (id loneID) says() string {
 	s := "only an ID was given, and nobody on this network " + either(id.table, "or in the hash table ", "") + "announces that share yet; "
 	if id.look > 0 {
-		return s + "looking for " + words.Duration(id.look)
+		return s + "looking for up to " + words.Duration(id.look)
 	}
 	return s + "still looking"
 }

@@ -226,7 +226,7 @@ func (a *app) root() *cobra.Command {
 	root.Flags().BoolVar(&askedVersion, "version", false, "print the version")
 	f := root.PersistentFlags()
 	f.StringVar(&a.flags.dir, "dir", "", "keep the node's key, and what it remembers of files and peers, in this folder, `DIR` (default the user's data folder)")
-	f.BoolVar(&a.flags.json, "json", false, "write NDJSON to stdout; see docs/json.md")
+	f.BoolVar(&a.flags.json, "json", false, "write NDJSON to stdout; see json.md, in /usr/share/doc/fetcher or beside the program")
 	f.StringVar(&a.flags.logLevel, "log-level", "warn", "log to stderr from this `LEVEL` on: debug, info, warn or error")
 	root.SetUsageFunc(usage)
 	help := root.HelpFunc()

@@ -68,7 +68,7 @@ Settings are read from node.toml in the state directory, and again at SIGHUP;
 flags override it:
 
     into = "/srv/shares"         # where shares are put; default ~/Downloads
-    listen = ["4001"]            # default: all interfaces, the last port
+    listen = ["4001"]            # default: all interfaces, last time's port
     announce = ["/dns4/example.org/tcp/4001"]
     via = ["/dns4/relay.example/tcp/4001/p2p/ID"]  # a relay that leads here
     lan = false                  # do not look for peers on the local network
@@ -88,13 +88,13 @@ flags override it:
     depot-price = "free"         # or "passes": what new accounts pay
     fleet = "nats://10.0.0.5/ours"  # and fleet-secret, a file
     name = "office"              # of this machine, in fleet status
-    socket = "/run/fetcher/node.sock"  # for the members of the group
+    socket = "/run/fetcher/node.sock"  # for members of the process's group
     http = "127.0.0.1:4820"      # the API and the page, with a token
     http-hosts = ["nas.example:4820"]
     http-cert = "/srv/cert.pem"  # needed where others can reach it
     http-key = "/srv/key.pem"
 
-    [[limits]]                   # other limits at times: the first that holds
+    [[limits]]                   # limits at times: the first that applies
     days = ["mon", "tue", "wed", "thu", "fri"]
     from = "08:00"
     to = "18:00"
@@ -276,27 +276,26 @@ func schedule() {
 
 // tellUses says how others use what this node does for them.
 func (a asker) tellUses(s daemon.Settings, addrs []string) {
+	var how []string
 	if s.Relay {
-		a.tellHow("others are reached through it with --via", addrs)
+		how = append(how, "others are reached through this node with --via")
 	}
 	if s.Beacon {
-		a.tellHow("others use it as a beacon with --beacon-at", addrs)
+		how = append(how, "others use this node as a beacon with --beacon-at")
 	}
 	if len(s.DHT) > 0 && !slices.Contains(s.DHT, dht.IPFS) {
-		a.tellHow("others join its hash table with --dht", addrs)
+		how = append(how, "others join this node's hash table with --dht")
 	}
-}
-
-// tellHow says by which address others do so.
-func (a asker) tellHow(how string, addrs []string) {
 	best := nearest(addrs)
-	for _, s := range addrs {
-		if !overRelay(s) && nearest([]string{s}) == best {
-			fmt.Fprintf(a.stderr, "%s %s\n", how, s)
+	for _, h := range how {
+		for _, s := range addrs {
+			if !overRelay(s) && nearest([]string{s}) == best {
+				fmt.Fprintf(a.stderr, "%s %s\n", h, s)
+			}
 		}
 	}
-	if best > 0 {
-		fmt.Fprintln(a.stderr, "warning: it has no public address; if a router passes its port on, name the router's address with --announce")
+	if len(how) > 0 && best > 0 {
+		fmt.Fprintln(a.stderr, "warning: this node has no public address; if a router passes its port on, name the router's address with --announce")
 	}
 }
 

@@ -90,7 +90,7 @@ func TestAHoldIsPaidWithPasses(t *testing.T) {
 		if r := owner.sure("rm", "photos"); !strings.Contains(r.stderr, "depots still keep photos") {
 			t.Errorf("rm of what is held: %s", r.stderr)
 		}
-		if out := owner.text("holds"); !strings.Contains(out, "photos (removed)") {
+		if out := owner.text("holds"); !strings.Contains(out, "photos (entry removed)") {
 			t.Errorf("fetcher holds: %s", out)
 		}
 		owner.sure("add", src)
@@ -122,7 +122,7 @@ func TestAnEditThatLacksPassesIsPaidWhenTheyCome(t *testing.T) {
 	rig.WriteRandom(t, filepath.Join(src, "b"), 2_000_000, 2)
 	lacks := func(h api.StandingHold) bool { return strings.Contains(h.Why, "missing") }
 	owner.until("passes are missing for the edit", func() (bool, error) { return slices.ContainsFunc(owner.held(), lacks), nil })
-	if w := strings.Join(owner.status().Warnings, "\n"); !strings.Contains(w, "keeps the version of photos before this one") || strings.Contains(w, "any more") {
+	if w := strings.Join(owner.status().Warnings, "\n"); !strings.Contains(w, "keeps only the earlier version of photos") || strings.Contains(w, "any more") {
 		t.Errorf("the node warns: %s", w)
 	}
 	redeem(8)

@@ -46,7 +46,7 @@ func (fl *reachFlags) inbound(f *pflag.FlagSet) {
 }
 
 // proxyHelp describes --proxy.
-const proxyHelp = "dial peers over TCP through the SOCKS5 proxy at this `URL`, socks5://[USER:PASSWORD@]HOST:PORT, and not over QUIC, unless --listen names it; names are resolved here"
+const proxyHelp = "dial peers over TCP through the SOCKS5 proxy at this `URL`, socks5://[USER:PASSWORD@]HOST:PORT, and not over QUIC, unless --listen names a QUIC address; names are resolved here"
 
 // check says which of the flags cannot be read.
 func (fl reachFlags) check() error {
@@ -60,7 +60,7 @@ func (fl reachFlags) check() error {
 }
 
 // dhtHelp describes --dht.
-const dhtHelp = "use the distributed hash table `WHICH`, in which public shares are found: own, fetcher's; the ADDR of a node in that, a multiaddr that ends in /p2p/ID; or public, that of IPFS; may be repeated"
+const dhtHelp = "use this distributed hash table, in which public shares are found: `WHICH` is own (fetcher's table), the ADDR of a node in it (a multiaddr that ends in /p2p/ID) or public (that of IPFS); may be repeated"
 
 // checkDHT checks --dht.
 func checkDHT(said []string) error {
@@ -179,7 +179,7 @@ func relayText(p fetcher.Place) string {
 func reachWarnings(addrs []string, places []fetcher.Place) (out []string) {
 	for _, p := range places {
 		if !p.Held {
-			out = append(out, fmt.Sprintf("the relay %s gives no place: %s; it is asked again", p.Relay.Short(), p.Why))
+			out = append(out, fmt.Sprintf("the relay %s does not serve this node: %s; it is asked again", p.Relay.Short(), p.Why))
 		}
 	}
 	if heldAny(places) {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/piecelease/fetcher"
+	"github.com/piecelease/fetcher/daemon"
 	"github.com/piecelease/fetcher/internal/rig"
 )
 
@@ -50,5 +51,25 @@ func TestPeersAreDialledThroughTheProxy(t *testing.T) {
 	}
 	if got := (reachFlags{proxy: "socks5://h:1"}).config().Proxy; got != "socks5://h:1" {
 		t.Errorf("share and node run dial through %q", got)
+	}
+}
+
+// A node that others use in several ways has one warning that they may not reach it.
+func TestANodeWithoutAPublicAddressIsWarnedOnce(t *testing.T) {
+	told := func(s daemon.Settings, addr string) string {
+		var b strings.Builder
+		asker{&app{stderr: newTerminal(&b)}}.tellUses(s, []string{addr})
+		return b.String()
+	}
+	const private = "/ip4/192.168.0.2/tcp/4001"
+	got := told(daemon.Settings{Relay: true, Beacon: true}, private)
+	if strings.Count(got, "this node has no public address") != 1 || strings.Count(got, private+"\n") != 2 {
+		t.Errorf("%s", got)
+	}
+	if got := told(daemon.Settings{}, private); got != "" {
+		t.Errorf("a node that nobody uses: %s", got)
+	}
+	if got := told(daemon.Settings{Relay: true}, "/ip4/1.2.3.4/tcp/4001"); strings.Contains(got, "warning") {
+		t.Errorf("a node with a public address: %s", got)
 	}
 }

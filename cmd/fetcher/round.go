@@ -62,8 +62,8 @@ The command finds FETCHER_ROUND_NAME, FETCHER_ROUND_TERM and
 FETCHER_ROUND_TOKEN in its environment. The term is a number that grows with
 each round; the token says the same as text, and a later one is greater.
 A machine that was suspended may go on with an old round after others have
-begun a new one: let what the command writes to refuse a term below the
-highest it has seen.
+begun a new one: make whatever the command writes to refuse a term lower than
+the highest it has seen.
 
 If the command succeeds, the round is completed. If it fails, the round is
 abandoned: others may try at once; this machine tries again in the next round,

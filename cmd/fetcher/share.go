@@ -141,7 +141,7 @@ func badName(name string) string {
 }
 
 // visibleHelp describes --visible.
-const visibleHelp = "who can find it by its ID alone: `WHO` private, nobody; lan, the local network; or public, everybody, through the table of --dht"
+const visibleHelp = "who can find it by its ID alone: `WHO` is private (nobody), lan (the local network) or public (everybody, through the table of --dht)"
 
 func linkMode(s string) (store.LinkMode, error) {
 	switch s {

@@ -44,15 +44,24 @@ func (a *app) simList() error {
 		width = max(width, len(s.Name))
 	}
 	var failed error
+	columns := newTerminal(a.stdout).columns()
 	for _, s := range all {
 		if a.flags.json {
 			a.out.write("scenario", map[string]any{"scenario": s.Name, "says": s.Says, "nodes": s.Nodes})
 			continue
 		}
-		_, err := fmt.Fprintf(a.prose(), "%-*s  %s\n", width, s.Name, s.Says)
+		_, err := fmt.Fprintf(a.prose(), "%-*s  %s\n", width, s.Name, beside(s.Says, columns, width+len(between)))
 		failed = errors.Join(failed, err)
 	}
 	return failed
+}
+
+// beside breaks text that stands in the last column of a terminal, from column at on.
+func beside(text string, columns, at int) string {
+	if columns < at+20 { // 0, if it is not a terminal
+		return text
+	}
+	return strings.Join(wrap(text, columns-at), "\n"+strings.Repeat(" ", at-2)) // wrap indents by 2
 }
 
 // simFlags are the flags of sim run.

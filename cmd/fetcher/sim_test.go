@@ -72,6 +72,18 @@ func TestSimListHasALineForEachScenario(t *testing.T) {
 	}
 }
 
+// On a terminal the descriptions stay in their column.
+func TestTextBesideANameStaysThere(t *testing.T) {
+	if got, want := beside("it is here, and goes on below", 34, 10), "it is here, and goes on\n          below"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	for _, columns := range []int{0, 29} { // no terminal, or too narrow
+		if got := beside("it is here, and goes on below", columns, 10); strings.Contains(got, "\n") {
+			t.Errorf("%q at %d", got, columns)
+		}
+	}
+}
+
 func TestSimRunSaysWhatWasSeen(t *testing.T) {
 	code, out, errs := sim(t, "run", "garbled")
 	if code != 0 || !strings.HasPrefix(out, "garbled holds with seed 1\n") || errs != "" {

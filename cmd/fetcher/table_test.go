@@ -41,6 +41,16 @@ func TestEmptyListsSaySo(t *testing.T) {
 	}
 }
 
+// What the crawl has found is told apart from the shares by state, which may be called the same.
+func TestADepotsCrawlIsIndented(t *testing.T) {
+	var out strings.Builder
+	a := depots{asker{&app{stdout: &out, out: &reporter{}}}}
+	d := api.Depot{Complete: true, Free: -1, States: []api.Kept{{State: "corrupt", Shares: 1, Bytes: 5}}, Crawl: api.Crawl{Corrupt: 2}}
+	if err := a.printDepot(d); err != nil || !strings.Contains(out.String(), "\ncorrupt   1 share, 5 B\n") || !strings.Contains(out.String(), "\n  corrupt   2 shares\n  failed    0 shares\n") {
+		t.Errorf("%v, %s", err, &out)
+	}
+}
+
 // A terminal shows the leases that end first, and no more than a person reads; a pipe gets all, as they come.
 func TestManyLeasesDoNotFillATerminal(t *testing.T) {
 	var all []api.Lease

@@ -105,7 +105,7 @@ func TestWhyWhenNobodyHasAPiece(t *testing.T) {
 	sameWhy(t, why,
 		lacking+fetching,
 		`source PEER: (resting|connecting) for TIME, .*; N bytes in N pieces`,
-		`source PEER: active for TIME, it has none of the pieces we lack; N bytes in N pieces`,
+		`source PEER: active for TIME, it has none of the pieces this node lacks; N bytes in N pieces`,
 		`pieces N: wanted; 1 source is connected and none has it; waits for one that does`)
 }
 

@@ -146,7 +146,7 @@ function checkTree(entries) {
     if (entry.k === FILE) pieces += Math.ceil(entry.s / 2 ** entry.e);
     for (let i = entry.p.indexOf('/'); i >= 0; i = entry.p.indexOf('/', i + 1)) {
       const dir = entry.p.slice(0, i);
-      if (others.has(dir)) throw new Error(`manifest: ${entry.p} lies below an entry`);
+      if (others.has(dir)) throw new Error(`manifest: ${entry.p} is below an entry`);
       dirs.add(dir);
     }
     if (entries.length + dirs.size > MAX_ENTRIES || pieces > MAX_PIECES) throw new Error('manifest: too many entries or pieces');

@@ -101,7 +101,7 @@ func parse(at string) (p place, err error) {
 	scheme, rest, ok := strings.Cut(at, "://")
 	p.kind, p.tls = strings.CutSuffix(scheme, "+tls")
 	if !ok || ports[p.kind] == "" {
-		return p, fmt.Errorf("%w; they are\n%s", ErrURL, Forms)
+		return p, fmt.Errorf("%w; a store is one of\n%s", ErrURL, Forms)
 	}
 	rest, query, _ := strings.Cut(rest, "?")
 	servers, name, _ := strings.Cut(rest, "/")

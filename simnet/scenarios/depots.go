@@ -221,7 +221,7 @@ var holding = []*simnet.Scenario{
 	}),
 	{
 		Name: "ten-thousand-accounts", Limit: depots.Limit, Only: "its depots run on a machine that is made up",
-		Says:  "As many accounts hold shares, a hundred each of the same; each uses what it holds, also after the database is lost, and what ends frees all.",
+		Says:  "Hundreds of accounts, or thousands, hold shares, a hundred of them the same one; each uses what it holds, also after the database is lost, and what ends frees all.",
 		Nodes: 200, Fewest: 20,
 		Set: func(r *simnet.Run) { depots.Tell(r, manyAccounts) },
 	},

@@ -265,7 +265,7 @@ var losing = []*simnet.Scenario{
 		s.Gone(d, c)
 		s.Gone(d, half)
 	}),
-	ofDepot("crawler-meets-a-poisoned-share", "What lies beside some shares is garbage: the crawler says so, goes on to the others, and removes nothing that it cannot read.", func(s *depots.Story) {
+	ofDepot("crawler-meets-a-poisoned-share", "What is stored beside some shares is garbage: the crawler says so, goes on to the others, and removes nothing that it cannot read.", func(s *depots.Story) {
 		d, a, c := pair(s)
 		d.Excuse()
 		var all []*simnet.Content

@@ -232,7 +232,7 @@ var badDay = &simnet.Scenario{
 // muteSources is about places of sources: see peers.Tiers.
 var muteSources = &simnet.Scenario{
 	Name:  "mute-sources",
-	Says:  "A node may fetch from so many sources at once, and the first so many that it knows send nothing, or next to nothing; four good ones wait behind them.",
+	Says:  "A node may fetch from only a few sources at once, and the first ones that it knows send nothing, or next to nothing; four good ones wait behind them.",
 	Nodes: 12,
 	Set: func(r *simnet.Run) {
 		c := r.File("film", 16*mib)

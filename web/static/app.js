@@ -182,7 +182,7 @@ function ratePlots(past) {
 function facts(e) {
   const row = (k, v) => (v ? [h('dt', {}, k), h('dd', {}, v)] : []);
   return h('dl', {}, ...row('Share ID', e.share && h('code', {}, e.share)), ...row('Ticket', e.ticket && h('code', {}, e.ticket)), ...row('Served from', e.paths && e.paths.join(', ')),
-    ...row('Is at', e.path), ...row('Is put into', !e.path && e.dir), ...row('Added', when(e.added)), ...row('Here since', e.done && when(e.done)), ...row('Earlier versions', e.older && String(e.older.length)),
+    ...row('Path', e.path), ...row('Folder', !e.path && e.dir), ...row('Added', when(e.added)), ...row('Here since', e.done && when(e.done)), ...row('Earlier versions', e.older && String(e.older.length)),
     ...row('Served until', [e.seed_time, e.seed_ratio && `sent ${e.seed_ratio} times`].filter(Boolean).join(', or ')), ...row('Warnings', (e.warnings || []).join('; ')));
 }
 
@@ -306,7 +306,7 @@ function rollout(s, f) {
     await api.change('DELETE', '/v1/fleet/shares/' + s.share);
     view();
   }) }, 'Remove');
-  return h('section', { class: 'card' }, h('h3', {}, s.name || 'not known yet'), h('p', {}, h('strong', {}, `${s.done} of ${s.members.length} done`), ', ',
+  return h('section', { class: 'card' }, h('h3', {}, s.name || 'Name not known yet'), h('p', {}, h('strong', {}, `${s.done} of ${s.members.length} done`), ', ',
     s.coordinator ? `coordinated by ${name(s.coordinator)}${s.late ? `, which has not been heard from for ${ago(s.heard)}` : ''}` : 'nobody coordinates'), h('progress', { max: s.members.length || 1, value: s.done, 'aria-label': 'Machines that have ' + (s.name || s.share) }),
   h('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'Machines' }, h('table', {}, h('caption', {}, h('code', {}, s.share)), h('thead', {}, h('tr', {}, h('th', { scope: 'col' }, 'Machine'), h('th', { scope: 'col' }, 'How far'))),
     h('tbody', {}, ...s.members.map((x, i) => h('tr', {}, h('td', {}, f.members[i].name, h('div', { class: 'soft' }, short(x.peer))), h('td', {}, standing(x, f.members[i]))))))), h('div', { class: 'tools' }, remove));
@@ -406,7 +406,7 @@ async function node() {
     if (shown !== '#/node') return;
     const row = (k, v) => [h('dt', {}, k), h('dd', {}, v)];
     replace(body, ...s.warnings.map((w) => h('p', { class: 'panel' }, w)), h('dl', {}, ...row('Peer ID', h('code', {}, s.peer)), ...row('Version', s.version), ...row('Running', 'for ' + ago(s.since)), ...row('State directory', s.dir),
-      ...row('Traffic', `${size(s.in_bytes)} in, ${size(s.out_bytes)} out`), ...row('Peers', `${s.children} fetch from here`), ...row('Entries', `${s.entries}: ${s.fetching} being fetched, ${s.waiting} waiting, ${s.troubled} missing or failed`),
+      ...row('Traffic', `${size(s.in_bytes)} in, ${size(s.out_bytes)} out`), ...row('Peers', `${s.children} ${s.children === 1 ? 'fetches' : 'fetch'} from here`), ...row('Entries', `${s.entries}: ${s.fetching} being fetched, ${s.waiting} waiting, ${s.troubled} missing or failed`),
       ...row('Free', s.free_bytes < 0 ? 'not known' : size(s.free_bytes)), ...row('Addresses', h('div', {}, ...s.addrs.map((a) => h('div', {}, h('code', {}, a)))))));
     limits.fill(s.limits);
   });
