@@ -43,7 +43,7 @@ func TestADepotMovesToAnother(t *testing.T) {
 	must(t, err)
 	half := filepath.Join(t.TempDir(), "half.tar")
 	must(t, os.WriteFile(half, b[:len(b)/2], 0o600))
-	if r := second.on("depot", "import", half); r.code == 0 || !strings.Contains(r.stderr, "not a complete one") {
+	if r := second.on("depot", "import", half); r.code == 0 || !strings.Contains(r.stderr, "cut short") {
 		t.Errorf("half an export: exit %d, %s", r.code, r.stderr)
 	}
 	for _, want := range []string{"1 share entered", "already here: 1"} {
