@@ -34,7 +34,7 @@ type DepotNode interface {
 
 // Depot is the status of a node's depot.
 type Depot struct {
-	Dir           string    `json:"dir" doc:"where the shares lie"`
+	Dir           string    `json:"dir" doc:"where the shares are"`
 	Now           time.Time `json:"now" doc:"by the depot's clock"`
 	Frozen        bool      `json:"frozen" doc:"the clock is not trusted: nothing expires and nothing is removed until clock-ok"`
 	Trouble       string    `json:"trouble,omitempty" doc:"a sentence: why it does nothing"`

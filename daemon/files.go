@@ -230,7 +230,7 @@ func (d *Daemon) removeFiles(ctx context.Context, e catalog.Entry, m *share.Mani
 	case e.Path == "":
 		return gone, kept
 	case e.Found:
-		return gone, fmt.Sprintf("some of %s lay there before this node fetched it, so all of it stays; remove it by hand", e.Path)
+		return gone, fmt.Sprintf("some of %s was there before this node fetched it, so all of it stays; remove it by hand", e.Path)
 	}
 	if o, ok := d.besides(e); ok {
 		return gone, fmt.Sprintf("entry %d has what is at %s too, so all of it stays", o, e.Path)
@@ -329,7 +329,7 @@ func discarded(e catalog.Entry, found store.Found) (gone []string, kept string) 
 	case found.Path == "":
 		return gone, ""
 	case e.Found:
-		return gone, fmt.Sprintf("some of %s lay there before this node fetched it, so all of it stays; remove it by hand", found.Path)
+		return gone, fmt.Sprintf("some of %s was there before this node fetched it, so all of it stays; remove it by hand", found.Path)
 	}
 	at, kept, err := store.Discard(e.Dir, found.Manifest)
 	switch {
