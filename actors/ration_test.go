@@ -206,7 +206,7 @@ func TestWhyNamesTheDownloadLimit(t *testing.T) {
 	l := newLimited(t, 20e3, 8<<20, 1, 50e6, TransferConfig{})
 	l.w.Run(5 * time.Second)
 	why, err := l.node.program.Why(context.Background(), Handle{Share: l.m.ID()})
-	if last := strings.Join(why, "\n"); err != nil || !strings.HasSuffix(last, "paced by the download limit: this node asks for at most 20.0 kB a second, of all sources together") {
+	if last := strings.Join(why, "\n"); err != nil || !strings.HasSuffix(last, "paced by the download limit: this node asks for at most 20.0 kB a second, from all sources together") {
 		t.Errorf("%v\n%s", err, last)
 	}
 }

@@ -299,6 +299,19 @@ func ReadSettings(path string) (Settings, error) {
 	return s, nil
 }
 
+// formOf says how a value of a Go type is written in TOML.
+func formOf(of string) string {
+	switch of = strings.TrimPrefix(of, "*"); {
+	case strings.HasPrefix(of, "[]"):
+		return "a list, such as [\"a\", \"b\"]"
+	case of == "bool":
+		return "true or false, without quotes"
+	case strings.HasPrefix(of, "int"):
+		return "a number, without quotes"
+	}
+	return "text in quotes"
+}
+
 func parseSettings(b []byte) (s Settings, err error) {
 	var f settingsFile
 	d := toml.NewDecoder(bytes.NewReader(b)).DisallowUnknownFields()
@@ -311,11 +324,11 @@ func parseSettings(b []byte) (s Settings, err error) {
 			return s, fmt.Errorf("line %d: there is no setting %q", row, strings.Join(strict.Errors[0].Key(), "."))
 		case errors.As(err, &decode):
 			row, _ := decode.Position()
-			why := " (" + strings.TrimPrefix(decode.Error(), "toml: ") + ")"
-			if strings.Contains(why, "struct field") {
-				why = "" // it speaks of this program
+			why := strings.TrimPrefix(decode.Error(), "toml: ")
+			if _, of, ok := strings.Cut(why, " of type "); ok && strings.Contains(why, "struct field") { // it speaks of this program
+				why = strings.Join(decode.Key(), ".") + " takes " + formOf(of)
 			}
-			return s, fmt.Errorf("line %d cannot be read; text stands in quotes, numbers, true and false do not%s", row, why)
+			return s, fmt.Errorf("line %d cannot be read: %s", row, why)
 		}
 		return s, err
 	}
@@ -329,7 +342,7 @@ func parseSettings(b []byte) (s Settings, err error) {
 	if s.Down, err = ParseRate(f.Down); err != nil {
 		return s, fmt.Errorf("limit-down: %w", err)
 	}
-	if s.RelayCarries, err = ParseRate(f.Carries); err != nil {
+	if s.RelayCarries, err = ParseSize(f.Carries); err != nil {
 		return s, fmt.Errorf("relay-carries: %w", err)
 	}
 	if s.Reserve, err = ParseSize(f.Reserve); err != nil {

@@ -94,7 +94,7 @@ func openIssuer(dir string) (*issuer.Issuer, error) {
 }
 
 // ErrDepot means that a depot cannot start in its folder.
-var ErrDepot = errors.New("the depot cannot begin")
+var ErrDepot = errors.New("the depot cannot start")
 
 // begin checks the folder. A fresh depot, which never used one, must be able to use it; the disk
 // of another may come later, unless another process has it.
@@ -123,7 +123,7 @@ func (d *depots) troubles(ctx context.Context) (out []string) {
 		out = append(out, "the depot does not trust the clock, so nothing expires there; fetcher depot status says more")
 	}
 	if why := d.lender.issuer.Trouble(); why != nil {
-		out = append(out, "no passes count at the depot now: "+why.Error())
+		out = append(out, "the depot takes no passes now: "+why.Error())
 	}
 	return out
 }

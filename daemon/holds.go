@@ -137,7 +137,7 @@ func (d *depots) Hold(ctx context.Context, h api.Hold) ([]api.Held, error) {
 	}
 	before, want, addrs := wanted(l, ask)
 	if n := distinct(want.Depots, depots); h.Copies > n {
-		return nil, api.Refuse(api.ErrRequest, "%d copies need as many depots, and so far %d is named: name another", h.Copies, n)
+		return nil, api.Refuse(api.ErrRequest, "%d copies need %d depots; named so far: %d. Name another", h.Copies, h.Copies, n)
 	}
 	if err := d.setBudget(ctx, depots, h.Budget); err != nil {
 		return nil, err

@@ -43,7 +43,7 @@ func (d *depots) budgetWarnings(l fetcher.HoldList) (out []string) {
 			}
 		}
 		if len(lapse) > 0 {
-			out = append(out, fmt.Sprintf("the budget of %s in 31 days for the depot %s does not pay for all that it keeps; these lapse: %s", words.Count(int(l.Budgets[depot].Units), "pass"), depot.Short(), strings.Join(lapse, ", ")))
+			out = append(out, fmt.Sprintf("the budget of %s in 31 days for the depot %s does not pay for all that it keeps; fetcher hold can raise the budget; these lapse: %s", words.Count(int(l.Budgets[depot].Units), "pass"), depot.Short(), strings.Join(lapse, ", ")))
 		}
 	}
 	return out
@@ -149,7 +149,7 @@ func (d *depots) shortWarnings(ctx context.Context, l fetcher.HoldList) (out []s
 		return []string{err.Error()}
 	}
 	for _, due := range lacking(d.payable(l, stock), stock) {
-		out = append(out, fmt.Sprintf("%v for %s at the depot %s; it lapses on %s", &purse.MissingError{Missing: due.Units},
+		out = append(out, fmt.Sprintf("%v for %s at the depot %s; it lapses on %s. Get a code from the depot's owner, and enter it with fetcher passes redeem", &purse.MissingError{Missing: due.Units},
 			d.heldName(l, due.Key), due.Depot.Short(), due.Expires.Local().Format("2006-01-02 15:04")))
 	}
 	return out

@@ -96,7 +96,7 @@ func (l *Listening) openUnix(path string, mode fs.FileMode) error {
 	held, err := dir.Lock(filepath.Base(path) + ".lock")
 	switch {
 	case errors.Is(err, share.ErrHeld):
-		return fmt.Errorf("another process answers at %s; name another socket: %w", path, share.ErrHeld)
+		return words.Error(share.ErrHeld, "another process answers at %s; name another socket", path)
 	case err != nil:
 		return unusable(err)
 	}
@@ -105,7 +105,7 @@ func (l *Listening) openUnix(path string, mode fs.FileMode) error {
 		return fmt.Errorf("%w: %s is not a socket, and is left alone; name another path", fetcher.ErrStateDir, path)
 	}
 	if answered(path) {
-		return fmt.Errorf("another program answers at %s; name another socket: %w", path, share.ErrHeld)
+		return words.Error(share.ErrHeld, "another program answers at %s; name another socket", path)
 	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return unusable(err)

@@ -174,7 +174,7 @@ func (d *depots) RedeemPasses(ctx context.Context, r api.RedeemPasses) ([]api.Pa
 	}
 	who, err := fetcher.PeerAddr(at)
 	if err != nil {
-		return nil, api.Refuse(api.ErrRequest, "%s (it ends in the address of a depot, and not in %.40q)", codeIs, at)
+		return nil, api.Refuse(api.ErrRequest, "%s (a code ends in the address of a depot, and this one in %.40q)", codeIs, at)
 	}
 	if who.ID == d.node.ID() {
 		return nil, api.Refuse(api.ErrRequest, "these are passes of this node, which holds nothing at itself")

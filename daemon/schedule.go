@@ -90,7 +90,7 @@ func ParseGrace(s string) (time.Duration, error) {
 	}
 	t, err := words.ParseDuration(s)
 	if err == nil && (t < time.Second || t > 366*24*time.Hour) {
-		err = fmt.Errorf("a time from 1 s to 366 d, such as 36h or 7d, not %q", s)
+		err = fmt.Errorf("it is a time from 1 s to 366 d, such as 36h or 7d, not %q", s)
 	}
 	return t.Truncate(time.Second), err
 }

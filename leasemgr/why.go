@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -170,12 +171,14 @@ func (m *Manager) next(e Explanation, f findings) string {
 		return plural(e.Connected, "source is", "sources are") + " connected and none has it; waits for one that does"
 	case f.banned == e.Has:
 		return "every source that has it is banned for sending wrong data; waits for another source"
+	case f.able == 1:
+		return "goes to the source that has room, when it asks" + m.asked(f)
 	case f.able > 0:
-		return "goes to the first of " + plural(f.able, "source", "sources") + " with room that asks" + m.asked(f)
+		return "goes to the first of " + strconv.Itoa(f.able) + " sources with room that asks" + m.asked(f)
 	case f.full == 0 && len(f.gave) > 0:
 		return plural(len(f.gave), "source is", "sources are") + " busy with many peers and gave it to others first; goes to the first of those that has it" + m.asked(f)
 	default:
-		return plural(f.full, "source that could fetch it holds", "sources that could fetch it hold") +
+		return plural(f.full, "source that could send it holds", "sources that could send it hold") +
 			" as many leases as allowed; goes to the first that is done with one" + m.asked(f)
 	}
 }
@@ -201,7 +204,7 @@ func (m *Manager) nextLeased(e Explanation, f findings) string {
 	case len(e.Holders) > 1:
 		return "the first of them to finish counts"
 	case h.Overdue && others > 0:
-		return "its holder is overdue: the next source with nothing else to do fetches it too"
+		return "its holder is overdue: the next idle source is asked for it too"
 	default:
 		return "if nothing more comes within " + words.Duration(h.Until.Sub(e.At)) + ": " + then
 	}

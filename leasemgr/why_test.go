@@ -44,13 +44,13 @@ func TestWhySaysWhatToDo(t *testing.T) {
 			r.add("a").has("a", 1, 2, 3, 4)
 			r.get("a", 4)
 			r.m.Have("a", []share.Piece{7}, r.now)
-		}, "piece 7: wanted; available from a; 1 source that could fetch it holds as many leases as allowed; goes to the first that is done with one"},
+		}, "piece 7: wanted; available from a; 1 source that could send it holds as many leases as allowed; goes to the first that is done with one"},
 		{"one of its sources failed with it", func(r *rig) {
 			r.add("a", "b").has("a", 7).has("b", 7)
 			l := r.one("a")
 			r.m.Fail("a", 7, l.Token, BadData, r.now)
 			r.pass(10 * time.Second)
-		}, "piece 7: wanted; available from a, b; goes to the first of 1 source with room that asks; of those that failed with it the first is asked again in 20 s"},
+		}, "piece 7: wanted; available from a, b; goes to the source that has room, when it asks; of those that failed with it the first is asked again in 20 s"},
 		{"it is leased", func(r *rig) {
 			r.add("a", "b").has("a", 7).has("b", 7)
 			l := r.one("a")
@@ -78,7 +78,7 @@ func TestWhySaysWhatToDo(t *testing.T) {
 			r.add("a", "b").has("a", 7).has("b", 7)
 			r.one("a")
 			r.pass(2 * time.Second)
-		}, "piece 7: leased; held by a for 2 s, until 3 s from now, 0 B of 1.05 MB came; available from a, b; its holder is overdue: the next source with nothing else to do fetches it too"},
+		}, "piece 7: leased; held by a for 2 s, until 3 s from now, 0 B of 1.05 MB came; available from a, b; its holder is overdue: the next idle source is asked for it too"},
 		{"it is hedged", func(r *rig) {
 			r.add("a", "b").has("a", 7).has("b", 7)
 			r.one("a")

@@ -50,7 +50,7 @@ func newPlaces(relays []string) (out []*station, err error) {
 		if i < 0 {
 			i = len(out)
 			out = append(out, &station{relay: info.ID, lost: make(chan struct{}, 1), tried: make(chan struct{}),
-				state: Place{Relay: peers.ID(info.ID.String()), Why: "it was not asked yet"}})
+				state: Place{Relay: peers.ID(info.ID.String()), Why: "it has not answered yet"}})
 		}
 		out[i].addrs = append(out[i].addrs, info.Addrs[0].String())
 	}
@@ -130,7 +130,7 @@ func noPlace(err error) string {
 	case pb.Status_RESERVATION_REFUSED, pb.Status_RESOURCE_LIMIT_EXCEEDED:
 		return "it is full"
 	case pb.Status_PERMISSION_DENIED:
-		return "it does not allow it"
+		return "it refuses this node"
 	}
 	if notServed(err) {
 		return "it is not a relay"

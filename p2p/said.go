@@ -47,7 +47,7 @@ const (
 	noTraversal = "it can be reached only through a relay, and this node uses none"
 	noTCP       = "it has no TCP address, and this node's proxy carries nothing else"
 	noPunch     = "a relay leads to it, but no direct connection came to be, and the relay carries no content"
-	offline     = "the relay does not know it: it is off, or has no place there"
+	offline     = "the relay does not know it: it is off, or not connected to that relay"
 	relayFull   = "the relay refuses: it carries as much as it may"
 	relayGone   = "the relay cannot be reached"
 	noRelay     = "the node named as its relay is not one"

@@ -52,7 +52,7 @@ func Parse(text string) (Code, error) {
 	}
 	n, err := strconv.Atoi(parts[0])
 	if err != nil || n < 1 || n > MaxChannel {
-		return Code{}, fmt.Errorf("%w: it begins with %q, and a code with a number from 1 to %d", ErrCode, cut(parts[0]), MaxChannel)
+		return Code{}, fmt.Errorf("%w: a code begins with a number from 1 to %d, and this one with %q", ErrCode, MaxChannel, cut(parts[0]))
 	}
 	c := Code{Channel: n}
 	for i, w := range parts[1:] {

@@ -160,5 +160,5 @@ func (q *quiet) why(word string) (Wait, string) {
 
 // Paced says, for people, that a limit in bytes per second holds everything back.
 func Paced(limit int64) string {
-	return fmt.Sprintf("paced by the download limit: this node asks for at most %s a second, of all sources together", share.Size(limit))
+	return fmt.Sprintf("paced by the download limit: this node asks for at most %s a second, from all sources together", share.Size(limit))
 }

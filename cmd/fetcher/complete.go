@@ -59,6 +59,10 @@ func pages(c *cobra.Command) {
 var sourced = map[string]string{"bash": "source <(fetcher completion bash)", "zsh": "source <(fetcher completion zsh)", "fish": "fetcher completion fish | source",
 	"powershell": "fetcher completion powershell | Out-String | Invoke-Expression"}
 
+// kept is the file that each shell reads when it starts, and what the line needs there.
+var kept = map[string]string{"bash": "~/.bashrc; it needs the package bash-completion", "zsh": "~/.zshrc, after the line that calls compinit",
+	"fish": "~/.config/fish/config.fish", "powershell": "the file that $PROFILE names"}
+
 // completions is the command that prints what makes a shell offer these; cobra has it below the root.
 func completions(root *cobra.Command) {
 	root.InitDefaultCompletionCmd("completion")
@@ -80,7 +84,7 @@ func completions(root *cobra.Command) {
 			}
 			shell.DisableFlagsInUseLine = false // as for all others
 			shell.Short = "Print the script for " + shell.Name()
-			shell.Long = shell.Short + ". To use it in the shell that runs now:\n\n    " + sourced[shell.Name()] + "\n\nTo have it in every new shell, put that line into the file that the shell\nreads when it starts."
+			shell.Long = shell.Short + ". To use it in the shell that runs now:\n\n    " + sourced[shell.Name()] + "\n\nTo have it in every new shell, put that line into\n" + kept[shell.Name()] + "."
 		}
 	}
 }

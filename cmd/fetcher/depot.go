@@ -262,7 +262,7 @@ func troubleText(d api.Depot) string {
 		fmt.Fprintf(&b, "the clock is not trusted, so nothing expires: for leases it is %s. If this machine's clock is right, say so with fetcher depot clock ok\n", d.Now.Local().Format(time.DateTime))
 	}
 	if d.PassesTrouble != "" {
-		fmt.Fprintf(&b, "passes do not count now: %s\n", printable(d.PassesTrouble))
+		fmt.Fprintf(&b, "the depot takes no passes now: %s\n", printable(d.PassesTrouble))
 	}
 	if d.Trouble != "" {
 		fmt.Fprintf(&b, "it waits: %s\n", printable(d.Trouble))

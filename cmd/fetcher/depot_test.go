@@ -108,7 +108,7 @@ func TestADepotKeepsWhatItPromised(t *testing.T) {
 	if !namesBoth(t, r, owner.status().Peer, keeper.status().Peer) {
 		t.Errorf("the ticket does not name both: %+v", r.lines)
 	}
-	if r := owner.on("hold", src, "--on", at, "--copies", "2"); r.code != exitUsage || !strings.Contains(r.stderr, "2 copies need as many depots, and so far 1 is named: name another") {
+	if r := owner.on("hold", src, "--on", at, "--copies", "2"); r.code != exitUsage || !strings.Contains(r.stderr, "2 copies need 2 depots; named so far: 1. Name another") {
 		t.Errorf("two copies at one depot: exit %d, %s", r.code, r.stderr)
 	}
 	leases, err := keeper.client.Leases(t.Context(), "owner")
@@ -370,9 +370,9 @@ func TestADepotThatCannotBeginEndsTheNode(t *testing.T) {
 		dir  string
 		code int
 		says string
-	}{{used, exitUsage, "an empty folder"}, {taken, exitHeld, "another process"}} {
+	}{{used, exitUsage, "give the depot an empty folder"}, {taken, exitHeld, "another process"}} {
 		r := finish(t, exec.Command(built(t), "node", "run", "--dir", t.TempDir(), "--listen", "none", "--depot", x.dir), nil)
-		if r.code != x.code || !strings.Contains(r.stderr, x.says) || strings.Count(r.stderr, "cannot begin") != 1 || strings.Contains(r.stderr, "waits") || strings.Contains(r.stderr, "the node runs") {
+		if r.code != x.code || !strings.Contains(r.stderr, x.says) || strings.Count(r.stderr, "cannot start") != 1 || strings.Contains(r.stderr, "waits") || strings.Contains(r.stderr, "the node runs") {
 			t.Errorf("%s: exit %d, %s", x.says, r.code, r.stderr)
 		}
 	}

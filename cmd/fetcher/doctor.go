@@ -183,7 +183,8 @@ func checkClock(dir string, now time.Time) finding {
 	case !last.IsZero() && now.Before(last.Add(-off)):
 		f.well, f.text = false, f.text+", and the node was last used on "+last.Format("2006-01-02")
 	case !last.IsZero() && now.Sub(last) > 300*24*time.Hour:
-		f.well, f.text = false, f.text+", and the node was last used on "+last.Format("2006-01-02")+": if it was used since, the clock is wrong"
+		f.text += ", and the node's files were last written on " + last.Format("2006-01-02")
+		f.advice = "If the node has been used since, the clock is wrong: set it."
 	}
 	if !f.well {
 		f.advice = "Set the clock, and have the system keep it right (NTP): what has a date of expiry goes by it."

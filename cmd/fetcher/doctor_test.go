@@ -68,9 +68,12 @@ func TestDoctorKnowsAClockThatIsOff(t *testing.T) {
 	dir := t.TempDir()
 	must(t, os.WriteFile(filepath.Join(dir, "key"), nil, 0o600))
 	now := time.Now()
-	for off, well := range map[time.Duration]bool{0: true, time.Hour: true, -time.Hour: true, -366 * 24 * time.Hour: false, 366 * 24 * time.Hour: false} {
+	for off, well := range map[time.Duration]bool{0: true, time.Hour: true, -time.Hour: true, -366 * 24 * time.Hour: false, 366 * 24 * time.Hour: true} {
 		f := checkClock(dir, now.Add(off))
 		if f.well != well || !well && !strings.Contains(f.advice, "Set the clock") {
+			t.Errorf("%v off: %+v", off, f)
+		}
+		if late := off > 300*24*time.Hour; late != strings.Contains(f.advice, "If the node has been used since") {
 			t.Errorf("%v off: %+v", off, f)
 		}
 	}
@@ -113,7 +116,7 @@ func TestDoctorKnowsFromWhereANodeCanBeReached(t *testing.T) {
 		"NAT":                 {[]string{"/ip4/127.0.0.1/tcp/1" + id, "/ip4/192.168.1.2/tcp/1" + id}, nil, nil, true, "forward the node's port"},
 		"machine":             {[]string{"/ip4/127.0.0.1/tcp/1" + id}, nil, nil, false, "name a port alone"},
 		"nowhere":             {nil, nil, nil, false, "told so"},
-		"relay":               {[]string{relayed}, []fetcher.Place{{Relay: relay, Held: true, Carries: 1 << 30}}, nil, true, "through the relay, 1.07 GB for each connection"},
+		"relay":               {[]string{relayed}, []fetcher.Place{{Relay: relay, Held: true, Carries: 1 << 30}}, nil, true, "through the relay, up to 1.07 GB on each connection"},
 		"no place at a relay": {[]string{relayed}, []fetcher.Place{{Relay: relay, Why: "it is full"}}, nil, false, "does not serve the node: it is full"},
 		"reached":             {[]string{"/ip4/8.8.8.8/tcp/1" + id}, nil, []api.Tried{{Addr: "/ip4/8.8.8.8/tcp/2"}, {Addr: "/ip4/8.8.8.8/tcp/1", Reached: true}}, true, "a relay has reached it at /ip4/8.8.8.8/tcp/1"},
 		"firewall":            {[]string{"/ip4/8.8.8.8/tcp/1" + id}, nil, []api.Tried{{Addr: "/ip4/8.8.8.8/tcp/1"}}, false, "Let the node's port through"},

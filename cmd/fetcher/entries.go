@@ -79,7 +79,7 @@ or until its size has been sent a number of times (2).`,
 	f.BoolVar(&fl.secret, "secret", false, "give what is served only to those who have its ticket, which then holds a secret")
 	f.BoolVar(&fl.paused, "paused", false, "add it paused; fetcher set --resume starts it")
 	f.StringArrayVar(&fl.seedUntil, "seed-until", nil, seedHelp+"; may be repeated")
-	f.BoolVar(&fl.called, "listen-for-source", false, "print a ticket; whoever shares it runs share --to with that ticket, and so connects to the node, for when it cannot reach them")
+	f.BoolVar(&fl.called, "listen-for-source", false, "print a ticket for whoever has the files: they run share --to with it, and so connect to the node, for when it cannot reach them")
 	f.BoolVar(&fl.wait, "wait", false, "wait until it is complete, or has failed")
 	return c
 }
@@ -128,7 +128,7 @@ func (a asker) add(ctx context.Context, c *api.Client, all []api.Add, fl addFlag
 		if err := a.printAdded(e, one.Called); err != nil {
 			return err
 		}
-		if seen := seenText(fl.visible, fl.secret); e.Kind == "serve" && seen != "" {
+		if seen := seenText(fl.visible, fl.secret, false); e.Kind == "serve" && seen != "" {
 			fmt.Fprintln(a.stderr, seen)
 		}
 	}

@@ -133,7 +133,7 @@ var advices = []struct {
 	{fetcher.ErrNotListed, "fetcher fleet status shows what is."},
 	{share.ErrNotFound, "It is not shared there now: ask whoever shares it to share or resume it, or for a new ticket."},
 	{fetcher.ErrNotMember, "Where the coordinator runs, give this node's ID to --allow, or write it into the --allow-file; or, if the fleet has a store, join it with the token that fetcher fleet invite prints now. Then run the same command again."},
-	{share.ErrNotAllowed, "Ask whoever shares it to allow the ID that fetcher id prints, and run the same command again with --identity; or for its ticket, if all you have is an ID."},
+	{share.ErrNotAllowed, "Ask whoever shares it to allow the ID that fetcher id prints, and run the same command again with --identity (without that, the ID above is of this run alone); or for its ticket, if all you have is an ID."},
 	{share.ErrLied, "Name another source with --peer."},
 	{errUnfound, "Ask whoever shares it for the ticket, or name a peer that has it with --peer. By its ID alone a share is found only where it is announced: on this network with --visible lan, or in the table of --dht with --visible public."},
 	{fetcher.ErrNoSource, "Give a ticket, or name a peer with --peer ADDR."},

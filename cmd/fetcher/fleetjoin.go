@@ -166,7 +166,7 @@ of "-" is read from stdin.`,
 	}
 }
 
-const joinedText = "this machine belongs to the fleet"
+const joinedText = "this machine has joined the fleet"
 
 // join keeps a membership in the state directory.
 func (a fleetApp) join(m daemon.Membership) error {

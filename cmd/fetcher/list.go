@@ -145,10 +145,10 @@ func shortened(why []string) (out []string) {
 			some[0] = append(some[0], s)
 		}
 	}
-	for i, what := range []string{"piece or run of pieces", "source"} {
+	for i, about := range [][2]string{{"line", " about pieces"}, {"source", ""}} {
 		out = append(out, some[i][:min(len(some[i]), maxWhy)]...)
 		if more := len(some[i]) - maxWhy; more > 0 {
-			out = append(out, "and "+words.Count(more, "more "+what))
+			out = append(out, "and "+words.Count(more, "more "+about[0])+about[1])
 		}
 	}
 	return out

@@ -34,6 +34,13 @@ func TestWhyIsShort(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
+	pieces := []string{"fetching"}
+	for i := range 8 {
+		pieces = append(pieces, fmt.Sprint("a, piece ", i, ": leased"))
+	}
+	if got := shortened(pieces); got[len(got)-1] != "and 3 more lines about pieces" {
+		t.Errorf("got %q", got)
+	}
 	if got := shortened(nil); len(got) != 0 {
 		t.Errorf("%q of nothing", got)
 	}

@@ -129,7 +129,7 @@ func TestShareSaysWhoCanReachIt(t *testing.T) {
 	src := filepath.Join(t.TempDir(), "one.bin")
 	rig.WriteRandom(t, src, 1000, 7)
 	for script, want := range map[string]string{
-		`exec "$@"`:                    "nobody can fetch it",
+		`exec "$@"`:                    "nobody can fetch from this node",
 		`ip link set lo up; exec "$@"`: "works on this machine only",
 	} {
 		cmd := exec.Command("sh", "-c", script, "sh", built(t), "share", src, "--json", "--dir", t.TempDir())

@@ -188,12 +188,12 @@ func (a asker) settings(fl nodeFlags) (s daemon.Settings, err error) {
 	for _, x := range []struct {
 		flag, text string
 		to         *int64
-	}{{"--limit-up", fl.limitUp, &s.Up}, {"--limit-down", fl.limitDown, &s.Down}, {"--relay-carries", fl.relayCarries, &s.RelayCarries}} {
-		if x.text == "" {
-			continue
-		}
-		if *x.to, err = daemon.ParseRate(x.text); err != nil {
-			return s, usageError{fmt.Errorf("%s: %w", x.flag, err)}
+		parse      func(string) (int64, error)
+	}{{"--limit-up", fl.limitUp, &s.Up, daemon.ParseRate}, {"--limit-down", fl.limitDown, &s.Down, daemon.ParseRate}, {"--relay-carries", fl.relayCarries, &s.RelayCarries, daemon.ParseSize}} {
+		if x.text != "" {
+			if *x.to, err = x.parse(x.text); err != nil {
+				return s, usageError{fmt.Errorf("%s: %w", x.flag, err)}
+			}
 		}
 	}
 	return s, nil

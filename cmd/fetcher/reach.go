@@ -169,7 +169,7 @@ func reachText(addrs []string, places []fetcher.Place) string {
 func relayText(p fetcher.Place) string {
 	s := fmt.Sprintf("the relay %s introduces it to others, who then fetch directly", p.Relay.Short())
 	if p.Carries > 0 {
-		return s + fmt.Sprintf(", or if the routers do not allow that through the relay, %s for each connection", share.Size(p.Carries))
+		return s + fmt.Sprintf(", or, if the routers do not allow that, through the relay, up to %s on each connection", share.Size(p.Carries))
 	}
 	return s + " if both routers allow it"
 }
@@ -191,7 +191,7 @@ func reachWarnings(addrs []string, places []fetcher.Place) (out []string) {
 	case 2:
 		out = append(out, "a ticket of this node works on this machine only: this node listens on no address that others can reach")
 	case 3:
-		out = append(out, "nobody can fetch it: this node listens nowhere, because it was told so or this machine has no network")
+		out = append(out, "nobody can fetch from this node: it listens nowhere, because it was told so or this machine has no network")
 	}
 	return out
 }

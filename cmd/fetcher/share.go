@@ -71,7 +71,7 @@ a slash matches at any depth, and one that begins with a slash only at the top.`
 	f.BoolVar(&fl.secret, "secret", false, "give it only to those who have its ticket, which then holds a secret, and to those of --allow")
 	f.StringVar(&fl.links, "links", "keep", "what to do with symbolic links: `MODE` keep those that stay inside, skip all, or refuse them")
 	f.StringVar(&fl.limitUp, "limit-up", "", "send at most this `RATE` of bytes per second, such as 500K or 10M")
-	f.BoolVar(&fl.code, "code", false, "give the ticket to whoever types a code that you tell them, too; it needs --beacon-at")
+	f.BoolVar(&fl.code, "code", false, "also give the ticket to whoever types the code that you tell them; it needs --beacon-at")
 	f.StringVar(&fl.to, "to", "", "connect to whoever made this `TICKET` with fetch --listen-for-source, for when they cannot reach this machine")
 	f.BoolVar(&fl.qr, "qr", false, "show the ticket as a QR code too")
 	return c
@@ -309,12 +309,15 @@ func (s *sharer) describe() error {
 		fmt.Fprintln(e, "beacon   the ticket also leads to whoever else has the share, and to this node at another address, if the beacon can reach them or is their relay")
 	}
 	one := len(s.shares) == 1
-	from := map[string]string{"anywhere": "elsewhere", "network": "elsewhere on this network", "machine": "on this machine", "nowhere": "once this node listens"}[reach]
-	fmt.Fprintf(e, "\nfetch %s %s with\n\n%sfetcher fetch %s\n\n", either(one, "it", "any of them"), from, verbatim, either(one, s.shares[0].Ticket(), "TICKET"))
+	if from, ok := map[string]string{"anywhere": "elsewhere", "network": "elsewhere on this network", "machine": "on this machine"}[reach]; ok {
+		fmt.Fprintf(e, "\nfetch %s %s with\n\n%sfetcher fetch %s\n\n", either(one, "it", "any of them"), from, verbatim, either(one, s.shares[0].Ticket(), "TICKET"))
+	} else {
+		fmt.Fprintln(e)
+	}
 	if found := s.foundBy(); found != "" {
 		fmt.Fprintf(e, "or by the ID alone, %s\n\n%sfetcher fetch %s%s\n\n", found, verbatim, either(one, s.shares[0].ID().String(), "ID"), s.inTable(addrs))
 	}
-	if seen := seenText(s.opt.Visible, s.opt.Secret); seen != "" {
+	if seen := seenText(s.opt.Visible, s.opt.Secret, len(s.opt.Allow) > 0); seen != "" {
 		fmt.Fprintf(e, "%s\n\n", seen)
 	}
 	fmt.Fprintln(e, "serving until Ctrl-C")
@@ -322,14 +325,14 @@ func (s *sharer) describe() error {
 }
 
 // seenByOthers says what others see of a share that is announced and has a secret.
-const seenByOthers = "whoever knows the ID finds that this node has it, but only those who have the ticket, or are named by --allow, can fetch it"
+const seenByOthers = "whoever knows the ID finds that this node has it, but only those who have the ticket can fetch it"
 
 // seenText is seenByOthers for such a share; "" for any other.
-func seenText(v fetcher.Visibility, secret bool) string {
+func seenText(v fetcher.Visibility, secret, allows bool) string {
 	if v == fetcher.Private || !secret {
 		return ""
 	}
-	return seenByOthers
+	return seenByOthers + either(allows, ", and those named by --allow", "")
 }
 
 // foundBy says who finds the shares by their IDs alone; "": nobody, or they need a ticket for its secret.

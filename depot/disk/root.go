@@ -133,7 +133,7 @@ func (r *Root) take(ctx context.Context, b Book, meta depot.Meta, dir vfs.FS) er
 			return fmt.Errorf("%w: %w", ErrAway, err)
 		}
 		if slices.ContainsFunc(list, func(e vfs.DirEntry) bool { return e.Name != "lost+found" && e.Name != "lock" && e.Name != "depot.new" }) {
-			return fmt.Errorf("%w: there is something in it, and not a depot's; give the depot an empty folder", ErrAway)
+			return fmt.Errorf("%w: it holds files that are not a depot's; give the depot an empty folder", ErrAway)
 		}
 		is.Depot = r.name()
 	case errors.Is(err, fs.ErrNotExist):

