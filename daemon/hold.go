@@ -95,7 +95,7 @@ var refusals = map[fetcher.HoldReason]struct {
 	what  string
 }{
 	fetcher.HoldUnknownAccount:  {share.ErrNotAllowed, "it does not know this node; its owner lets it in with fetcher depot account add and the ID that fetcher id prints"},
-	fetcher.HoldOverQuota:       {share.ErrDiskFull, "the share needs more room than the %s that the quota has left; end something with fetcher release, or ask its owner for a larger quota"},
+	fetcher.HoldOverQuota:       {share.ErrDiskFull, "the share takes more of the quota than the %s that is left (each file counts in steps of 4 KiB, and with its hashes); release something there, or ask its owner for a larger quota"},
 	fetcher.HoldNoSpace:         {share.ErrDiskFull, "the share needs more room than the %s that its disk has left; ask its owner, or use another depot"},
 	fetcher.HoldLeaving:         {share.ErrStalled, "the share is just being removed there"},
 	fetcher.HoldWrongBytes:      {api.ErrRequest, "the request gives a wrong size, and the share takes %s"},

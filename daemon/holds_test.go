@@ -19,7 +19,7 @@ func TestAStandingHoldSaysTheRoomThatIsLeft(t *testing.T) {
 	r := &fetcher.HoldRefused{Reason: fetcher.HoldOverQuota, Room: 17_000_000}
 	h := fetcher.HoldStanding{Hold: renewal.Hold{Key: renewal.Key{Depot: "d"}}, Why: r.Error()}
 	l := fetcher.HoldList{Errs: map[renewal.Key]error{h.Key: r}}
-	if got := standingWhy(l, h); !strings.Contains(got, "the 17.0 MB that the quota has left") {
+	if got := standingWhy(l, h); !strings.Contains(got, "more of the quota than the 17.0 MB that is left") {
 		t.Error(got)
 	}
 	if h.Why = "it does not answer"; standingWhy(l, h) != h.Why {

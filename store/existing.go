@@ -215,7 +215,7 @@ func (p *Partial) openTarget() (there bool, err error) {
 		return false, nil
 	}
 	if err == nil && !info.Type.IsDir() {
-		err = fmt.Errorf("%w: %s is something else than in the share", share.ErrExists, p.m.Name)
+		err = fmt.Errorf("%w: %s is of another kind here than in the share", share.ErrExists, p.m.Name)
 	}
 	if err != nil {
 		return false, err

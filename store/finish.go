@@ -461,7 +461,7 @@ func (p *Partial) checkTarget(ctx context.Context) (done bool, err error) {
 		p.willReplace(0, info)
 		return false, nil
 	default:
-		err = fmt.Errorf("%w: %s is something else than in the share", share.ErrExists, p.m.Name)
+		err = fmt.Errorf("%w: %s is of another kind here than in the share", share.ErrExists, p.m.Name)
 	}
 	if err != nil {
 		return false, err

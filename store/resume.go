@@ -84,7 +84,7 @@ func (p *Partial) ours(stage vfs.FS) error {
 	for _, e := range list {
 		left := e.Name == newLink && e.Type == fs.ModeSymlink // the power failed while everything was removed
 		if e.Name != "lock" && e.Name != "manifest.new" && !left {
-			return fmt.Errorf("%w: %s is not a transfer of ours: it holds %q", share.ErrExists, p.staging, e.Name)
+			return fmt.Errorf("%w: %s was not made by fetcher: it holds %q", share.ErrExists, p.staging, e.Name)
 		}
 	}
 	return nil

@@ -36,7 +36,7 @@ func (s *sources) hopeless() error {
 	case unreachable == n:
 		return s.noConnection()
 	case denied > 0 && denied+notFound == n:
-		return fmt.Errorf("%w: %s the share only to peers that it names, or that have its ticket, and this node, %s, is not one of them", share.ErrNotAllowed, giving(denied, n), s.fetch.Self)
+		return fmt.Errorf("%w: %s the share only to peers that it names, or whose ticket has its secret, and this node, %s, is not one of them", share.ErrNotAllowed, giving(denied, n), s.fetch.Self)
 	case notFound == n:
 		return fmt.Errorf("%w: asked %s (%s)", share.ErrNotFound, words.Count(n, "peer"), s.lastWord())
 	case out == n && liars == 0 && !s.cfg.Fleet.Used(): // a coordinator may name others

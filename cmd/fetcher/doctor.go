@@ -141,7 +141,7 @@ func checkFleet(ctx context.Context, c *api.Client, s api.Status) []finding {
 	case f.Away != "":
 		return []finding{{"fleet", false, f.Away, "Until that is mended, nothing new of the fleet comes here."}}
 	}
-	return []finding{{"fleet", true, "this node is one of its " + words.Count(len(f.Members), "machine"), ""}}
+	return []finding{{"fleet", true, "this node is a member of a fleet of " + words.Count(len(f.Members), "machine"), ""}}
 }
 
 func checkDisk(dir string) finding {

@@ -127,13 +127,15 @@ var advices = []struct {
 	{fetcher.ErrWrongCode, "The code is used up, and whoever shares was told so: ask for a new one."},
 	{fetcher.ErrCodeGone, "A code is good for one try within two minutes, at the beacon where it was made: ask for a new one."},
 	{errLeased, "Check that the coordinator runs, that this machine can reach it, and that the share is still being shared; or go on without the coordinator with --alone-after TIME."},
+	{errInPart, leaveOutText},
+	{errLinks, "To list the rest, leave links out with --links skip."},
 	{errUncalled, "Run on the other machine what was printed, while this waits, and see that it can reach this one at an address of the ticket."},
 	{share.ErrNetwork, sharedText},
 	{rounds.ErrAway, "Check that it runs, and that this machine can reach it; then run the same command again."},
 	{fetcher.ErrNotListed, "fetcher fleet status shows what is."},
 	{share.ErrNotFound, "It is not shared there now: ask whoever shares it to share or resume it, or for a new ticket."},
 	{fetcher.ErrNotMember, "Where the coordinator runs, give this node's ID to --allow, or write it into the --allow-file; or, if the fleet has a store, join it with the token that fetcher fleet invite prints now. Then run the same command again."},
-	{share.ErrNotAllowed, "Ask whoever shares it to allow the ID that fetcher id prints, and run the same command again with --identity (without that, the ID above is of this run alone); or for its ticket, if all you have is an ID."},
+	{share.ErrNotAllowed, "Ask whoever shares it to allow the ID that fetcher id prints, and run the same command again (fetch, cat and ls with --identity: without that, the ID above is of this run alone); or, if the share has a secret, for the ticket that holds it."},
 	{share.ErrLied, "Name another source with --peer."},
 	{errUnfound, "Ask whoever shares it for the ticket, or name a peer that has it with --peer. By its ID alone a share is found only where it is announced: on this network with --visible lan, or in the table of --dht with --visible public."},
 	{fetcher.ErrNoSource, "Give a ticket, or name a peer with --peer ADDR."},
@@ -155,6 +157,9 @@ var errUnfound = words.Error(fetcher.ErrNoSource, "found nobody who has the shar
 // errLeased marks that a member of a fleet got nothing.
 var errLeased = errors.New("nothing was leased")
 
+// errInPart marks that some of what was given to add cannot be shared, and errLinks that this is so because of links.
+var errInPart, errLinks = errors.New("not all can be shared"), errors.New("links cannot be listed")
+
 // errUncalled marks that a fetch waited for a source to connect to it, and got nothing.
 var errUncalled = errors.New("no source came")
 
@@ -163,8 +168,8 @@ func advice(err error) string {
 	if errors.As(err, new(usageError)) {
 		return ""
 	}
-	if errors.As(err, new(*api.Problem)) { // the node has said what to do, without flags
-		return either(errors.Is(err, share.ErrPath), leaveOutText, "")
+	if errors.As(err, new(*api.Problem)) && !errors.Is(err, errInPart) {
+		return "" // the node has said what to do
 	}
 	if errors.As(err, new(importError)) {
 		if s := leaveOut(err); s != "" {

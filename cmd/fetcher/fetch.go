@@ -243,7 +243,7 @@ func (w *watcher) failed(cmd *cobra.Command, err error, ticket string, fl fetchF
 		w.kept = true
 	case fl.called:
 		return marked{err, errUncalled}
-	case fl.fleet.used() && (errors.Is(err, share.ErrNetwork) || errors.Is(err, share.ErrStalled)):
+	case fl.fleet.used() && fl.fleet.alone == 0 && errors.Is(err, share.ErrStalled):
 		return marked{err, errLeased}
 	}
 	return err

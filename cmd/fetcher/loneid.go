@@ -32,9 +32,6 @@ func (fl fetchFlags) alone(cmd *cobra.Command, what string) (id loneID) {
 	if id.table = len(fl.reach.dht) > 0; id.is && !id.table && !cmd.Flags().Changed("stall") {
 		id.look = lookTime
 	}
-	if id.is && !id.table && !fl.reach.lan {
-		id.look = 1 // there is nowhere to look
-	}
 	return id
 }
 

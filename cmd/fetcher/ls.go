@@ -146,7 +146,7 @@ func (a *app) listPath(cmd *cobra.Command, path string, links store.LinkMode) (*
 		}
 		var names *share.PathError
 		if errors.As(err, &names) && ofLinks(names) {
-			err = fmt.Errorf("%w\n--links skip leaves links out", err)
+			err = marked{err, errLinks}
 		}
 		return nil, err
 	}

@@ -84,7 +84,7 @@ flags override it:
     fetches = 5                  # how many shares are fetched at once
     rescan = "1h"                # how often files are looked at for changes
     depot = "/srv/depot"         # keep shares for accounts here
-    depot-grace = "24h"          # keep it for so long after it expired
+    depot-grace = "24h"          # keep a share this long after its last lease
     depot-price = "free"         # or "passes": what new accounts pay
     fleet = "nats://10.0.0.5/ours"  # and fleet-secret, a file
     name = "office"              # of this machine, in fleet status
@@ -362,18 +362,17 @@ func (a asker) dial(ctx context.Context) (*api.Client, error) {
 }
 
 // tellOfNode says, if a node runs with this state directory, how it could do what cmd does permanently: with add, of
-// args, and the flags that add has too. It says nothing if cmd has been given a flag that a node cannot do.
+// args, and the flags that add has too. It says nothing if cmd has been given another flag.
 func (a *app) tellOfNode(ctx context.Context, cmd *cobra.Command, args ...string) {
 	add, _, _ := cmd.Root().Find([]string{"add"})
-	run, _, _ := cmd.Root().Find([]string{"node", "run"})
 	line := append([]string{a.flags.self(), "add"}, args...)
 	can := true
 	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
 		switch {
-		case !f.Changed || f.Name == "out": // it is in args
+		case !f.Changed || f.Name == "out" || f.Name == "listen": // the one is in args, and the other the node's own
 		case add.Flags().Lookup(f.Name) != nil:
 			line = append(line, given(f)...)
-		case run.Flags().Lookup(f.Name) == nil:
+		default:
 			can = false
 		}
 	})

@@ -90,7 +90,7 @@ var ticking = []*simnet.Scenario{
 		until(s, a, d, h)
 		holds(s, a, d, c)
 	}),
-	ofDepot("jumps-every-day", "The clock jumps 23 hours every day, or 11, forth or back, while the machine is on or off: what is held for a month is kept for a month.", func(s *depots.Story) {
+	ofDepot("jumps-every-day", "The clock jumps 23 hours every day, or 11, forward or back, while the machine is on or off: what is held for a month is kept for a month.", func(s *depots.Story) {
 		d, a, c := pair(s)
 		rng := s.Rand("jumps")
 		d.Synced = false

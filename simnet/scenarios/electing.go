@@ -29,7 +29,7 @@ var electing = []*simnet.Scenario{
 	},
 	{
 		Name: "election-cut",
-		Says: "Members of a fleet cannot reach the store, or each other, in one of all combinations.",
+		Says: "Members of a fleet cannot reach the store, or each other: each run has one of all combinations.",
 		Only: storeIsModelled,
 		Set:  func(r *simnet.Run) { cutOff(r, r.Rand("cut").IntN(1<<cuttable)) },
 	},

@@ -296,7 +296,7 @@ test('holds: what depots keep, how long yet, release', { timeout: 300000 }, asyn
   assert.equal(await page.evaluate(() => document.querySelector('#main h3 a').innerText), 'letters.bin');
   await look(page, 'holds');
   await press(page, 'Release letters.bin');
-  await text(page, 'No depot is to keep anything for this node');
+  await text(page, 'No depot keeps anything for this node');
 });
 
 test('without a token nothing is shown', { timeout: 120000 }, async () => {

@@ -388,7 +388,7 @@ async function holds() {
     if (shown !== '#/holds') return;
     const all = new Map();
     for (const x of items) all.set(x.hold, [...(all.get(x.hold) || []), x]);
-    replace(body, ...[...all.values()].map(held), all.size ? '' : h('p', { class: 'soft' }, 'No depot is to keep anything for this node: fetcher hold asks one to.'));
+    replace(body, ...[...all.values()].map(held), all.size ? '' : h('p', { class: 'soft' }, 'No depot keeps anything for this node; fetcher hold asks one to.'));
   });
 }
 
