@@ -362,17 +362,19 @@ func (a asker) dial(ctx context.Context) (*api.Client, error) {
 }
 
 // tellOfNode says, if a node runs with this state directory, how it could do what cmd does permanently: with add, of
-// args, and the flags that add has too. It says nothing if cmd has been given another flag.
+// args, and the flags that add has too. It says nothing if cmd has been given a flag that a node cannot do; those that
+// say how a node reaches others are the node's own.
 func (a *app) tellOfNode(ctx context.Context, cmd *cobra.Command, args ...string) {
 	add, _, _ := cmd.Root().Find([]string{"add"})
+	run, _, _ := cmd.Root().Find([]string{"node", "run"})
 	line := append([]string{a.flags.self(), "add"}, args...)
 	can := true
 	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
 		switch {
-		case !f.Changed || f.Name == "out" || f.Name == "listen": // the one is in args, and the other the node's own
+		case !f.Changed || f.Name == "out": // it is in args
 		case add.Flags().Lookup(f.Name) != nil:
 			line = append(line, given(f)...)
-		default:
+		case run.Flags().Lookup(f.Name) == nil:
 			can = false
 		}
 	})
