@@ -370,7 +370,7 @@ func TestANodeBelongsToTheFleetThatItsMachineHasJoined(t *testing.T) {
 	}
 	m.until("the path on both", func(share rolledOut, _ map[string]rolledOut) bool { return share.Done == 2.0 })
 	doctor := exec.Command(built(t), "doctor", "--dir", m.dirs[0])
-	if out, err := doctor.Output(); !strings.Contains(string(out), "fleet    this node is one of its") {
+	if out, err := doctor.Output(); !strings.Contains(string(out), "fleet    this node is a member of a fleet of 2 machines") {
 		t.Errorf("doctor: %s, %v", out, err)
 	}
 	if f, err := a.client.Fleet(t.Context()); err != nil || !slices.ContainsFunc(f.Members, func(m api.FleetMember) bool { return m.Name == "nas-7" }) {
