@@ -65,7 +65,7 @@ func heldError(at peers.ID, err error) error {
 	var over *renewal.BudgetError
 	switch {
 	case errors.As(err, &missing):
-		return api.Refuse(share.ErrNotAllowed, "the depot %s takes passes, and %v; get a code from its owner, and enter it with fetcher passes redeem", at.Short(), missing)
+		return api.Refuse(share.ErrNotAllowed, "the depot %s takes passes, and %v; %s", at.Short(), missing, getPasses)
 	case errors.As(err, &over):
 		return api.Refuse(share.ErrNotAllowed, "the depot %s is not paid: %v; fetcher hold can raise the budget", at.Short(), over)
 	case errors.Is(err, passes.ErrTagged), errors.Is(err, passes.ErrProof):
@@ -88,6 +88,9 @@ func heldError(at peers.ID, err error) error {
 	return err
 }
 
+// getPasses is what to do where passes are missing.
+const getPasses = "get a code from its owner, and enter it with fetcher passes redeem"
+
 // refusals maps the reasons of a depot to a kind of error and what to say; %s stands for the room
 // that is left.
 var refusals = map[fetcher.HoldReason]struct {
@@ -104,8 +107,8 @@ var refusals = map[fetcher.HoldReason]struct {
 	fetcher.HoldTooManyRequests: {share.ErrStalled, "it remembers too many requests of this node"},
 	fetcher.HoldBadTime:         {api.ErrRequest, "by its clock, the lease would have ended already: compare the clocks of both machines"},
 	fetcher.HoldBadRequest:      {api.ErrRequest, "the request has no ID, or that of another request"},
-	fetcher.HoldUnpaid:          {share.ErrNotAllowed, "its leases cost passes, and this node did not pay; get a code from its owner, and enter it with fetcher passes redeem"},
-	fetcher.HoldBadPasses:       {share.ErrNotAllowed, "it does not know the passes: they are of another issuer, or worth nothing any more; get a code from its owner, and enter it with fetcher passes redeem"},
+	fetcher.HoldUnpaid:          {share.ErrNotAllowed, "its leases cost passes, and this node did not pay; " + getPasses},
+	fetcher.HoldBadPasses:       {share.ErrNotAllowed, "it does not know the passes: they are of another issuer, or worth nothing any more; " + getPasses},
 	fetcher.HoldSpentPasses:     {share.ErrNotAllowed, "passes were spent before, for something else; the wallet does not offer them again"},
 	fetcher.HoldNoVoucher:       {share.ErrNotFound, "there is no such voucher; the code is mistyped, or over a year old"},
 	fetcher.HoldUsedVoucher:     {share.ErrNotAllowed, "the voucher was redeemed before"},

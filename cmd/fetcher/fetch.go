@@ -202,7 +202,7 @@ func (a *app) fetch(cmd *cobra.Command, args []string, fl fetchFlags) error {
 	}
 	defer node.Close()
 	children.node = node
-	a.tellOfNode(ctx, cmd, ticket, "-o", quote(fl.out))
+	a.tellOfNode(ctx, cmd, ticket, "-o", fl.out)
 	t, err := node.Fetch(ctx, ticket, fetcher.FetchOptions{Dir: fl.out, Only: fl.only, Skip: fl.skip, Repair: fl.repair, Like: fl.like, Peers: fl.peers, Called: fl.called, Stall: fl.stall, Keep: seed != 0})
 	if err != nil {
 		return misnamed(err)

@@ -367,7 +367,10 @@ func (a asker) dial(ctx context.Context) (*api.Client, error) {
 func (a *app) tellOfNode(ctx context.Context, cmd *cobra.Command, args ...string) {
 	add, _, _ := cmd.Root().Find([]string{"add"})
 	run, _, _ := cmd.Root().Find([]string{"node", "run"})
-	line := append([]string{a.flags.self(), "add"}, args...)
+	line := []string{a.flags.self(), "add"}
+	for _, arg := range args {
+		line = append(line, quote(arg))
+	}
 	can := true
 	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
 		switch {

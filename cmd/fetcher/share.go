@@ -173,13 +173,8 @@ func (a *app) share(cmd *cobra.Command, paths []string, fl shareFlags) error {
 	defer node.Close()
 	children.node = node
 	if paths[0] != shareStdin {
-		words := make([]string, len(paths))
-		for i, path := range paths {
-			words[i] = quote(path)
-		}
-		a.tellOfNode(ctx, cmd, words...)
-	}
-	if paths[0] == shareStdin {
+		a.tellOfNode(ctx, cmd, paths...)
+	} else {
 		kept, err := a.keepStdin(ctx)
 		if err != nil {
 			return err
