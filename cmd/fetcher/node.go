@@ -367,11 +367,10 @@ func (a asker) dial(ctx context.Context) (*api.Client, error) {
 func (a *app) tellOfNode(ctx context.Context, cmd *cobra.Command, args ...string) {
 	add, _, _ := cmd.Root().Find([]string{"add"})
 	run, _, _ := cmd.Root().Find([]string{"node", "run"})
-	line := []string{a.flags.self(), "add"}
+	line, can := []string{a.flags.self(), "add"}, true
 	for _, arg := range args {
 		line = append(line, quote(arg))
 	}
-	can := true
 	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
 		switch {
 		case !f.Changed || f.Name == "out": // it is in args
