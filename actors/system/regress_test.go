@@ -183,18 +183,22 @@ func TestPanicWhileStoppingStillStops(t *testing.T) {
 		t.Run(fmt.Sprintf("%T", last), func(t *testing.T) {
 			s, log := newNode(t)
 			var starts, stops atomic.Int32
+			met := make(chan struct{})
 			pid := s.Spawn(nil, "bad", 10, receive(func(ctx actor.Context) {
 				switch ctx.Message().(type) {
 				case *actor.Started:
 					starts.Add(1)
 					s.Spawn(ctx, "child", 10, receive(func(c actor.Context) {
-						if _, ok := c.Message().(*actor.Stopped); ok {
+						_, stopped := c.Message().(*actor.Stopped)
+						if _, inPing := last.(ping); stopped && inPing {
 							c.Send(c.Parent(), ping{})
-							time.Sleep(time.Millisecond) // let the parent run while it waits
+							<-met // or Terminated overtakes it, and it is a dead letter
 						}
 					}), OnPanicStop)
 				case *actor.Stopped:
 					stops.Add(1)
+				case ping:
+					close(met)
 				}
 				if fmt.Sprintf("%T", ctx.Message()) == fmt.Sprintf("%T", last) {
 					panic("at the end")
