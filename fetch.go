@@ -229,7 +229,7 @@ func (d *disk) Open(ctx context.Context, m *share.Manifest, wanted []bool) (acto
 		return nil, err
 	}
 	if err := t.node.state.SaveManifest(m); err != nil {
-		t.node.log.Warn("the manifest was not kept", "error", err)
+		t.node.log.Warn("the list of files was not kept", "error", err)
 	}
 	if err := t.node.catalog.offers.Yield(ctx, m.ID()); err != nil {
 		return nil, err

@@ -108,7 +108,7 @@ func (n *Node) askForManifest(ctx context.Context, l listing, id share.ID, sourc
 		return nil, err
 	}
 	if err := n.state.SaveManifest(got.list); err != nil {
-		n.log.Warn("the manifest was not kept", "error", err)
+		n.log.Warn("the list of files was not kept", "error", err)
 	}
 	return got.list, nil
 }

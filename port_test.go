@@ -44,7 +44,7 @@ func TestThePortOutlivesAKill(t *testing.T) {
 	var log rig.Buffer
 	second := opened(t, Config{Dir: dir, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	must(t, second.Close())
-	if !strings.Contains(log.String(), "its tickets are good only while it runs") {
+	if !strings.Contains(log.String(), "its addresses and tickets are good only while it runs") {
 		t.Errorf("the second said %q", log.String())
 	}
 	must(t, first.Close())

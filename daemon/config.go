@@ -200,7 +200,7 @@ func (s Settings) checked(dir string) (Settings, error) {
 		return s, fmt.Errorf("the path of a socket must be absolute, not %q", s.Socket)
 	}
 	if (s.Fleet == "") != (s.FleetSecret == "") {
-		return s, errors.New("a fleet needs both the URL of its store, fleet, and a file with its secret, fleet-secret")
+		return s, errors.New("fleet, the URL of its store, and fleet-secret, the file with its secret, go together: set both, or neither and use fetcher fleet join")
 	}
 	if s.FleetSecret != "" && !filepath.IsAbs(s.FleetSecret) {
 		return s, fmt.Errorf("the path of a fleet's secret must be absolute, not %q", s.FleetSecret)
@@ -209,7 +209,7 @@ func (s Settings) checked(dir string) (Settings, error) {
 		return s, fmt.Errorf("the folder of a depot must be absolute, not %q", s.Depot)
 	}
 	if !filepath.IsAbs(s.Into) {
-		return s, fmt.Errorf("the folder to put shares into must be absolute, not %q", s.Into)
+		return s, fmt.Errorf("the folder to put shares into must be a path from the root, such as /srv/shares, not %q", s.Into)
 	}
 	return s, nil
 }
@@ -299,8 +299,8 @@ func ReadSettings(path string) (Settings, error) {
 	return s, nil
 }
 
-// formOf says how a value of a Go type is written in TOML.
-func formOf(of string) string {
+// formOf says how the value of a key is written in TOML, which has a Go type.
+func formOf(key, of string) string {
 	switch of = strings.TrimPrefix(of, "*"); {
 	case strings.HasPrefix(of, "[]"):
 		return "a list, such as [\"a\", \"b\"]"
@@ -309,7 +309,7 @@ func formOf(of string) string {
 	case strings.HasPrefix(of, "int"):
 		return "a number, without quotes"
 	}
-	return "text in quotes"
+	return "text in quotes, as in " + key + ` = "..."`
 }
 
 func parseSettings(b []byte) (s Settings, err error) {
@@ -326,7 +326,8 @@ func parseSettings(b []byte) (s Settings, err error) {
 			row, _ := decode.Position()
 			why := strings.TrimPrefix(decode.Error(), "toml: ")
 			if _, of, ok := strings.Cut(why, " of type "); ok && strings.Contains(why, "struct field") { // it speaks of this program
-				why = strings.Join(decode.Key(), ".") + " takes " + formOf(of)
+				key := strings.Join(decode.Key(), ".")
+				why = key + " takes " + formOf(key, of)
 			}
 			return s, fmt.Errorf("line %d cannot be read: %s", row, why)
 		}

@@ -189,7 +189,7 @@ func (m *member) Update(ctx context.Context, changed []fetcher.ListedShare, gone
 			continue
 		}
 		if err := os.RemoveAll(m.internal(id)); err != nil {
-			m.d.log.Warn("files of the fleet's own stay", "error", err)
+			m.d.log.Warn("a share was taken from the fleet's list, and its files cannot be removed", "error", err)
 		}
 	}
 }

@@ -181,8 +181,8 @@ func TestAMembershipIsOfTheSettingsOrTheDirectory(t *testing.T) {
 		s    Settings
 		want string
 	}{
-		{Settings{Fleet: url}, "needs both"},
-		{Settings{FleetSecret: secret}, "needs both"},
+		{Settings{Fleet: url}, "go together"},
+		{Settings{FleetSecret: secret}, "go together"},
 		{Settings{Fleet: url, FleetSecret: "secret"}, "absolute"},
 		{Settings{Fleet: url, FleetSecret: short}, "has 5 bytes"},
 		{Settings{Fleet: url, FleetSecret: secret + "x"}, "cannot be read"},

@@ -67,7 +67,7 @@ func heldError(at peers.ID, err error) error {
 	case errors.As(err, &missing):
 		return api.Refuse(share.ErrNotAllowed, "the depot %s takes passes, and %v; %s", at.Short(), missing, getPasses)
 	case errors.As(err, &over):
-		return api.Refuse(share.ErrNotAllowed, "the depot %s is not paid: %v; fetcher hold can raise the budget", at.Short(), over)
+		return api.Refuse(share.ErrNotAllowed, "the depot %s is not paid: %v; raise the budget with fetcher hold, or wait until then", at.Short(), over)
 	case errors.Is(err, passes.ErrTagged), errors.Is(err, passes.ErrProof):
 		return api.Refuse(share.ErrNotAllowed, "the depot %s cannot be trusted with passes: %v", at.Short(), err)
 	case errors.As(err, &r):

@@ -99,7 +99,7 @@ func TestSettingsThatCannotBeReadAreNamed(t *testing.T) {
 		"[[limits]]\nfrom=\"08:00\"\nto=\"25:00\"":             "a time of day is like 08:30",
 		"[[limits]]\nfrom=\"08:00\"\nto=\"09:00\"\nup=\"x\"":   "a limit is bytes",
 		"[[limits]]\nfrom=\"08:00\"\nto=\"09:00\"\ndown=\"x\"": "a limit is bytes",
-		"limit-down = 5":                                       "line 1 cannot be read: limit-down takes text in quotes",
+		"limit-down = 5":                                       "line 1 cannot be read: limit-down takes text in quotes, as in limit-down = \"...\"",
 		"\nlimit-up = nonsense":                                "line 2 cannot be read: ",
 		"proxy = \"nonsense\"":                                 "proxy: a proxy is written socks5://",
 		"dht = [\"ipfs\"]":                                     `dht: "ipfs" is neither own nor public`,

@@ -170,7 +170,7 @@ func (m *member) forgetSnapshot(ctx context.Context, path string) {
 		}
 	}
 	if err := os.RemoveAll(filepath.Dir(path)); err != nil {
-		m.d.log.Warn("an old snapshot of the leases stays", "error", err)
+		m.d.log.Warn("an old snapshot of the leases cannot be removed", "error", err)
 	}
 }
 
@@ -193,7 +193,7 @@ func (m *member) sweepSnapshots() {
 		}
 	}
 	if err != nil {
-		m.d.log.Warn("what is left of a snapshot of the leases stays", "error", err)
+		m.d.log.Warn("what is left of a snapshot of the leases cannot be removed", "error", err)
 	}
 }
 

@@ -169,7 +169,7 @@ func (s *State) Manifest(id share.ID) (*share.Manifest, error) {
 		return nil, err
 	}
 	if share.IDOf(b) != id {
-		return nil, fmt.Errorf("kept manifest %s is damaged: %w", id, fs.ErrNotExist)
+		return nil, fmt.Errorf("the list of files of %s is damaged: %w", id, fs.ErrNotExist)
 	}
 	return share.DecodeManifest(b)
 }

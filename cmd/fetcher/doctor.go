@@ -42,7 +42,7 @@ alone: it is judged by its addresses, unless a running node's relay has tried.`,
 // finding is the result of one check.
 type finding struct {
 	what   string
-	well   bool
+	ok     bool
 	text   string // what was found
 	advice string // what to do, if something is wrong; or what may be done
 }
@@ -76,7 +76,7 @@ func (a asker) doctor(ctx context.Context) error {
 		found = append(found, ofFleet...)
 	} else {
 		found = append(found, finding{"node", true, none, ""})
-		if found[0].well {
+		if found[0].ok {
 			found = append(found, a.checkPort(ctx, dir)...)
 		}
 	}
@@ -86,9 +86,9 @@ func (a asker) doctor(ctx context.Context) error {
 func (a asker) tellFindings(found []finding) error {
 	var err error
 	for _, f := range found {
-		a.out.write("check", map[string]any{"what": f.what, "well": f.well, "text": f.text, "advice": f.advice})
+		a.out.write("check", map[string]any{"what": f.what, "ok": f.ok, "text": f.text, "advice": f.advice})
 		if !a.flags.json {
-			mark := either(f.well, either(f.advice == "", "well ", "note "), "WRONG")
+			mark := either(f.ok, either(f.advice == "", "ok   ", "note "), "WRONG")
 			if _, err := fmt.Fprintf(a.prose(), "%s  %-8s %s\n", mark, f.what, printable(f.text)); err != nil {
 				return err
 			}
@@ -98,7 +98,7 @@ func (a asker) tellFindings(found []finding) error {
 				}
 			}
 		}
-		if !f.well {
+		if !f.ok {
 			err = errUnwell
 		}
 	}
@@ -118,7 +118,7 @@ func checkState(dir string) finding {
 		err = errors.Join(err, temp.Close(), os.Remove(temp.Name()))
 	}
 	if err == nil {
-		f.well = true
+		f.ok = true
 		return f
 	}
 	f.text = fmt.Sprintf("%s cannot be written: %s", dir, system(err))
@@ -145,7 +145,7 @@ func checkFleet(ctx context.Context, c *api.Client, s api.Status) []finding {
 }
 
 func checkDisk(dir string) finding {
-	f := finding{what: "disk", well: true}
+	f := finding{what: "disk", ok: true}
 	d, err := vfs.Dir(dir)
 	if err != nil {
 		f.text = "it is not known how much is free"
@@ -157,7 +157,7 @@ func checkDisk(dir string) finding {
 	case err != nil:
 		f.text = "it is not known how much is free"
 	case free < daemon.LeastFree:
-		f.well, f.text = false, fmt.Sprintf("%s is free on the disk of %s", share.Size(free), dir)
+		f.ok, f.text = false, fmt.Sprintf("%s is free on the disk of %s", share.Size(free), dir)
 		f.advice = fmt.Sprintf("Make room: a node needs %s for what it remembers, and each share its size.", share.Size(daemon.LeastFree))
 	default:
 		f.text = fmt.Sprintf("%s is free on the disk of %s", share.Size(free), dir)
@@ -168,7 +168,7 @@ func checkDisk(dir string) finding {
 // checkClock says whether the clock may be right: not before this program was built, or
 // its state directory was last written; and not more than a year after the latter.
 func checkClock(dir string, now time.Time) finding {
-	f := finding{what: "clock", well: true, text: "it says " + now.Format("2006-01-02 15:04:05 MST")}
+	f := finding{what: "clock", ok: true, text: "it says " + now.Format("2006-01-02 15:04:05 MST")}
 	var last time.Time
 	for _, name := range []string{"", "key", "port", "ranking", "catalog.db", "catalog.db-wal"} {
 		if info, err := os.Stat(filepath.Join(dir, name)); err == nil && info.ModTime().After(last) && name != "" {
@@ -179,14 +179,14 @@ func checkClock(dir string, now time.Time) finding {
 	const off = 24 * time.Hour
 	switch {
 	case now.Before(made.Add(-off)):
-		f.well, f.text = false, f.text+", and this program was made on "+made.Format("2006-01-02")
+		f.ok, f.text = false, f.text+", and this program was made on "+made.Format("2006-01-02")
 	case !last.IsZero() && now.Before(last.Add(-off)):
-		f.well, f.text = false, f.text+", and the node was last used on "+last.Format("2006-01-02")
+		f.ok, f.text = false, f.text+", and the node was last used on "+last.Format("2006-01-02")
 	case !last.IsZero() && now.Sub(last) > 300*24*time.Hour:
 		f.text += ", and the node's files were last written on " + last.Format("2006-01-02")
 		f.advice = "If the node has been used since, the clock is wrong: set it."
 	}
-	if !f.well {
+	if !f.ok {
 		f.advice = "Set the clock, and have the system keep it right (NTP): what has a date of expiry goes by it."
 	}
 	return f
@@ -208,7 +208,7 @@ func checkNetwork() finding {
 	f := finding{what: "network", advice: "Connect this machine to a network, by cable or wireless, and see that the router gives it an address."}
 	addrs, err := net.InterfaceAddrs()
 	if err != nil {
-		f.well, f.text = true, "the system does not list its addresses: "+err.Error()
+		f.ok, f.text = true, "the system does not list its addresses: "+err.Error()
 		return f
 	}
 	n := 0
@@ -220,7 +220,7 @@ func checkNetwork() finding {
 	if n > 0 {
 		f.advice = ""
 	}
-	f.well, f.text = n > 0, fmt.Sprintf("this machine is on a network, with %d addresses", n)
+	f.ok, f.text = n > 0, fmt.Sprintf("this machine is on a network, with %d addresses", n)
 	switch n {
 	case 0:
 		f.text = "this machine has no address but loopback"
@@ -242,11 +242,11 @@ func checkReach(addrs []string, places []fetcher.Place, tried []api.Tried) findi
 		}
 	}
 	if i := slices.IndexFunc(tried, func(x api.Tried) bool { return x.Reached }); i >= 0 {
-		f.well, f.text = true, "others can reach the node from anywhere: a relay has reached it at "+tried[i].Addr
+		f.ok, f.text = true, "others can reach the node from anywhere: a relay has reached it at "+tried[i].Addr
 		return f
 	}
 	if heldAny(places) {
-		f.well, f.text = true, "others can reach the node from anywhere: "+reachText(addrs, places)
+		f.ok, f.text = true, "others can reach the node from anywhere: "+reachText(addrs, places)
 		if len(tried) > 0 {
 			f.text += "; directly it could not reach the node at " + tried[0].Addr
 		}
@@ -259,9 +259,9 @@ func checkReach(addrs []string, places []fetcher.Place, tried []api.Tried) findi
 	}
 	switch nearest(addrs) {
 	case 0:
-		f.well, f.text = true, "the node has an address that can be reached from anywhere, if no firewall forbids it"
+		f.ok, f.text = true, "the node has an address that can be reached from anywhere, if no firewall forbids it"
 	case 1:
-		f.well, f.text = true, "the node has only private addresses: it is behind a router (NAT), and only machines on this network can fetch from it"
+		f.ok, f.text = true, "the node has only private addresses: it is behind a router (NAT), and only machines on this network can fetch from it"
 		f.advice = "To be reached from elsewhere, forward the node's port in the router to this machine, TCP and UDP, and name the router's address with --announce; or have the node ask for that with --map-port; or name a relay with --via. Fetching needs none of that."
 	case 2:
 		f.text = "the node can be reached only from this machine"
@@ -282,11 +282,11 @@ func placesOf(s *api.Status) (out []fetcher.Place) {
 }
 
 func checkEntries(s *api.Status) finding {
-	f := finding{what: "entries", well: s.Troubled == 0, text: words.Count(s.Entries, "entry")}
+	f := finding{what: "entries", ok: s.Troubled == 0, text: words.Count(s.Entries, "entry")}
 	if s.Entries != 1 {
 		f.text = fmt.Sprintf("%d entries", s.Entries)
 	}
-	if !f.well {
+	if !f.ok {
 		f.text += fmt.Sprintf(", of which %d cannot go on", s.Troubled)
 		f.advice = "fetcher node status says which, and why."
 	}
@@ -309,17 +309,17 @@ func (a asker) checkPort(ctx context.Context, dir string) []finding {
 	case err != nil:
 		f.text, f.advice = words.Plain(err), "Old tickets name the ID that the node had."
 	case !ours:
-		f.well, f.text = true, "another fetcher is using the state directory, and its port"
+		f.ok, f.text = true, "another fetcher is using the state directory, and its port"
 	case port == 0:
-		f.well, f.text = true, "the node has not listened anywhere yet"
+		f.ok, f.text = true, "the node has not listened anywhere yet"
 	default:
 		err := canListen(port)
-		f.well, f.text = err == nil, fmt.Sprintf("port %d, used last time, is free", port)
+		f.ok, f.text = err == nil, fmt.Sprintf("port %d, used last time, is free", port)
 		if err != nil {
 			f.text = fmt.Sprintf("port %d, used last time, cannot be opened: %s", port, system(err))
 		}
 	}
-	if f.well {
+	if f.ok {
 		f.advice = ""
 	}
 	node, err := fetcher.Open(ctx, fetcher.Config{Dir: dir, FreshIdentity: true})

@@ -12,7 +12,7 @@ import (
 
 func TestDoctorKnowsAFullDisk(t *testing.T) {
 	dir := smallDisk(t, "1M")
-	if f := checkDisk(dir); f.well || !strings.Contains(f.advice, "Make room") {
+	if f := checkDisk(dir); f.ok || !strings.Contains(f.advice, "Make room") {
 		t.Errorf("a small disk: %+v", f)
 	}
 	full, err := os.Create(filepath.Join(dir, "full"))
@@ -21,7 +21,7 @@ func TestDoctorKnowsAFullDisk(t *testing.T) {
 		_, err = full.Write(make([]byte, 64<<10))
 	}
 	full.Close()
-	if f := checkState(dir); f.well || !strings.Contains(f.advice, "The disk is full") {
+	if f := checkState(dir); f.ok || !strings.Contains(f.advice, "The disk is full") {
 		t.Errorf("a full disk: %+v", f)
 	}
 }

@@ -38,10 +38,10 @@ func finds(t *testing.T, said, mark, what, text string) {
 func TestDoctorNamesWhatIsWrongAndWhatToDo(t *testing.T) {
 	dir := t.TempDir()
 	said, _ := examined(t, dir)
-	finds(t, said, "well", "state", "can be written")
-	finds(t, said, "well", "clock", "")
-	finds(t, said, "well", "node", " node run starts one")
-	finds(t, said, "well", "port", "has not listened")
+	finds(t, said, "ok", "state", "can be written")
+	finds(t, said, "ok", "clock", "")
+	finds(t, said, "ok", "node", " node run starts one")
+	finds(t, said, "ok", "port", "has not listened")
 
 	st, err := store.OpenState(dir) // the last port, which another program has now
 	must(t, err)
@@ -70,7 +70,7 @@ func TestDoctorKnowsAClockThatIsOff(t *testing.T) {
 	now := time.Now()
 	for off, well := range map[time.Duration]bool{0: true, time.Hour: true, -time.Hour: true, -366 * 24 * time.Hour: false, 366 * 24 * time.Hour: true} {
 		f := checkClock(dir, now.Add(off))
-		if f.well != well || !well && !strings.Contains(f.advice, "Set the clock") {
+		if f.ok != well || !well && !strings.Contains(f.advice, "Set the clock") {
 			t.Errorf("%v off: %+v", off, f)
 		}
 		if late := off > 300*24*time.Hour; late != strings.Contains(f.advice, "If the node has been used since") {
@@ -81,7 +81,7 @@ func TestDoctorKnowsAClockThatIsOff(t *testing.T) {
 
 func TestDoctorKnowsAStateThatCannotBeWritten(t *testing.T) {
 	f := checkState(filepath.Join(filepath.Dir(writeFile(t)), "file", "below"))
-	if f.well || !strings.Contains(f.text, "cannot be written") || !strings.Contains(f.advice, "--dir") {
+	if f.ok || !strings.Contains(f.text, "cannot be written") || !strings.Contains(f.advice, "--dir") {
 		t.Errorf("below a file: %+v", f)
 	}
 	if os.Getuid() == 0 || runtime.GOOS == "windows" {
@@ -89,7 +89,7 @@ func TestDoctorKnowsAStateThatCannotBeWritten(t *testing.T) {
 	}
 	dir := t.TempDir()
 	must(t, os.Chmod(dir, 0o500))
-	if f := checkState(dir); f.well || !strings.Contains(f.advice, "right to write") {
+	if f := checkState(dir); f.ok || !strings.Contains(f.advice, "right to write") {
 		t.Errorf("a folder that is read only: %+v", f)
 	}
 }
@@ -109,7 +109,7 @@ func TestDoctorKnowsFromWhereANodeCanBeReached(t *testing.T) {
 		addrs  []string
 		places []fetcher.Place
 		tried  []api.Tried
-		well   bool
+		ok     bool
 		wants  string
 	}{
 		"public":              {[]string{"/ip4/127.0.0.1/tcp/1" + id, "/ip4/8.8.8.8/tcp/1" + id}, nil, nil, true, "if no firewall"},
@@ -123,12 +123,12 @@ func TestDoctorKnowsFromWhereANodeCanBeReached(t *testing.T) {
 		"firewall, and relay": {[]string{relayed}, []fetcher.Place{{Relay: relay, Held: true}}, []api.Tried{{Addr: "/ip4/8.8.8.8/tcp/1"}}, true, "directly it could not reach the node at /ip4/8.8.8.8/tcp/1"},
 	} {
 		f := checkReach(x.addrs, x.places, x.tried)
-		if f.well != x.well || !strings.Contains(f.text+f.advice, x.wants) {
+		if f.ok != x.ok || !strings.Contains(f.text+f.advice, x.wants) {
 			t.Errorf("%s: %+v", what, f)
 		}
 		var out bytes.Buffer
 		err := asker{&app{stdout: &out, out: &reporter{}}}.tellFindings([]finding{f})
-		if mark := map[string]string{"public": "well ", "relay": "well ", "reached": "well ", "firewall, and relay": "well ", "NAT": "note "}[what]; (err == nil) != x.well || !strings.HasPrefix(out.String(), cmp.Or(mark, "WRONG")) {
+		if mark := map[string]string{"public": "ok   ", "relay": "ok   ", "reached": "ok   ", "firewall, and relay": "ok   ", "NAT": "note "}[what]; (err == nil) != x.ok || !strings.HasPrefix(out.String(), cmp.Or(mark, "WRONG")) {
 			t.Errorf("%s: %v\n%s", what, err, &out)
 		}
 	}

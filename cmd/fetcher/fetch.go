@@ -260,35 +260,6 @@ func again(cmd *cobra.Command, ticket string, out string) string {
 	return strings.Join(words, " ")
 }
 
-// given is a flag with its values, as words for a shell.
-func given(f *pflag.Flag) (words []string) {
-	values := []string{f.Value.String()}
-	if many, ok := f.Value.(pflag.SliceValue); ok {
-		values = many.GetSlice()
-	}
-	for _, v := range values {
-		switch {
-		case v == f.NoOptDefVal:
-			words = append(words, "--"+f.Name)
-		case f.NoOptDefVal != "":
-			words = append(words, "--"+f.Name+"="+quote(v))
-		default:
-			words = append(words, "--"+f.Name, quote(v))
-		}
-	}
-	return words
-}
-
-// quote is s as one word for a shell.
-func quote(s string) string {
-	if s != "" && strings.IndexFunc(s, func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-+@:", r))
-	}) < 0 {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
-}
-
 // watcher reports a transfer's progress to a person, or a program.
 type watcher struct {
 	*app

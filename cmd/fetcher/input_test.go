@@ -268,7 +268,8 @@ func TestAnIDIsAloneIfNothingElseIsGiven(t *testing.T) {
 		is   bool
 		look time.Duration
 	}{
-		"alone":     {fetchFlags{}, true, lookTime},
+		"alone":     {fetchFlags{reach: reachFlags{lan: true}}, true, lookTime},
+		"nowhere":   {fetchFlags{}, true, slowAfter / 2},
 		"a table":   {fetchFlags{reach: reachFlags{dht: []string{"public"}}}, true, 0},
 		"a peer":    {fetchFlags{peers: []string{"/ip4/192.0.2.1/tcp/1"}}, false, 0},
 		"called":    {fetchFlags{called: true}, false, 0},
@@ -280,7 +281,7 @@ func TestAnIDIsAloneIfNothingElseIsGiven(t *testing.T) {
 		}
 	}
 	must(t, c.Flags().Set("stall", "5m"))
-	if got := (fetchFlags{}).alone(c, id); !got.is || got.look != 0 {
+	if got := (fetchFlags{reach: reachFlags{lan: true}}).alone(c, id); !got.is || got.look != 0 {
 		t.Errorf("with --stall: %+v", got)
 	}
 }

@@ -29,7 +29,12 @@ type loneID struct {
 func (fl fetchFlags) alone(cmd *cobra.Command, what string) (id loneID) {
 	t, _ := share.Parse(what)
 	id.is = len(t.Peers)+len(t.Beacons)+len(fl.peers) == 0 && !fl.called && !fl.fleet.used() // a fleet names sources
-	if id.table = len(fl.reach.dht) > 0; id.is && !id.table && !cmd.Flags().Changed("stall") {
+	id.table = len(fl.reach.dht) > 0
+	switch {
+	case !id.is || id.table:
+	case !fl.reach.lan:
+		id.look = slowAfter / 2 // nobody can be found; what is already here is
+	case !cmd.Flags().Changed("stall"):
 		id.look = lookTime
 	}
 	return id

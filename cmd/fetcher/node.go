@@ -361,37 +361,6 @@ func (a asker) dial(ctx context.Context) (*api.Client, error) {
 	return c, nil
 }
 
-// tellOfNode says, if a node runs with this state directory, how it could do what cmd does permanently: with add, of
-// args, and the flags that add has too. It says nothing if cmd has been given a flag that a node cannot do; those that
-// say how a node reaches others are the node's own.
-func (a *app) tellOfNode(ctx context.Context, cmd *cobra.Command, args ...string) {
-	add, _, _ := cmd.Root().Find([]string{"add"})
-	run, _, _ := cmd.Root().Find([]string{"node", "run"})
-	line, can := []string{a.flags.self(), "add"}, true
-	for _, arg := range args {
-		line = append(line, quote(arg))
-	}
-	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
-		switch {
-		case !f.Changed || f.Name == "out": // it is in args
-		case add.Flags().Lookup(f.Name) != nil:
-			line = append(line, given(f)...)
-		case run.Flags().Lookup(f.Name) == nil:
-			can = false
-		}
-	})
-	dir, err := asker{a}.stateDir()
-	if err != nil || !can {
-		return
-	}
-	c, err := api.Dial(ctx, daemon.Socket(dir))
-	if err != nil {
-		return
-	}
-	c.Close()
-	fmt.Fprintf(a.stderr, "a node runs with this state directory; to have it do the same, across restarts too:\n\n%s%s\n\n", verbatim, strings.Join(line, " "))
-}
-
 // asking runs f with a client of the node.
 func (a asker) asking(ctx context.Context, f func(*api.Client) error) error {
 	c, err := a.dial(ctx)

@@ -390,7 +390,7 @@ func TestTheCommandsOfANode(t *testing.T) {
 	}
 	beside := startSharing(t, exec.Command(built(t), "share", src, "--json", "--dir", dir, "--listen", "none"))
 	beside.stop(t)
-	if says := beside.stderr.String(); !strings.Contains(says, "fetcher --dir "+dir+" add "+src) || !strings.Contains(says, "its tickets are good only while it runs") {
+	if says := beside.stderr.String(); !strings.Contains(says, "fetcher --dir "+dir+" add "+src) || !strings.Contains(says, "its addresses and tickets are good only while it runs") {
 		t.Errorf("share beside the node says:\n%s", says)
 	}
 	n.end(syscall.SIGTERM)

@@ -22,7 +22,7 @@ of it for twice as long. Whoever has the code has the passes; it is good for a
 year, and once. The depot cannot tell later which voucher a pass came from.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if v.Passes < 1 {
-				return usageError{errors.New("depot voucher needs --passes NUMBER, how many the voucher is for; see fetcher depot voucher --help")}
+				return usageError{errors.New("depot voucher needs --passes NUMBER, how many the voucher is for, at least 1; see fetcher depot voucher --help")}
 			}
 			return a.asking(cmd.Context(), func(c *api.Client) error {
 				made, err := c.Voucher(cmd.Context(), v)

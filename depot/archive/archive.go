@@ -310,11 +310,11 @@ func (r *Reader) share(name string, size int64) (s Share, err error) {
 		return s, err
 	}
 	if share.IDOf(b) != id {
-		return s, fmt.Errorf("%w: the manifest of %v is another's", ErrFormat, id)
+		return s, fmt.Errorf("%w: the list of files of %v is another's", ErrFormat, id)
 	}
 	m, err := share.DecodeManifest(b)
 	if err != nil {
-		return s, fmt.Errorf("%w: the manifest of %v: %w", ErrFormat, id, err)
+		return s, fmt.Errorf("%w: the list of files of %v: %w", ErrFormat, id, err)
 	}
 	name, size, err = r.next()
 	if err != nil {

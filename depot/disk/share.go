@@ -60,7 +60,7 @@ func (r *Root) Manifest(id share.ID) (*share.Manifest, error) {
 		return nil, err
 	}
 	if share.IDOf(b) != id {
-		return nil, fmt.Errorf("the manifest of %v is damaged: %w", id, fs.ErrNotExist)
+		return nil, fmt.Errorf("the list of files of %v is damaged: %w", id, fs.ErrNotExist)
 	}
 	return share.DecodeManifest(b)
 }

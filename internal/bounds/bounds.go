@@ -17,7 +17,7 @@ type Fields struct{ errs []error }
 func In[T cmp.Ordered](f *Fields, name string, v, low, high T) {
 	var zero T
 	if v != zero && !(v >= low && v <= high) {
-		f.errs = append(f.errs, fmt.Errorf("%s is %v: it must be from %v to %v, or 0", name, v, low, high))
+		f.errs = append(f.errs, fmt.Errorf("%s is %v: it must be from %v to %v, or 0 for its default", name, v, low, high))
 	}
 }
 
@@ -25,7 +25,7 @@ func In[T cmp.Ordered](f *Fields, name string, v, low, high T) {
 func InOrOff[T cmp.Ordered](f *Fields, name string, v, low, high T) {
 	var zero T
 	if !(v < zero) && v != zero && !(v >= low && v <= high) {
-		f.errs = append(f.errs, fmt.Errorf("%s is %v: it must be from %v to %v, negative for off, or 0", name, v, low, high))
+		f.errs = append(f.errs, fmt.Errorf("%s is %v: it must be from %v to %v, negative to switch it off, or 0 for its default", name, v, low, high))
 	}
 }
 

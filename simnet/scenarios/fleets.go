@@ -28,7 +28,7 @@ var fleets = []*simnet.Scenario{
 	},
 	{
 		Name: "coordinator-killed",
-		Says: "The lease manager of a fleet, on another node, is killed and started again some seconds later.",
+		Says: "The coordinator of a fleet, on another node, is killed and started again some seconds later.",
 		Set: func(r *simnet.Run) {
 			f, source, members, seat := newFleet(r, 12, 3)
 			joinAll(f, members, simnet.FetchOptions{Config: patient()}, source)
@@ -41,7 +41,7 @@ var fleets = []*simnet.Scenario{
 	},
 	{
 		Name:   "coordinator-found-again",
-		Says:   "The lease manager of a larger fleet is started again, and members that have different pieces find it one after the other.",
+		Says:   "The coordinator of a larger fleet is started again, and members that have different pieces find it one after the other.",
 		Nodes:  6,
 		Fewest: 2,
 		Set: func(r *simnet.Run) {
@@ -62,7 +62,7 @@ var fleets = []*simnet.Scenario{
 	},
 	{
 		Name: "coordinator-cut-off",
-		Says: "The lease manager of a fleet is cut off from the members for half a minute, and found again.",
+		Says: "The coordinator of a fleet is cut off from the members for half a minute, and found again.",
 		Set: func(r *simnet.Run) {
 			f, source, members, seat := newFleet(r, 12, 3)
 			fetches := joinAll(f, members, simnet.FetchOptions{Config: patient()}, source)

@@ -164,7 +164,7 @@ test('files are chosen, each source has its rate, and a peer what it failed to g
   const at = await pageOf(owner);
   await page.goto(at);
   await page.goto(at.split('#')[0] + '#/entry/1');
-  await text(page, 'This entry is not in the catalog');
+  await text(page, 'The node has no such entry');
   command(owner, 'add', command(giver, 'add', src).trim());
   const entry = () => JSON.parse(command(owner, 'list', '1', '--json').split('\n').find((l) => l.includes('"type":"entry"')));
   const becomes = async (what, is) => { for (let i = 0; !is(entry()); i++) { assert.ok(i < 300, what); await new Promise((r) => setTimeout(r, 100)); } };

@@ -167,7 +167,7 @@ function childrenView(items) {
   const tiers = ['below 5 ms', '5 to 50 ms', '50 to 100 ms', '100 to 150 ms', 'farther'].map((words, tier) => [words, items.filter((c) => c.set !== 'outside' && c.tier === tier).length]);
   const most = Math.max(1, ...tiers.map(([, n]) => n));
   return h('section', {}, h('h3', {}, 'Who fetches it from here, by round trip'), h('dl', { class: 'bars' }, ...tiers.flatMap(([words, n]) => [h('dt', {}, words), h('dd', {}, h('meter', { max: most, value: n, 'aria-label': `${words}: ${n}` }), ' ' + n)])),
-    table('Children', ['Peer', 'Set', 'Tier', 'Score', 'Sent'], [...items].sort((a, b) => b.score - a.score).slice(0, 100).map((c) => [h('a', { href: '#/peer/' + c.peer }, short(c.peer)), c.set + (c.why ? ', ' + c.why : ''), c.set === 'outside' ? '' : c.tier, c.set === 'outside' ? '' : c.score.toFixed(2), size(c.bytes)])));
+    table('Peers that fetch it', ['Peer', 'Set', 'Tier', 'Score', 'Sent'], [...items].sort((a, b) => b.score - a.score).slice(0, 100).map((c) => [h('a', { href: '#/peer/' + c.peer }, short(c.peer)), c.set + (c.why ? ', ' + c.why : ''), c.set === 'outside' ? '' : c.tier, c.set === 'outside' ? '' : c.score.toFixed(2), size(c.bytes)])));
 }
 
 // ratePlots draws the rate of each source on one scale, the fastest first. past are the rates by peer, a map for each look.
@@ -236,7 +236,7 @@ async function entry(id) {
   view = () => {
     const e = entries.get(id);
     place.hidden = !e;
-    if (!e) return void head.replaceChildren(h('h2', {}, 'This entry is not in the catalog'), h('p', {}, h('a', { href: '#/' }, 'All shares')));
+    if (!e) return void head.replaceChildren(h('h2', {}, 'The node has no such entry'), h('p', {}, h('a', { href: '#/' }, 'All shares')));
     if (!limits) { // it may be opened before the node has told of it
       limits = limitsForm(e.kind === 'fetch' ? { limit_up: 'Limit up', limit_down: 'Limit down' } : { limit_up: 'Limit up' }, (body) => api.change('PATCH', '/v1/entries/' + id, body));
       place.replaceChildren(limits.form);
