@@ -232,6 +232,8 @@ func (d *Daemon) fetchable(w catalog.Wish) error {
 	switch {
 	case err != nil:
 		return nil // not a fetch
+	case len(sources) == 1 && sources[0].ID == d.node.ID() && w.Fleet: // all of the fleet are told
+		return api.Refuse(api.ErrHave, "its ticket leads to this machine, which does not serve its files any more: add them there again, or take it from the fleet with fetcher fleet remove")
 	case len(sources) == 1 && sources[0].ID == d.node.ID():
 		return api.Refuse(api.ErrHave, "that is a ticket of this node itself, for share %s; another machine can fetch it", id.Short())
 	}

@@ -38,7 +38,7 @@ func TestANodeThatWasPutOutOfItsFleetSaysSo(t *testing.T) {
 			t.Errorf("%+v; the status warns of %q", f, s.Warnings)
 		}
 	}
-	out("join it with the token that fetcher fleet invite prints on another member")
+	out(`join it with the token that "fetcher fleet invite" prints on another member`)
 	must(t, next.Save(dir))
 	out("restart the node")
 	must(t, fetcher.FleetStore{KV: kv, Secret: next.Secret}.ChangeSecret(t.Context(), m.Secret)) // and back

@@ -112,7 +112,7 @@ func (m *member) Member(err error) {
 
 // putOut says that this node is no member any more, and what to do.
 func (m *member) putOut(now, since time.Time) string {
-	what := "join it with the token that fetcher fleet invite prints on another member, and restart the node"
+	what := `join it with the token that "fetcher fleet invite" prints on another member, and restart the node`
 	if joined, ok, err := Joined(m.d.dir); err == nil && ok && joined.Secret != m.store.Secret && m.d.setting().Fleet == "" {
 		what = "this machine has joined it anew: restart the node"
 	} else if m.d.setting().Fleet != "" {

@@ -67,7 +67,11 @@ func heldError(at peers.ID, err error) error {
 	case errors.As(err, &missing):
 		return api.Refuse(share.ErrNotAllowed, "the depot %s takes passes, and %v; %s", at.Short(), missing, getPasses)
 	case errors.As(err, &over):
-		return api.Refuse(share.ErrNotAllowed, "the depot %s is not paid: %v; raise the budget with fetcher hold, or wait until then", at.Short(), over)
+		or := ", or wait until then"
+		if over.Units > over.Budget {
+			or = ""
+		}
+		return api.Refuse(share.ErrNotAllowed, "the depot %s is not paid: %v; raise the budget with fetcher hold%s", at.Short(), over, or)
 	case errors.Is(err, passes.ErrTagged), errors.Is(err, passes.ErrProof):
 		return api.Refuse(share.ErrNotAllowed, "the depot %s cannot be trusted with passes: %v", at.Short(), err)
 	case errors.As(err, &r):
@@ -97,7 +101,7 @@ var refusals = map[fetcher.HoldReason]struct {
 	class error
 	what  string
 }{
-	fetcher.HoldUnknownAccount:  {share.ErrNotAllowed, "it does not know this node; its owner lets it in with fetcher depot account add and the ID that fetcher id prints"},
+	fetcher.HoldUnknownAccount:  {share.ErrNotAllowed, `it does not know this node; its owner lets it in with "fetcher depot account add" and the ID that fetcher id prints`},
 	fetcher.HoldOverQuota:       {share.ErrDiskFull, "the share takes more of the quota than the %s that is left (each file counts in steps of 4 KiB, and with its hashes); release something there, or ask its owner for a larger quota"},
 	fetcher.HoldNoSpace:         {share.ErrDiskFull, "the share needs more room than the %s that its disk has left; ask its owner, or use another depot"},
 	fetcher.HoldLeaving:         {share.ErrStalled, "the share is just being removed there"},

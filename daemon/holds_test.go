@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -92,4 +93,15 @@ func TestAWarningSaysThatTheVersionBeforeIsKept(t *testing.T) {
 	said("the lease of photos at the depot d ends in 60 min, and was not renewed: 5 passes are missing")
 	late.Why = "the depot d refuses: its disk has only 5 MB left"
 	said("the lease of photos at the depot d ends in 60 min, and was not renewed: it refuses: its disk has only 5 MB left")
+}
+
+// Waiting is no advice where a month's budget never suffices.
+func TestWhoeverIsOverTheBudgetIsToldWhatHelps(t *testing.T) {
+	t.Parallel()
+	for units, helps := range map[int64]bool{3: true, 9: false} {
+		err := heldError("depot", &renewal.BudgetError{Budget: 5, Left: 1, Units: units, Until: time.Now()})
+		if !errors.Is(err, share.ErrNotAllowed) || !strings.Contains(err.Error(), "raise the budget") || strings.Contains(err.Error(), "or wait") != helps {
+			t.Errorf("%d passes: %v", units, err)
+		}
+	}
 }

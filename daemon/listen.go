@@ -79,14 +79,14 @@ func (l *Listening) close() {
 // openUnix listens at a path, which belongs to this process for as long as it holds the lock beside
 // it. Until the socket has its mode, only its owner may connect.
 func (l *Listening) openUnix(path string, mode fs.FileMode) error {
-	if len(path) > maxSocket {
-		return fmt.Errorf("%w: the path of its socket, %s, is %d bytes long, and may have at most %d; name a state directory with a shorter path", fetcher.ErrStateDir, path, len(path), maxSocket)
-	}
 	unusable := func(err error) error {
-		if filepath.Dir(path) == l.d.dir {
-			return fmt.Errorf("%w: %w", fetcher.ErrStateDir, err)
+		if path == Socket(l.d.dir) {
+			return fmt.Errorf("%w: its socket %s cannot be made: %w", fetcher.ErrStateDir, path, err)
 		}
-		return words.Error(err, "the socket %s cannot be made: %v; name another path", path, err)
+		return words.Error(errors.Join(ErrSettings, err), "the socket %s cannot be made: %s; give socket another path, in node.toml or as a flag", path, words.Plain(err))
+	}
+	if len(path) > maxSocket {
+		return unusable(fmt.Errorf("its path is %d bytes long, and may have at most %d", len(path), maxSocket))
 	}
 	dir, err := vfs.PrivateDir(filepath.Dir(path))
 	if err != nil {
@@ -102,7 +102,7 @@ func (l *Listening) openUnix(path string, mode fs.FileMode) error {
 	}
 	l.held = append(l.held, held)
 	if info, err := os.Lstat(path); err == nil && info.Mode().Type() != fs.ModeSocket {
-		return fmt.Errorf("%w: %s is not a socket, and is left alone; name another path", fetcher.ErrStateDir, path)
+		return unusable(errors.New("it is there, as another kind of file, and is left alone"))
 	}
 	if answered(path) {
 		return words.Error(share.ErrHeld, "another program answers at %s; name another socket", path)

@@ -113,7 +113,7 @@ func code(v passes.Voucher, units int64, at string) string {
 }
 
 // codeIs begins what is said of text that is no code.
-const codeIs = "this is not a voucher's code; copy the whole line that fetcher depot voucher prints"
+const codeIs = `this is not a voucher's code; copy the whole line that "fetcher depot voucher" prints`
 
 // parseCode parses what code returned.
 func parseCode(s string) (v passes.Voucher, units int64, at string, err error) {

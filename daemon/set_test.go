@@ -165,6 +165,9 @@ func TestAShareIsAddedOnceBeforeItIsKnownToo(t *testing.T) {
 	if _, err := a.Add(t.Context(), api.Add{Ticket: ticket}); !errors.Is(err, api.ErrHave) || !strings.Contains(err.Error(), "of this node itself") {
 		t.Errorf("its own ticket: %v", err)
 	}
+	if err := a.fetchable(catalog.Wish{Source: ticket, Fleet: true}); !errors.Is(err, api.ErrHave) || !strings.Contains(err.Error(), "fetcher fleet remove") {
+		t.Errorf("its own ticket on the list of its fleet: %v", err)
+	}
 	must(t, a.Close()) // so that it does not know the share
 	b := begun(t, t.TempDir())
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -417,9 +418,16 @@ func TestWhoMayOpenWhichSocket(t *testing.T) {
 		}
 		l.close()
 	}
-	long := begun(t, t.TempDir(), func(c *Config) { c.Socket = "/" + strings.Repeat("x", maxSocket) })
-	if _, err := long.Listen(); err == nil || !strings.Contains(err.Error(), "shorter path") {
-		t.Errorf("a path that no system takes: %v", err)
+	for at, want := range map[string]string{"/" + strings.Repeat("x", maxSocket): "its path is 101 bytes long", file(t, "x", t.TempDir(), "f"): "as another kind of file"} {
+		d := begun(t, t.TempDir(), func(c *Config) { c.Socket = at })
+		if _, err := d.Listen(); !errors.Is(err, ErrSettings) || errors.Is(err, fetcher.ErrStateDir) || !strings.Contains(err.Error(), want) {
+			t.Errorf("a path that cannot be one: %v", err)
+		}
+	}
+	dir = t.TempDir()
+	must(t, os.Mkdir(Socket(dir), 0o700))
+	if _, err := begun(t, dir).Listen(); !errors.Is(err, fetcher.ErrStateDir) {
+		t.Errorf("a folder in the place of its own: %v", err)
 	}
 }
 

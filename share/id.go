@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/ipfs/go-cid"
 	"github.com/multiformats/go-multihash"
@@ -33,6 +34,9 @@ func IDFromBytes(b []byte) (ID, error) {
 // idText is how the text of every share ID in base32 begins.
 const idText = "bafyr4i"
 
+// idLen is how many characters it has.
+const idLen = 59
+
 // ParseID reads the text of a share ID: any CID of a share, in base32 as String
 // makes it or in another base. The error wraps ErrTicket.
 func ParseID(s string) (ID, error) {
@@ -42,7 +46,7 @@ func ParseID(s string) (ID, error) {
 	c, err := cid.Decode(s)
 	switch {
 	case err != nil && strings.HasPrefix(s, idText):
-		return ID{}, idError(fmt.Sprintf("%q is not a whole share ID: that has 59 characters, and this has %d", s, len(s)))
+		return ID{}, idError(fmt.Sprintf("%q %s", s, misspelt(utf8.RuneCountInString(s))))
 	case err != nil:
 		return ID{}, idError(fmt.Sprintf("%q is neither a ticket, which begins with %q, nor a share ID, which begins with %q", s, ticketPrefix, idText))
 	}
@@ -50,6 +54,17 @@ func ParseID(s string) (ID, error) {
 		return ID{}, idError(fmt.Sprintf("%q is a CID, but not of a share: that is a CIDv1 of codec dag-cbor and hash BLAKE3-256, and begins with %q in base32", s, idText))
 	}
 	return IDFromBytes(c.Bytes())
+}
+
+// misspelt says what is wrong with an ID in base32 that has n characters.
+func misspelt(n int) string {
+	switch {
+	case n < idLen:
+		return fmt.Sprintf("is not a whole share ID: that has %d characters, and this has %d", idLen, n)
+	case n > idLen:
+		return fmt.Sprintf("is too long for a share ID: that has %d characters, and this has %d", idLen, n)
+	}
+	return "is mistyped: a share ID has only the letters a to z and the digits 2 to 7; copy it again"
 }
 
 // idError says why a text names no share. It wraps ErrTicket.

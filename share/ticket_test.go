@@ -313,11 +313,13 @@ func TestParseSaysWhatATextIs(t *testing.T) {
 	id := exampleTicket(t).ID
 	raw := cid.NewCidV1(cid.Raw, multihash.Multihash(id.Bytes()[2:])).String()
 	for s, says := range map[string]string{
-		"":               "it is empty",
-		"photos":         "neither a ticket, which begins with",
-		"sha":            "cut short",
-		id.String()[:40]: "not a whole share ID: that has 59 characters, and this has 40",
-		raw:              `is a CID, but not of a share`,
+		"":                     "it is empty",
+		"photos":               "neither a ticket, which begins with",
+		"sha":                  "cut short",
+		id.String()[:40]:       "not a whole share ID: that has 59 characters, and this has 40",
+		id.String()[:58] + "1": "is mistyped: a share ID has only the letters a to z and the digits 2 to 7",
+		id.String() + "é":      "too long for a share ID: that has 59 characters, and this has 60",
+		raw:                    `is a CID, but not of a share`,
 		"QmYwAPJzv5CZsnA625s3Xf2nemtYgPpHdWEz79ojWKPBdG": `is a CID, but not of a share`,
 		strings.Repeat("b", 1000):                        "1000 characters beginning with",
 	} {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 
+	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store/vfs"
 )
@@ -135,8 +136,13 @@ func (f stamped) changed(entry int, err error) error {
 	if err != nil && !gone(err) && !f.in.Blocked(f.name) {
 		return err
 	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return errGone
+	}
 	return share.ErrChanged
 }
+
+var errGone = words.Error(share.ErrChanged, "it is not there any more")
 
 // gone says whether an error means that the file is not there for us any more.
 func gone(err error) bool {

@@ -41,7 +41,7 @@ func TestASourceConnectsToWhoeverFetches(t *testing.T) {
 	other := filepath.Join(t.TempDir(), "other")
 	rig.WriteRandom(t, other, 3000, 2)
 	res = finish(t, exec.Command(built(t), "share", other, "--json", "--dir", t.TempDir(), "--lan=false", "--listen", "none", "--to", awaits), nil)
-	if res.code != 2 || !strings.Contains(res.stderr, "and other is share") {
+	if res.code != 2 || !strings.Contains(res.stderr, "for share "+shortly(first.id)+", and other is share") {
 		t.Errorf("another file for that ticket: exit %d: %s", res.code, res.stderr)
 	}
 	own := t.TempDir()

@@ -20,7 +20,7 @@ import (
 var errBeacon = errors.New("beacon")
 
 // errNoBeaconAt says how to name one.
-var errNoBeaconAt = usageError{errors.New("a code travels through a beacon: name one with --beacon-at ADDR or FETCHER_BEACON_AT in the environment, the same on both machines; fetcher node run --beacon makes one")}
+var errNoBeaconAt = usageError{errors.New(`a code travels through a beacon: name one with --beacon-at ADDR or FETCHER_BEACON_AT in the environment, the same on both machines; "fetcher node run --beacon" makes one`)}
 
 // coding is the code of a share, from another goroutine.
 type coding struct {

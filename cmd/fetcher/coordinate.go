@@ -178,7 +178,10 @@ const maxAllowFile = 1 << 20 // bytes
 
 // read reads the file as it is now. In it, everything after a # is a comment.
 func (x allowance) read() ([]peers.ID, error) {
-	list := slices.Clone(x.list)
+	list, err := allowed(x.list)
+	if err != nil {
+		return nil, err
+	}
 	if x.file != "" {
 		f, err := os.Open(x.file)
 		if err != nil {
@@ -192,15 +195,21 @@ func (x allowance) read() ([]peers.ID, error) {
 		if len(b) > maxAllowFile {
 			return nil, usageError{fmt.Errorf("--allow-file: %s is longer than 1 MiB", x.file)}
 		}
-		for line := range strings.Lines(string(b)) {
+		for i, line := range strings.Split(string(b), "\n") {
 			line, _, _ = strings.Cut(line, "#")
-			list = append(list, strings.Fields(line)...)
+			for _, s := range strings.Fields(line) {
+				id, err := peerOf("/p2p/" + s)
+				if err != nil {
+					return nil, usageError{fmt.Errorf("--allow-file: %s, line %d: %q is not the ID of a peer, such as 12D3...", x.file, i+1, s)}
+				}
+				list = append(list, id)
+			}
 		}
 	}
 	if len(list) == 0 {
 		return nil, usageError{errors.New("name at least one member with --allow or --allow-file")}
 	}
-	return allowed(list)
+	return list, nil
 }
 
 // allowEvery is how often the file is checked.

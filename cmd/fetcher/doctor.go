@@ -58,10 +58,10 @@ func (a asker) doctor(ctx context.Context) error {
 	found := []finding{checkState(dir)}
 	var status *api.Status
 	var ofFleet []finding
-	none := "no node runs with " + dir + "; fetcher node run starts one"
+	node := finding{"node", true, "no node runs with " + dir + "; fetcher node run starts one", ""}
 	c, err := a.dial(ctx)
 	if errors.Is(err, api.ErrDenied) {
-		none = words.Plain(err)
+		node.text, node.advice = "whether one runs is not known", words.Plain(err)
 	}
 	if err == nil {
 		if s, err := c.Status(ctx); err == nil {
@@ -75,7 +75,7 @@ func (a asker) doctor(ctx context.Context) error {
 		found = append(found, finding{"node", true, fmt.Sprintf("it has run for %s", words.Duration(time.Since(status.Since))), ""}, checkReach(status.Addrs, placesOf(status), status.Tried), checkEntries(status))
 		found = append(found, ofFleet...)
 	} else {
-		found = append(found, finding{"node", true, none, ""})
+		found = append(found, node)
 		if found[0].ok {
 			found = append(found, a.checkPort(ctx, dir)...)
 		}
@@ -146,19 +146,19 @@ func checkFleet(ctx context.Context, c *api.Client, s api.Status) []finding {
 
 func checkDisk(dir string) finding {
 	f := finding{what: "disk", ok: true}
+	need := fmt.Sprintf("a node needs %s for what it remembers, and each share its size.", share.Size(daemon.LeastFree))
 	d, err := vfs.Dir(dir)
-	if err != nil {
-		f.text = "it is not known how much is free"
-		return f
+	var free int64
+	if err == nil {
+		defer d.Close()
+		free, err = d.Free()
 	}
-	defer d.Close()
-	free, err := d.Free()
 	switch {
 	case err != nil:
-		f.text = "it is not known how much is free"
+		f.text, f.advice = "it is not known how much is free on the disk of "+dir, "See that there is room: "+need
 	case free < daemon.LeastFree:
 		f.ok, f.text = false, fmt.Sprintf("%s is free on the disk of %s", share.Size(free), dir)
-		f.advice = fmt.Sprintf("Make room: a node needs %s for what it remembers, and each share its size.", share.Size(daemon.LeastFree))
+		f.advice = "Make room: " + need
 	default:
 		f.text = fmt.Sprintf("%s is free on the disk of %s", share.Size(free), dir)
 	}
@@ -237,7 +237,7 @@ func checkReach(addrs []string, places []fetcher.Place, tried []api.Tried) findi
 	for _, p := range places {
 		if !p.Held {
 			f.text = fmt.Sprintf("the relay %s does not serve the node: %s", p.Relay.Short(), p.Why)
-			f.advice = "See that the relay runs, is given with --via as fetcher node run --relay prints it, and can be reached from here. The node keeps asking it."
+			f.advice = `See that the relay runs, is given with --via as "fetcher node run --relay" prints it, and can be reached from here. The node keeps asking it.`
 			return f
 		}
 	}

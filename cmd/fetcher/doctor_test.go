@@ -101,6 +101,12 @@ func writeFile(t *testing.T) string {
 	return at
 }
 
+func TestDoctorMakesANoteOfWhatIsNotKnown(t *testing.T) {
+	if f := checkDisk(filepath.Join(t.TempDir(), "nowhere")); !f.ok || f.advice == "" {
+		t.Errorf("%+v", f)
+	}
+}
+
 func TestDoctorKnowsFromWhereANodeCanBeReached(t *testing.T) {
 	id := "/p2p/12D3KooWJcge8xRZ5k8JqvEmhYiX4BRtBjinpdRf5jNBvhX5ycZN"
 	const relay = "12D3KooWGRUVh2z7bWbXoYbF7TjJn9r8oPTP6Qo2sKZkHcSBFwZS"

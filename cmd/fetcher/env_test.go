@@ -20,18 +20,19 @@ func TestWarningsAreMessages(t *testing.T) {
 	}
 }
 
-// Commands of the node that sentences name are for the state directory that was given; those on lines of their own may be
-// for another machine.
+// Commands of the node that sentences name are for the state directory that was given; those between quotation marks, or on
+// lines of their own, may be for another machine.
 func TestNamedCommandsHaveTheStateDirectory(t *testing.T) {
 	for message, want := range map[string]string{
-		"x; fetcher list 1 shows why":                "x; fetcher --dir '/a b' list 1 shows why",
-		"fetcher holds, and fetcher depot gc on\n":   "fetcher --dir '/a b' holds, and fetcher --dir '/a b' depot gc on\n",
-		"set needs an ENTRY; see fetcher set --help": "set needs an ENTRY; see fetcher set --help",
-		"there\n\n    fetcher fleet join TOKEN\n":    "there\n\n    fetcher fleet join TOKEN\n",
-		"its owner runs fetcher depot account add":   "its owner runs fetcher depot account add",
-		"paste what fetcher fleet invite prints":     "paste what fetcher fleet invite prints",
-		`did you mean fetcher list?`:                 `did you mean fetcher list?`,
-		"fetcher fetch TICKET, fetcher listing":      "fetcher fetch TICKET, fetcher listing",
+		"x; fetcher list 1 shows why":                                              "x; fetcher --dir '/a b' list 1 shows why",
+		"fetcher holds, and fetcher depot gc on\n":                                 "fetcher --dir '/a b' holds, and fetcher --dir '/a b' depot gc on\n",
+		"set needs an ENTRY; see fetcher set --help":                               "set needs an ENTRY; see fetcher set --help",
+		"there\n\n    fetcher fleet join TOKEN\n":                                  "there\n\n    fetcher fleet join TOKEN\n",
+		"WRONG\n                fetcher node status":                               "WRONG\n                fetcher --dir '/a b' node status",
+		`its owner adds, with "fetcher depot account add", what fetcher id prints`: `its owner adds, with "fetcher depot account add", what fetcher --dir '/a b' id prints`,
+		"start one with fetcher fleet invite --fleet URL":                          "start one with fetcher --dir '/a b' fleet invite --fleet URL",
+		`did you mean fetcher list?`:                                               `did you mean fetcher --dir '/a b' list?`,
+		"fetcher fetch TICKET, fetcher listing":                                    "fetcher fetch TICKET, fetcher listing",
 	} {
 		if got := (globals{dir: "/a b"}).named(message); got != want {
 			t.Errorf("got  %q\nwant %q", got, want)

@@ -3,7 +3,9 @@ package main
 import (
 	"errors"
 	"io/fs"
+	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -120,7 +122,7 @@ var advices = []struct {
 	{share.ErrExists, "What is there was not touched. Move it away, or put the share elsewhere with -o."},
 	{share.ErrHeld, "Wait until the other process has ended, or end it."},
 	{share.ErrDiskFull, "Make room and run the same command again."},
-	{share.ErrChanged, "Run the same command again, when nothing writes to it."},
+	{share.ErrChanged, "When the files are as they should be, and nothing writes to them, run the same command again."},
 	{errListen, "Name another address with --listen."},
 	{errHTTP, "Name another address with --http, or as http in node.toml, or end the program that has this one."},
 	{errBeacon, "Check that --beacon-at is the same on both machines, that the beacon runs, and that this machine can reach it."},
@@ -134,7 +136,7 @@ var advices = []struct {
 	{rounds.ErrAway, "Check that it runs, and that this machine can reach it; then run the same command again."},
 	{fetcher.ErrNotListed, "fetcher fleet status shows what is."},
 	{share.ErrNotFound, "It is not shared there now: ask whoever shares it to share or resume it, or for a new ticket."},
-	{fetcher.ErrNotMember, "Where the coordinator runs, give this node's ID to --allow, or write it into the --allow-file; or, if the fleet has a store, join it with the token that fetcher fleet invite prints now. Then run the same command again."},
+	{fetcher.ErrNotMember, `Where the coordinator runs, give this node's ID to --allow, or write it into the --allow-file; or, if the fleet has a store, join it with the token that "fetcher fleet invite" prints now. Then run the same command again.`},
 	{share.ErrNotAllowed, "Ask whoever shares it to allow the ID that fetcher id prints, and run the same command again (fetch, cat and ls with --identity: without that, the ID above is of this run alone); or, if the share has a secret, for the ticket that holds it."},
 	{share.ErrLied, "Name another source with --peer."},
 	{errUnfound, "Ask whoever shares it for the ticket, or name a peer that has it with --peer. By its ID alone a share is found only where it is announced: on this network with --visible lan, or in the table of --dht with --visible public."},
@@ -146,7 +148,10 @@ var advices = []struct {
 }
 
 // sharedText is the advice about a source that does not answer, or no longer.
-const sharedText = "Check that it is still being shared, and that this machine can reach the one that shares it; then run the same command again."
+const sharedText = "Check that the share is still being served, that the address in the ticket or --peer is still right, and that this machine can reach it; then run the same command again."
+
+// proxyText is said before it where a proxy dials.
+const proxyText = "Check that --proxy names a proxy that runs. "
 
 // keptText is said before the advice about a fetch that has fetched something.
 const keptText = "What is verified is kept. "
@@ -171,8 +176,8 @@ func advice(err error) string {
 	if errors.As(err, new(*api.Problem)) && !errors.Is(err, errInPart) {
 		return "" // the node has said what to do
 	}
-	if errors.As(err, new(importError)) {
-		if s := leaveOut(err); s != "" {
+	if in := (importError{}); errors.As(err, &in) {
+		if s := leaveOut(err, in.dir); s != "" {
 			return s
 		}
 	}
@@ -189,8 +194,8 @@ const maxSuggested = 8
 
 const leaveOutText = "To share the rest, leave these out with --exclude PATTERN; it may be repeated."
 
-// leaveOut says how to share the rest, if some files or folders cannot be shared.
-func leaveOut(err error) string {
+// leaveOut says how to share the rest, if some files or folders, in dir, cannot be shared.
+func leaveOut(err error, dir string) string {
 	var bad *store.ProblemsError
 	var names *share.PathError
 	switch {
@@ -201,11 +206,38 @@ func leaveOut(err error) string {
 	case bad.Count > maxSuggested:
 		return leaveOutText
 	}
-	s := "To share the rest, leave " + either(bad.Count == 1, "it", "them") + " out with\n"
+	it := either(bad.Count == 1, "it", "them")
+	s := "To share the rest, leave " + it + " out with\n"
 	for _, p := range bad.Problems {
-		s += "\n" + verbatim + "--exclude " + quote("/"+literal(p.Path))
+		pattern, exact := literal(p.Path)
+		if !exact && !onlyBad(bad, matching(dir, "", strings.Split(pattern, "/"))) {
+			return "To share the rest, rename " + it + ": what would leave " + it + " out with --exclude could match other files too."
+		}
+		s += "\n" + verbatim + "--exclude " + quote("/"+pattern)
 	}
 	return s + "\n"
+}
+
+// onlyBad says whether there are paths, and each is one of those that cannot be shared.
+func onlyBad(bad *store.ProblemsError, paths []string) bool {
+	return len(paths) > 0 && !slices.ContainsFunc(paths, func(p string) bool {
+		return !slices.ContainsFunc(bad.Problems, func(x store.Problem) bool { return x.Path == p })
+	})
+}
+
+// matching returns the paths in a folder, below at, that a pattern matches, which is given by its parts.
+func matching(dir, at string, parts []string) (out []string) {
+	in, _ := os.ReadDir(filepath.Join(dir, at)) // what cannot be listed has no match
+	for _, e := range in {
+		ok, _ := path.Match(parts[0], e.Name())
+		switch p := path.Join(at, e.Name()); {
+		case ok && len(parts) == 1:
+			out = append(out, p)
+		case ok:
+			out = append(out, matching(dir, p, parts[1:])...)
+		}
+	}
+	return out
 }
 
 // ofLinks says whether some of the problems are links.
@@ -213,19 +245,20 @@ func ofLinks(err *share.PathError) bool {
 	return slices.ContainsFunc(err.Problems, func(p share.PathProblem) bool { return strings.Contains(p.Why, "link") })
 }
 
-// literal is a pattern that matches a path, which may not be UTF-8, and no other
-// that could be meant.
-func literal(p string) string {
+// literal is a pattern that matches a path, which may not be UTF-8, and exact says that it matches no other.
+func literal(p string) (pattern string, exact bool) {
 	var b strings.Builder
+	exact = true
 	for i, c := range p {
 		switch _, n := utf8.DecodeRuneInString(p[i:]); {
 		case c == utf8.RuneError && n == 1, printable(string(c)) != string(c):
 			b.WriteByte('?')
+			exact = false
 		case strings.ContainsRune(`*?[\`, c):
 			b.WriteString(`\` + string(c))
 		default:
 			b.WriteRune(c)
 		}
 	}
-	return b.String()
+	return b.String(), exact
 }

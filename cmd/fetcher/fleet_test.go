@@ -227,6 +227,10 @@ func TestTheFileOfThoseAllowedIsReadAgain(t *testing.T) {
 	dir, list := t.TempDir(), filepath.Join(t.TempDir(), "allow")
 	const somebody = "12D3KooWJcge8xRZ5k8JqvEmhYiX4BRtBjinpdRf5jNBvhX5ycZN"
 	write := func(text string) { must(t, os.WriteFile(list, []byte(text), 0o600)) }
+	write("# machines\njunk\n")
+	if _, err := (allowance{file: list}).read(); err == nil || err.Error() != "--allow-file: "+list+`, line 2: "junk" is not the ID of a peer, such as 12D3...` {
+		t.Error(err)
+	}
 	write("# machines\n" + somebody + " # the first\n")
 	c := startCoordinating(t, origin.ticket, "--dir", t.TempDir(), "--listen", "/ip4/127.0.0.1/tcp/0", "--allow-file", list)
 	id := identity(t, dir)

@@ -12,6 +12,7 @@ import (
 	"github.com/piecelease/fetcher/api"
 	"github.com/piecelease/fetcher/daemon"
 	"github.com/piecelease/fetcher/rounds/kvurl"
+	"github.com/piecelease/fetcher/store"
 )
 
 func (a fleetApp) inviteCommand() *cobra.Command {
@@ -90,7 +91,7 @@ func (a fleetApp) printToken(m daemon.Membership) {
 	if !a.flags.json {
 		fmt.Fprintln(a.stdout, m.Token())
 	}
-	fmt.Fprintf(a.stderr, "\non every other machine run\n\n    fetcher fleet join TOKEN\n\nand then start its node with fetcher node run, or restart it; this machine\nneeds its node too\n\n")
+	fmt.Fprintf(a.stderr, "\non every other machine run\n\n    fetcher fleet join TOKEN\n\nand then start its node with \"fetcher node run\", or restart it; this machine\nneeds its node too\n\n")
 }
 
 // inviting returns the membership to invite to. With a URL alone that is a new one, unless this
@@ -155,7 +156,7 @@ of "-" is read from stdin.`,
 			}
 			m, err := daemon.ParseToken(strings.TrimSpace(token))
 			if err != nil {
-				return usageError{fmt.Errorf("%w; paste the whole of what fetcher fleet invite prints", err)}
+				return usageError{fmt.Errorf(`%w; paste the whole of what "fetcher fleet invite" prints`, err)}
 			}
 			if err := a.join(m); err != nil {
 				return err
@@ -198,7 +199,7 @@ fetcher fleet forget, on another machine, takes this one off fleet status.`,
 				return err
 			}
 			fmt.Fprintln(a.stderr, "this machine belongs to no fleet any more")
-			a.ifNodeRuns(cmd.Context(), "restart the node that runs here: until then it is a member")
+			a.ifItRuns(cmd.Context(), "restart the node that runs here: until then it is a member", "end it: until then this machine is a member")
 			return nil
 		},
 	}
@@ -206,17 +207,27 @@ fetcher fleet forget, on another machine, takes this one off fleet status.`,
 
 // tellOfStart says that a running node has to be restarted.
 func (a fleetApp) tellOfStart(ctx context.Context) {
-	a.ifNodeRuns(ctx, "restart the node that runs here: it becomes a member then")
+	a.ifItRuns(ctx, "restart the node that runs here: it becomes a member then", "restart it")
 }
 
-// ifNodeRuns says something if a node runs on the state directory.
-func (a fleetApp) ifNodeRuns(ctx context.Context, what string) {
+// ifItRuns says what is to be done about a node that runs on the state directory, or else about another command that may
+// be fleet run.
+func (a fleetApp) ifItRuns(ctx context.Context, node, follower string) {
 	dir, err := asker(a).stateDir()
 	if err != nil {
 		return
 	}
 	if c, err := api.Dial(ctx, daemon.Socket(dir)); err == nil {
 		c.Close()
-		fmt.Fprintln(a.stderr, what)
+		fmt.Fprintln(a.stderr, node)
+		return
+	}
+	st, err := store.OpenState(dir)
+	if err != nil {
+		return
+	}
+	defer st.Close()
+	if _, ours, err := st.Key(); err == nil && !ours {
+		fmt.Fprintf(a.stderr, "another command uses the state directory; if it is fleet run, %s\n", follower)
 	}
 }

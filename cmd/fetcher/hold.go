@@ -133,7 +133,7 @@ func (a depots) hold(ctx context.Context, c *api.Client, what string, ask api.Ho
 		}
 	}
 	if err != nil && ctx.Err() != nil && len(all) > 0 {
-		fmt.Fprintln(a.stderr, "interrupted; the depot goes on fetching it from here, and fetcher holds shows how far it is")
+		fmt.Fprintln(a.stderr, "interrupted; the node goes on asking the depot, and fetcher holds shows how far it is")
 	}
 	if err != nil {
 		return err

@@ -184,8 +184,8 @@ func TestHelpAndTheEnvironmentAreChecked(t *testing.T) {
 	t.Setenv("FETCHER_STALL", "x")
 	for args, says := range map[string]string{
 		"help nosuch": `there is no command "nosuch"`, "help fleet nosuch": `there is no command "nosuch"`,
-		"stauts": "did you mean fetcher depot status, or fetcher fleet status, or fetcher node status?", "node stauts": `there is no command "stauts"; did you mean fetcher node status?`,
-		"passes redem": "did you mean fetcher passes redeem?", "depot gc nosuch": `there is no command "nosuch"; see fetcher depot gc --help`, "help depot crwl": `"crwl"; did you mean fetcher depot crawl?`,
+		"stauts": "depot status, or fetcher --dir ", "node stauts": `there is no command "stauts"; did you mean fetcher --dir `,
+		"passes redem": " passes redeem?", "depot gc nosuch": `there is no command "nosuch"; see fetcher depot gc --help`, "help depot crwl": `"crwl"; did you mean fetcher --dir `,
 		"fetch T": `FETCHER_STALL: --stall takes a time such as 30s, 5m or 7d, not "x"`, "hold": "hold needs an ENTRY or PATH",
 	} {
 		if r := command(t, strings.Fields(args)...); r.code != exitUsage || !strings.Contains(r.stderr, says) {
@@ -203,7 +203,7 @@ func TestMistakesInFlagsAreExplained(t *testing.T) {
 		`--stall takes a time such as 30s, 5m or 7d, not "x"`:                                         "fetch T --stall x",
 		"--new-secret makes the secret itself; leave out --fleet-secret":                              "fleet invite --new-secret --fleet-secret x",
 		"--visible public needs a table to be found in: give --dht too":                               "share x --visible public",
-		"--visible lan needs the local network to be found on: leave out --lan=false":                 "share x --visible lan --lan=false",
+		"--visible lan needs the local network to be found on: leave out --lan=false, or unset":       "share x --visible lan --lan=false",
 		`--dht: "ipfs" is neither own nor public`:                                                     "share x --dht ipfs",
 		`--visible: "moon" is not private, lan or public`:                                             "share x --visible moon",
 		"--copies is from 1 to 64, not 0":                                                             "hold x --on /ip4/127.0.0.1/tcp/1/p2p/12D3KooWJcge8xRZ5k8JqvEmhYiX4BRtBjinpdRf5jNBvhX5ycZN --copies 0",
@@ -299,7 +299,10 @@ func TestErrorsAreSafeForATerminal(t *testing.T) {
 			t.Errorf("exit %d: %q", r.code, r.stderr)
 		}
 	}
-	if p := literal("a\x1bb*"); p != `a?b\*` {
+	if p, exact := literal("a\x1bb*"); p != `a?b\*` || exact {
+		t.Errorf("%q", p)
+	}
+	if p, exact := literal("a?b*"); p != `a\?b\*` || !exact {
 		t.Errorf("%q", p)
 	}
 }

@@ -101,6 +101,7 @@ type app struct {
 	out     *reporter // NDJSON, when asked for
 	plain   bool      // warnings are messages, and not lines of a log
 	kept    bool      // what the command has fetched is here for the next run
+	proxied bool      // peers are dialled through a proxy
 	unknown error     // of a command whose help was asked for
 	flags   globals
 }
@@ -121,22 +122,19 @@ func (g globals) self() string {
 }
 
 // ofNode is a command of the node, as a sentence names it.
-var ofNode = regexp.MustCompile(`\bfetcher (add|list|set|rm|id|doctor|hold|holds|holdings|release|passes|depot|fleet|node)\b( [a-z]+)*( --help)?`)
+var ofNode = regexp.MustCompile(`"?\bfetcher (add|list|set|rm|id|doctor|hold|holds|holdings|release|passes|depot|fleet|node)\b( [a-z]+)*( --help)?`)
 
-// elsewhere is the commands that sentences name for another machine.
-var elsewhere = regexp.MustCompile(`^fetcher (depot (account (add|set)|voucher)|fleet invite)\b`)
-
-// named is a message in which the commands of the node have the state directory that was given. Commands on lines of
-// their own are as they are: they may be for another machine, too.
+// named is a message in which the commands of the node have the state directory that was given. A sentence puts those that
+// are for another machine between quotation marks; these are as they are, and so are commands on lines of their own.
 func (g globals) named(message string) string {
 	if g.dir == "" || !strings.Contains(message, "fetcher ") {
 		return message
 	}
 	lines := strings.SplitAfter(message, "\n")
 	for i, line := range lines {
-		if !strings.HasPrefix(line, verbatim) && !strings.Contains(line, "did you mean ") {
+		if !own(line) {
 			lines[i] = ofNode.ReplaceAllStringFunc(line, func(s string) string {
-				if strings.HasSuffix(s, " --help") || elsewhere.MatchString(s) {
+				if s[0] == '"' || strings.HasSuffix(s, " --help") {
 					return s
 				}
 				return g.self() + strings.TrimPrefix(s, "fetcher")
@@ -168,7 +166,11 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer, ctx context.C
 	if err != nil && code != exitInterrupted && code != exitPipe {
 		a.stderr.clear()
 		fmt.Fprintln(a.stderr, "fetcher:", plainText(sentence(err)))
-		if s := advice(err); s != "" || a.kept {
+		s := advice(err)
+		if s == sharedText && a.proxied {
+			s = proxyText + s
+		}
+		if s != "" || a.kept {
 			fmt.Fprintln(a.stderr, strings.TrimSuffix(either(a.kept, keptText, "")+s, " "))
 		}
 	}
@@ -218,6 +220,8 @@ func (a *app) root() *cobra.Command {
 				return err
 			}
 			a.plain = !cmd.Flags().Changed("log-level")
+			proxy := cmd.Flags().Lookup("proxy")
+			a.proxied = proxy != nil && proxy.Value.String() != ""
 			_, err := a.logLevel()
 			return err
 		},

@@ -349,12 +349,12 @@ func (a asker) dial(ctx context.Context) (*api.Client, error) {
 		if c, err2 := api.Dial(ctx, daemon.Socket(systemDir)); err2 == nil {
 			return c, nil
 		} else if errors.Is(err2, os.ErrPermission) {
-			return nil, fmt.Errorf("%w: only members of the group of %s may use the node of this machine", api.ErrDenied, daemon.Socket(systemDir))
+			return nil, fmt.Errorf("%w: only members of the group of %s may use the node of this machine; have its owner add you to it, or start a node of your own with fetcher node run", api.ErrDenied, daemon.Socket(systemDir))
 		}
 	}
 	switch {
 	case errors.Is(err, os.ErrPermission):
-		return nil, fmt.Errorf("%w: the state directory %s belongs to another user", api.ErrDenied, dir)
+		return nil, fmt.Errorf("%w: this user cannot look into the state directory %s; run the command as its owner, or name another with --dir", api.ErrDenied, dir)
 	case err != nil:
 		return nil, fmt.Errorf("%w with the state directory %s", api.ErrNoNode, dir)
 	}

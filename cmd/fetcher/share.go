@@ -115,7 +115,7 @@ func (fl shareFlags) check(paths []string) (opt fetcher.ShareOptions, limitUp in
 		return opt, 0, usageError{errors.New("--visible public needs a table to be found in: give --dht too")}
 	}
 	if fl.visible == fetcher.VisibleLAN && !fl.reach.lan {
-		return opt, 0, usageError{errors.New("--visible lan needs the local network to be found on: leave out --lan=false")}
+		return opt, 0, usageError{errors.New("--visible lan needs the local network to be found on: leave out --lan=false, or unset FETCHER_LAN")}
 	}
 	if limitUp, err = parseRate("--limit-up", fl.limitUp); err == nil {
 		err = cmp.Or(fl.reach.check(), present(paths), nameable(paths, fl.name), eachOnce(paths))
@@ -244,7 +244,7 @@ func (s *sharer) importAll(ctx context.Context, paths []string, opt fetcher.Shar
 		began := time.Now()
 		one, err := s.node.Share(ctx, p, opt)
 		if info, e := os.Stat(p); err != nil && (len(opt.Also) > 0 || e == nil && info.IsDir()) {
-			return importError{err}
+			return importError{err, either(len(opt.Also) > 0, "", p)}
 		} else if err != nil {
 			return err
 		}
@@ -258,8 +258,12 @@ func (s *sharer) importAll(ctx context.Context, paths []string, opt fetcher.Shar
 	return nil
 }
 
-// importError is an error about several files, some of which could be left out.
-type importError struct{ error }
+// importError is an error about several files, some of which could be left out. dir is the folder that they are in;
+// "": several.
+type importError struct {
+	error
+	dir string
+}
 
 func (e importError) Unwrap() error { return e.error }
 

@@ -110,8 +110,8 @@ func TestShareServesOnWhenAnotherFileChanges(t *testing.T) {
 	}
 	for _, want := range []string{
 		"a.bin is not shared any more: a.bin: file changed on disk\n2 other shares are served on.\n",
-		"c.bin is not shared any more: c.bin: file changed on disk\n1 other share is served on.\n",
-		"fetcher: b.bin: file changed on disk\nRun the same command again",
+		"c.bin is not shared any more: c.bin: it is not there any more\n1 other share is served on.\n",
+		"fetcher: b.bin: file changed on disk\nWhen the files are as they should be",
 	} {
 		if !strings.Contains(r.stderr.String(), want) {
 			t.Errorf("%q is not in\n%s", want, &r.stderr)

@@ -42,6 +42,16 @@ func TestShareSaysHowToLeaveOutWhatCannotBeShared(t *testing.T) {
 			t.Errorf("shared %+v", l)
 		}
 	}
+	pair := t.TempDir()
+	if err := syscall.Mkfifo(filepath.Join(pair, "\xff\xfe"), 0o600); err != nil {
+		t.Skip(err)
+	}
+	for _, want := range []string{"--exclude '/??'", "could match other files"} {
+		if r := command(t, "share", "--listen", "none", pair); r.code != exitUsage || !strings.Contains(r.stderr, want) {
+			t.Errorf("exit %d, want %q: %s", r.code, want, r.stderr)
+		}
+		rig.WriteRandom(t, filepath.Join(pair, "aa"), 10, 1)
+	}
 	s := startShare(t, src, "--exclude", "*.key", "--exclude", "/key", "--exclude", "run/", "--exclude", "**/pipe", "--exclude", "nothing")
 	var got []string
 	for _, l := range command(t, "ls", s.ticket).lines {

@@ -3,10 +3,12 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
 )
 
 // answer is how an attempt went to have a peer fetch from here.
@@ -19,6 +21,14 @@ type answer struct {
 func (s *sharer) call(to string) (err error) {
 	if to == "" {
 		return nil
+	}
+	t, err := share.Parse(to)
+	if err == nil && !slices.ContainsFunc(s.shares, func(x served) bool { return x.ID() == t.ID }) {
+		these := "none of these is that"
+		if len(s.shares) == 1 {
+			these = fmt.Sprintf("%s is share %s", printable(s.shares[0].Manifest().Name), s.shares[0].ID().Short())
+		}
+		return usageError{fmt.Errorf("the ticket of --to is for share %s, and %s: give the files of that share", t.ID.Short(), these)}
 	}
 	for _, one := range s.shares {
 		if err = one.Call(to, s.heard); err == nil {

@@ -136,10 +136,16 @@ func (t *terminal) erased() string {
 // verbatim begins a line that is to be copied, and so is never wrapped.
 const verbatim = "    "
 
+// own says whether a line is one to be copied, and not part of a table.
+func own(line string) bool {
+	rest, ok := strings.CutPrefix(line, verbatim)
+	return ok && !strings.HasPrefix(rest, " ")
+}
+
 // wrap breaks a line at spaces, so that each part has at most n columns, or is one word.
 func wrap(line string, n int) (out []string) {
 	indent := line[:len(line)-len(strings.TrimLeft(line, " "))]
-	if columnsOf(line) <= n || indent == verbatim {
+	if columnsOf(line) <= n || own(line) {
 		return []string{line}
 	}
 	now := indent

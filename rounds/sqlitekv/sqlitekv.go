@@ -33,6 +33,9 @@ var schema = sqlitedb.Schema{App: 0x66744b56, Steps: []string{ // "ftKV"
 // named like it that end in -wal and -shm, and open again.
 func Open(ctx context.Context, path string) (*KV, error) {
 	db, err := sqlitedb.Open(ctx, path, schema)
+	if sqlite.ErrCode(err) == sqlite.ResultNotADB {
+		return nil, fmt.Errorf("%s is not a store, or its beginning is damaged; name another file, or end the processes that use it, and move it away to begin anew", path)
+	}
 	if sqlitedb.Corrupt(err) {
 		return nil, fmt.Errorf("%w; end the processes that use it, and move it away to begin anew", err)
 	}

@@ -31,7 +31,7 @@ func TestADamagedStoreIsLeftAlone(t *testing.T) {
 	if err := os.WriteFile(path, []byte(strings.Repeat("no database", 100)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := sqlitekv.Open(t.Context(), path); err == nil || !strings.Contains(err.Error(), "move it away") {
+	if _, err := sqlitekv.Open(t.Context(), path); err == nil || !strings.HasPrefix(err.Error(), path+" is not a store") || !strings.Contains(err.Error(), "move it away") {
 		t.Errorf("got %v", err)
 	}
 	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(path), "*")); len(left) != 1 {

@@ -113,6 +113,9 @@ test('add, watch, pause, read, finish, remove', { timeout: 300000 }, async () =>
   await page.click('form button.main');
   await page.waitForSelector('.card .fetching');
   await look(page, 'catalog');
+  await page.select('#choice', 'needs attention');
+  await text(page, 'None of the shares is in this state');
+  await page.select('#choice', 'all');
   await page.evaluate(() => document.querySelector('.card a').click());
   await text(page, 'Files (3)');
   await text(page, 'onerror=alert(1)');

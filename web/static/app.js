@@ -91,7 +91,7 @@ function addForm() {
 function catalog() {
   const form = addForm();
   const list = h('ul', { class: 'cards' });
-  const none = h('p', { class: 'soft' }, 'Nothing is served or fetched yet.');
+  const none = h('p', { class: 'soft' });
   const choice = h('select', { id: 'choice', onchange: () => view() }, ...['all', 'fetching', 'served', 'needs attention'].map((s) => h('option', {}, s)));
   main.replaceChildren(h('h2', {}, 'Shares'), form, h('div', { class: 'tools' }, h('label', { for: 'choice' }, 'Show', choice)), list, none);
   const wanted = (e) => ({ all: true, fetching: e.kind === 'fetch' && !['served', 'ended'].includes(e.state), served: e.state === 'served', 'needs attention': ['missing', 'failed'].includes(e.state) })[choice.value];
@@ -99,6 +99,7 @@ function catalog() {
     const items = [...entries.values()].filter(wanted).sort((a, b) => b.id - a.id).slice(0, 500);
     replace(list, ...items.map(card));
     none.hidden = items.length > 0;
+    none.textContent = entries.size ? 'None of the shares is in this state.' : 'Nothing is served or fetched yet.';
   };
 }
 
