@@ -150,6 +150,7 @@ var pureImports = map[[2]string]string{
 	{"peers", "golang.org/x/time/rate"}: "a token bucket that is told the time",
 	{"rounds", "context"}:               "calls of its store are bounded",
 	{"internal/words", "io/fs"}:         "the type of errors about files",
+	{"internal/words", "syscall"}:       "the number of one of them",
 	{"transfer", "io/fs"}:               "what readers are told of a file that is not there",
 	{"share", "unsafe"}:                 "paths and piece values are parts of a manifest's bytes",
 	{"share", "golang.org/x/sys/cpu"}:   "which instructions hashing may use; its values are the same with all",

@@ -415,7 +415,7 @@ func (t *Transfer) Why() []string {
 			line += ", through a relay"
 		}
 		if st := s.Standing; !st.Since.IsZero() {
-			line += fmt.Sprintf("; %s for %s (%s), tier %d, score %.2f", st.Set, words.Duration(p.At.Sub(st.Since)), st.Why, st.Tier, st.Score)
+			line += fmt.Sprintf("; %s for %s, because %s, tier %d, score %.2f", st.Set, words.Duration(p.At.Sub(st.Since)), st.Why.Reason(), st.Tier, st.Score)
 		}
 		lines = append(lines, fmt.Sprintf("%s; %s in %s", line, share.Size(s.Bytes), words.Count(s.Pieces, "piece")))
 	}
@@ -430,6 +430,9 @@ func (t *Transfer) Why() []string {
 // headline is what a transfer as a whole is doing.
 func headline(p Progress) string {
 	s := p.State.String()
+	if p.State == Finding {
+		s = "looking for a source"
+	}
 	if p.Reason != "" {
 		s += ": " + strings.TrimPrefix(p.Reason, s+": ")
 	}

@@ -392,7 +392,7 @@ func TestWhatIsLeasedGoesOnWithoutTheCoordinatorForAWhile(t *testing.T) {
 		t.Error("it does not go on when the coordinator is back")
 	}
 	why, _ = n.program.Why(context.Background(), Handle{Share: f.m.ID()})
-	if text := strings.Join(why, "\n"); !strings.Contains(text, "joined in its run 2") {
+	if text := strings.Join(why, "\n"); !strings.Contains(text, ": joined with ") {
 		t.Errorf("says %q", text)
 	}
 	t.Log(why[len(why)-1])

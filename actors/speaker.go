@@ -26,7 +26,7 @@ var (
 	ErrCodeUsed    = errors.New("the code has been used, or whoever made it has ended it")
 	ErrCodeExpired = errors.New("the code has expired")
 	ErrCodeAway    = errors.New("the other side has gone")
-	errNoChannels  = errors.New("that node is not a beacon, or is of an older version")
+	errNoChannels  = words.Error(ErrBeaconAway, "that node is not a beacon, or is of an older version")
 )
 
 // How long a speaker waits for a beacon, or for the other side once it has spoken, and for
@@ -298,7 +298,10 @@ func (x *speaker) away(ctx actor.Context, err error) {
 	x.channel = 0
 	if x.result == nil {
 		x.result = &Spoken{Err: ErrBeaconAway}
-		if err != nil {
+		switch {
+		case errors.Is(err, ErrBeaconAway):
+			x.result.Err = err
+		case err != nil:
 			x.result.Err = fmt.Errorf("%w: %w", ErrBeaconAway, err)
 		}
 	}

@@ -190,7 +190,7 @@ func (d *Daemon) complete(w *catalog.Wish) error {
 		case w.Called && len(d.node.Addrs()) == 0:
 			return api.Refuse(api.ErrRequest, "no source can connect to the node, as it listens nowhere")
 		case len(sources) == 0 && !w.Called && d.setting().NoLAN:
-			return api.Refuse(api.ErrRequest, "%v", fetcher.ErrNoSource)
+			return api.Refuse(api.ErrRequest, "%v; give the ticket, or the address of a peer that has the share", fetcher.ErrNoSource)
 		}
 		w.Source = strings.Join(strings.Fields(w.Source), "")
 	}

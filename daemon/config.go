@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -169,13 +170,30 @@ func (s Settings) withDefaults(dir string) (Settings, error) {
 	return s, err
 }
 
-func (s Settings) checked(dir string) (Settings, error) {
+// each checks the settings one by one.
+func (s Settings) each() error {
 	var f bounds.Fields
 	bounds.In(&f, "limit-up", s.Up, 1<<10, 1<<50)
 	bounds.In(&f, "limit-down", s.Down, 1<<10, 1<<50)
 	bounds.In(&f, "fetches", s.Fetches, 1, 1000)
 	bounds.In(&f, "rescan", s.Rescan, time.Second, 366*24*time.Hour)
 	bounds.In(&f, "relay-carries", s.RelayCarries, 1<<20, 1<<50)
+	if len(s.Name) > maxMachine || strings.ContainsFunc(s.Name, unicode.IsControl) {
+		f.Add("name", fmt.Errorf("it has at most %d bytes and no control characters, unlike %q", maxMachine, s.Name))
+	}
+	for _, x := range []struct{ of, path string }{{"socket", s.Socket}, {"fleet-secret", s.FleetSecret}, {"depot", s.Depot}, {"into", s.Into}} {
+		if x.path != "" && !filepath.IsAbs(x.path) {
+			f.Add(x.of, fmt.Errorf("it must be a path from the root, such as /srv/x, not %q", x.path))
+		}
+	}
+	return f.Err()
+}
+
+func (s Settings) checked(dir string) (Settings, error) {
+	if err := s.each(); err != nil {
+		return s, err
+	}
+	var f bounds.Fields
 	if s.RelayCarries > 0 && !s.Relay {
 		f.Add("relay-carries", errors.New("it is for a relay: set relay too"))
 	}
@@ -193,23 +211,8 @@ func (s Settings) checked(dir string) (Settings, error) {
 			}
 		}
 	}
-	if len(s.Name) > maxMachine || strings.ContainsFunc(s.Name, unicode.IsControl) {
-		return s, fmt.Errorf("the name of a machine has at most %d bytes and no control characters, and %q is no such name", maxMachine, s.Name)
-	}
-	if s.Socket != "" && !filepath.IsAbs(s.Socket) {
-		return s, fmt.Errorf("the path of a socket must be absolute, not %q", s.Socket)
-	}
 	if (s.Fleet == "") != (s.FleetSecret == "") {
 		return s, errors.New("fleet, the URL of its store, and fleet-secret, the file with its secret, go together: set both, or neither and use fetcher fleet join")
-	}
-	if s.FleetSecret != "" && !filepath.IsAbs(s.FleetSecret) {
-		return s, fmt.Errorf("the path of a fleet's secret must be absolute, not %q", s.FleetSecret)
-	}
-	if s.Depot != "" && !filepath.IsAbs(s.Depot) {
-		return s, fmt.Errorf("the folder of a depot must be absolute, not %q", s.Depot)
-	}
-	if !filepath.IsAbs(s.Into) {
-		return s, fmt.Errorf("the folder to put shares into must be a path from the root, such as /srv/shares, not %q", s.Into)
 	}
 	return s, nil
 }
@@ -312,26 +315,48 @@ func formOf(key, of string) string {
 	return "text in quotes, as in " + key + ` = "..."`
 }
 
+// settingAt returns the setting on a line that is not TOML, and its Go type; "" if there is none.
+func settingAt(b []byte, row int) (key, of string) {
+	line := append(strings.Split(string(b), "\n"), "")[row-1]
+	key, _, _ = strings.Cut(line, "=")
+	key = strings.TrimSpace(key)
+	for _, t := range []reflect.Type{reflect.TypeFor[settingsFile](), reflect.TypeFor[slotFile]()} {
+		for i := range t.NumField() {
+			if f := t.Field(i); f.Tag.Get("toml") == key {
+				return key, f.Type.String()
+			}
+		}
+	}
+	return "", ""
+}
+
+// unread says, for people, why b is no settings.
+func unread(b []byte, err error) error {
+	var strict *toml.StrictMissingError
+	var decode *toml.DecodeError
+	switch {
+	case errors.As(err, &strict) && len(strict.Errors) > 0:
+		row, _ := strict.Errors[0].Position()
+		return fmt.Errorf("line %d: there is no setting %q", row, strings.Join(strict.Errors[0].Key(), "."))
+	case errors.As(err, &decode):
+		row, _ := decode.Position()
+		why := strings.TrimPrefix(decode.Error(), "toml: ")
+		if _, of, ok := strings.Cut(why, " of type "); ok && strings.Contains(why, "struct field") { // it speaks of this program
+			key := strings.Join(decode.Key(), ".")
+			why = key + " takes " + formOf(key, of)
+		} else if key, of := settingAt(b, row); of != "" {
+			why = key + " takes " + formOf(key, of)
+		}
+		return fmt.Errorf("line %d cannot be read: %s", row, why)
+	}
+	return err
+}
+
 func parseSettings(b []byte) (s Settings, err error) {
 	var f settingsFile
 	d := toml.NewDecoder(bytes.NewReader(b)).DisallowUnknownFields()
 	if err := d.Decode(&f); err != nil {
-		var strict *toml.StrictMissingError
-		var decode *toml.DecodeError
-		switch {
-		case errors.As(err, &strict) && len(strict.Errors) > 0:
-			row, _ := strict.Errors[0].Position()
-			return s, fmt.Errorf("line %d: there is no setting %q", row, strings.Join(strict.Errors[0].Key(), "."))
-		case errors.As(err, &decode):
-			row, _ := decode.Position()
-			why := strings.TrimPrefix(decode.Error(), "toml: ")
-			if _, of, ok := strings.Cut(why, " of type "); ok && strings.Contains(why, "struct field") { // it speaks of this program
-				key := strings.Join(decode.Key(), ".")
-				why = key + " takes " + formOf(key, of)
-			}
-			return s, fmt.Errorf("line %d cannot be read: %s", row, why)
-		}
-		return s, err
+		return s, unread(b, err)
 	}
 	s = Settings{Into: f.Into, Listen: f.Listen, Announce: f.Announce, Via: f.Via, MapPort: f.MapPort, Proxy: f.Proxy, Relay: f.Relay, BeaconAt: f.BeaconAt, Beacon: f.Beacon, DHT: f.DHT, NoLAN: f.LAN != nil && !*f.LAN, Fetches: f.Fetches, Depot: f.Depot, Fleet: f.Fleet, FleetSecret: f.Secret, Name: f.Name, Socket: f.Socket, HTTP: f.HTTP, Hosts: f.Hosts, Cert: f.Cert, Key: f.Key, Insecure: f.Insecure}
 	if err := s.addresses(); err != nil {
@@ -370,7 +395,7 @@ func parseSettings(b []byte) (s Settings, err error) {
 		}
 		s.Schedule = append(s.Schedule, slot)
 	}
-	return s, nil
+	return s, s.each()
 }
 
 // addresses checks those that would keep the node from its next start.

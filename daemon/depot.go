@@ -63,7 +63,7 @@ func (d *depots) openLender(ctx context.Context, cfg Config) (*fetcher.DepotConf
 	}
 	if m, err := db.Meta(ctx); err == nil && m.Depot == "" { // a new depot; the folder of any other is not made here
 		if err := os.MkdirAll(cfg.Depot, 0o700); err != nil {
-			return nil, errors.Join(words.Error(ErrDepot, "%v in %s: its folder cannot be made: %v", ErrDepot, cfg.Depot, err), l.close())
+			return nil, errors.Join(words.Error(ErrDepot, "%v in %s: %s", ErrDepot, cfg.Depot, words.Plain(err)), l.close())
 		}
 		if err := l.begin(ctx, true); err != nil { // before the node runs
 			return nil, errors.Join(err, l.close())

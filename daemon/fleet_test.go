@@ -183,7 +183,7 @@ func TestAMembershipIsOfTheSettingsOrTheDirectory(t *testing.T) {
 	}{
 		{Settings{Fleet: url}, "go together"},
 		{Settings{FleetSecret: secret}, "go together"},
-		{Settings{Fleet: url, FleetSecret: "secret"}, "absolute"},
+		{Settings{Fleet: url, FleetSecret: "secret"}, "path from the root"},
 		{Settings{Fleet: url, FleetSecret: short}, "has 5 bytes"},
 		{Settings{Fleet: url, FleetSecret: secret + "x"}, "cannot be read"},
 		{Settings{Fleet: "ours", FleetSecret: secret}, "not the URL"},

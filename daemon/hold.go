@@ -86,7 +86,9 @@ func heldError(at peers.ID, err error) error {
 			x.what += "; ask again in " + words.Duration(r.Retry)
 		}
 		return api.Refuse(cmp.Or(x.class, share.ErrNotAllowed), "the depot %s refuses: %s", at.Short(), x.what)
-	case errors.Is(err, fetcher.ErrDepotAway), errors.Is(err, fetcher.ErrNoDepot):
+	case errors.Is(err, fetcher.ErrNoDepot):
+		return api.Refuse(share.ErrNetwork, "%v. Name a node that its owner made a depot", err)
+	case errors.Is(err, fetcher.ErrDepotAway):
 		return api.Refuse(share.ErrNetwork, "%v. Check its address, and that it runs", err)
 	}
 	return err

@@ -7,6 +7,7 @@ import (
 
 	"github.com/piecelease/fetcher/api"
 	"github.com/piecelease/fetcher/catalog"
+	"github.com/piecelease/fetcher/share"
 )
 
 // limitEvery is how late a schedule may take effect after the clock was set, or went to or
@@ -95,8 +96,12 @@ func (d *Daemon) Limits(context.Context) (api.Limits, error) {
 func (d *Daemon) SetLimits(ctx context.Context, l api.SetLimits) (api.Limits, error) {
 	wanted := map[catalog.Way]*int64{catalog.Up: l.Up, catalog.Down: l.Down}
 	for _, rate := range wanted {
-		if rate != nil && *rate != 0 && (*rate < 1<<10 || *rate > 1<<50) {
-			return api.Limits{}, api.Refuse(api.ErrRequest, "a limit is from 1024 to %d bytes per second, or 0 for none, not %d", int64(1)<<50, *rate)
+		switch {
+		case rate == nil || *rate == 0:
+		case *rate < 1<<10:
+			return api.Limits{}, api.Refuse(api.ErrRequest, "a limit is at least 1.024 kB/s, or 0 for none")
+		case *rate > 1<<50:
+			return api.Limits{}, api.Refuse(api.ErrRequest, "a limit is at most %s/s, or 0 for none", share.Size(1<<50))
 		}
 	}
 	d.choosing.Lock()

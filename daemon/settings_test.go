@@ -101,7 +101,12 @@ func TestSettingsThatCannotBeReadAreNamed(t *testing.T) {
 		"[[limits]]\nfrom=\"08:00\"\nto=\"09:00\"\nup=\"x\"":   "a limit is bytes",
 		"[[limits]]\nfrom=\"08:00\"\nto=\"09:00\"\ndown=\"x\"": "a limit is bytes",
 		"limit-down = 5":                                       "line 1 cannot be read: limit-down takes text in quotes, as in limit-down = \"...\"",
-		"\nlimit-up = nonsense":                                "line 2 cannot be read: ",
+		"\nlimit-up = nonsense":                                "line 2 cannot be read: limit-up takes text in quotes",
+		"listen = [\n4001":                                     "line 2 cannot be read: ",
+		"[[limits]]\ndays = mon":                               "line 2 cannot be read: days takes a list",
+		"into = \"rel\"":                                       "into: it must be a path from the root, such as /srv/x, not \"rel\"",
+		"depot = \"rel\"":                                      "depot: it must be a path from the root",
+		"fetches = -1":                                         "fetches is -1",
 		"proxy = \"nonsense\"":                                 "proxy: a proxy is written socks5://",
 		"dht = [\"ipfs\"]":                                     `dht: "ipfs" is neither own nor public`,
 		"beacon-at = [\"zz\"]":                                 "beacon-at: beacon \"zz\" is not a multiaddr",
@@ -225,8 +230,8 @@ func TestAReloadChangesWhatCanChange(t *testing.T) {
 	if err != nil || l.Up != 7000 || l.Down != 6000 {
 		t.Errorf("%+v, %v", l, err)
 	}
-	for _, bad := range []int64{1, -1, 1 << 51} {
-		if _, err := d.SetLimits(t.Context(), api.SetLimits{Down: &bad}); err == nil || !strings.Contains(err.Error(), "from 1024 to 1125899906842624 bytes") {
+	for bad, says := range map[int64]string{1: "at least 1.024 kB/s", -1: "at least 1.024 kB/s", 1 << 51: "at most 1126 TB/s"} {
+		if _, err := d.SetLimits(t.Context(), api.SetLimits{Down: &bad}); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("a limit of %d: %v", bad, err)
 		}
 	}

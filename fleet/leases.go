@@ -297,6 +297,9 @@ func (m *Member) Barred() string {
 	return ""
 }
 
+// Again begins the end of a state that says when the coordinator is tried again, which does not hold once all has ended.
+const Again = "; tried again in "
+
 func (m *Member) status() (line string, stuck bool) {
 	name := "coordinator"
 	if m.cfg.Coordinator != "" {
@@ -311,7 +314,7 @@ func (m *Member) status() (line string, stuck bool) {
 			line += fmt.Sprintf("; what is leased goes on for %s", words.Duration(m.stop.Sub(m.now)))
 		}
 		if m.seat.state == away && m.cfg.Coordinator != "" {
-			line += fmt.Sprintf("; tried again in %s", words.Duration(m.seat.retry.Sub(m.now)))
+			line += fmt.Sprintf(Again+"%s", words.Duration(m.seat.retry.Sub(m.now)))
 		}
 		return line, true
 	}
@@ -323,8 +326,8 @@ func (m *Member) status() (line string, stuck bool) {
 			why = src.refused.String()
 		}
 	}
-	line = fmt.Sprintf("%s: joined in its run %d with %s; %s may be fetched from %s outside the fleet",
-		name, m.epoch, words.Count(len(m.fellows), "other member"), words.Count(held, "piece"), words.Count(len(m.order), "source"))
+	line = fmt.Sprintf("%s: joined with %s; %s may be fetched from %s outside the fleet",
+		name, words.Count(len(m.fellows), "other member"), words.Count(held, "piece"), words.Count(len(m.order), "source"))
 	if m.alone {
 		return line + "; goes on alone, because nothing comes", false
 	}

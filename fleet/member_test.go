@@ -922,7 +922,7 @@ func TestAMemberSaysHowTheFleetStands(t *testing.T) {
 	says(false, "coordinator seat", "0 other members", "0 pieces", "1 source")
 	d.ask(2)
 	d.grant(3<<40, 3)
-	says(false, "run 3", "1 piece may")
+	says(false, "1 piece may")
 	no := d.response(0)
 	no.Refused = wire.Why(wire.CodeWhole)
 	d.respond(no)

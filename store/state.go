@@ -10,6 +10,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"sync"
 
 	"github.com/piecelease/fetcher/internal/words"
@@ -33,7 +34,8 @@ import (
 // Any number of processes may have one State open; only the key has one user.
 type State struct {
 	fs    vfs.FS
-	owned bool // fs is closed with the State
+	at    string // where fs is, if that is known
+	owned bool   // fs is closed with the State
 	temp  vfs.Temp
 
 	mu   sync.Mutex // guards the fields below
@@ -65,7 +67,7 @@ func OpenState(dir string) (*State, error) {
 		d.Close()
 		return nil, err
 	}
-	s.owned = true
+	s.at, s.owned = dir, true
 	return s, nil
 }
 
@@ -119,7 +121,7 @@ func (s *State) Key() (key ed25519.PrivateKey, stored bool, err error) {
 	if err != nil {
 		lock.Close()
 		if errors.Is(err, vfs.ErrRecord) {
-			return nil, false, words.Error(err, "the file key of the state directory, which makes the node what it is, is damaged: restore it from a backup, or remove it, and the node gets a new ID")
+			return nil, false, words.Error(err, "%s, which holds the node's private key, is damaged: restore it from a backup, or remove it, and the node gets a new ID", filepath.Join(s.at, "key"))
 		}
 		return nil, false, fmt.Errorf("the node's key cannot be read or made: %w", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/piecelease/fetcher/share"
@@ -61,8 +62,8 @@ func TestADamagedKeyIsNotReplaced(t *testing.T) {
 	for _, content := range []string{"", "garbage"} {
 		os.WriteFile(filepath.Join(dir, "key"), []byte(content), 0o600)
 		s := openState(t, dir)
-		if _, _, err := s.Key(); err == nil {
-			t.Error("no error")
+		if _, _, err := s.Key(); err == nil || !strings.HasPrefix(err.Error(), filepath.Join(dir, "key")+", which") {
+			t.Errorf("got %v", err)
 		}
 		s.Close()
 		if b, _ := os.ReadFile(filepath.Join(dir, "key")); string(b) != content {

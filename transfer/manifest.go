@@ -55,7 +55,10 @@ func (s *sources) askForManifest() {
 		}
 		asking[src.sent]++
 		src.asking, src.slowAt = true, s.now.Add(slowManifest)
-		why := "asking for the list of files"
+		why := "connecting"
+		if src.up {
+			why = "asking for the list of files"
+		}
 		if src.lastLoss != "" {
 			why = src.lastLoss + "; trying again"
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/piecelease/fetcher/fleet"
 	"github.com/piecelease/fetcher/internal/times"
 	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/share"
@@ -115,6 +116,7 @@ func (q *quiet) stallError(quiet time.Duration) error {
 		return q.sources.noConnection()
 	}
 	_, why := q.why(q.sources.lastLoss())
+	why, _, _ = strings.Cut(why, fleet.Again)
 	if len(q.sources.order) == 0 {
 		return fmt.Errorf("%w: no verified byte for %s: %w", share.ErrStalled, words.Duration(quiet), ErrUnfound)
 	}

@@ -164,7 +164,7 @@ func (a *app) coordinate(cmd *cobra.Command, ticket string, allow allowance, mor
 	for i, addr := range addrs {
 		fmt.Fprintf(e, "%-13s %s\n", either(i == 0, "address", ""), addr)
 	}
-	fmt.Fprintf(e, "\nuntil Ctrl-C; on each member\n\n    fetcher fetch TICKET --lease-from ADDRESS --seed\n\n")
+	fmt.Fprintf(e, "\nruns until Ctrl-C; on each member, run\n\n    fetcher fetch TICKET --lease-from ADDRESS --seed\n\n")
 	return a.watchFleet(ctx, node, c, allow)
 }
 

@@ -162,8 +162,8 @@ been kept for long enough since. The scrub reads all shares, to find damage.`,
 func (a depots) gcCommand() *cobra.Command {
 	c := group(&cobra.Command{Use: "gc", Short: "Remove what nobody holds: on, off, or once now",
 		Long: `Remove shares that no account holds any more: at once when the last lease was
-released, and 24 hours later when it expired, or as much later as depot-grace
-says. It is off in a new depot.`})
+released; when it expired, only after the time that node run --depot-grace
+says, 24 hours by default. It is off in a new depot.`})
 	c.AddCommand(a.doCommand("on", "gc-on", "Remove what nobody holds, from now on"), a.doCommand("off", "gc-off", "Remove nothing from now on"),
 		a.doCommand("run", "gc", "Remove now what nobody holds, if removing is on"))
 	return c
@@ -240,11 +240,11 @@ func (a depots) printDepot(d api.Depot) error {
 		fmt.Fprintf(&b, "free      %s%s\n", share.Size(d.Free), either(d.Reserve > 0, ", of which "+share.Size(d.Reserve)+" is kept free", ""))
 	}
 	fmt.Fprintf(&b, "gc        %s\n", either(d.GC, "on: what nobody holds is removed, "+words.Duration(time.Duration(d.Grace)*time.Second)+" after it expired", "off: nothing is removed"))
-	fmt.Fprintf(&b, "crawl     %d, %s\n", d.Crawl.Cycle, cycleText(d))
+	fmt.Fprintf(&b, "crawl     cycle %d: %s\n", d.Crawl.Cycle, cycleText(d))
 	for line := range strings.Lines(crawlText(d.Crawl)) { // it has a row "corrupt" too
 		b.WriteString("  " + line)
 	}
-	fmt.Fprintf(&b, "scrub     %d, %s read\n", d.ScrubCycle, words.Count(d.Scrubbed, "share"))
+	fmt.Fprintf(&b, "scrub     cycle %d: %s read\n", d.ScrubCycle, words.Count(d.Scrubbed, "share"))
 	if d.Suspect > 0 {
 		fmt.Fprintf(&b, "suspect   %s: seen damaged once, read again an hour later, and fetched again if it still is\n", words.Count(int(d.Suspect), "share"))
 	}

@@ -36,7 +36,7 @@ type addFlags struct {
 func (a asker) addCommand() *cobra.Command {
 	var fl addFlags
 	c := &cobra.Command{
-		Use: "add TICKET|PATH...", Short: "Have the node fetch a share, or serve paths",
+		Use: "add TICKET|PATH...", SuggestFor: []string{"serve"}, Short: "Have the node fetch a share, or serve paths",
 		Long: `Have the node fetch what a TICKET names, or serve each PATH, until it is
 removed. What was added is there again after a restart or a power cut.
 
@@ -308,10 +308,11 @@ func nameOf(e api.Entry) string {
 // describeChild says which peer fetches an entry from here, and its progress, on one line.
 func describeChild(c api.Child, now time.Time) string {
 	s := fmt.Sprintf("%s, %s in %s, %s", peers.ID(c.Peer).Short(), share.Size(c.Bytes), brief(now.Sub(c.Since)), c.Set)
-	if c.Why == "" {
+	var why peers.Cause
+	if c.Why == "" || why.UnmarshalText([]byte(c.Why)) != nil {
 		return s
 	}
-	return fmt.Sprintf("%s for %s (%s), tier %d, score %.2f", s, brief(now.Sub(c.Moved)), c.Why, c.Tier, c.Score)
+	return fmt.Sprintf("%s for %s, because %s, tier %d, score %.2f", s, brief(now.Sub(c.Moved)), why.Reason(), c.Tier, c.Score)
 }
 
 // reasonOf is the reason of an entry's state, on one line.
@@ -411,7 +412,7 @@ func nameless(all []api.Entry) string {
 func (a asker) rmCommand() *cobra.Command {
 	var data bool
 	c := &cobra.Command{
-		Use: "rm ENTRY...", Short: "Stop entries of the node, and forget them",
+		Use: "rm ENTRY...", SuggestFor: []string{"remove", "delete"}, Short: "Stop entries of the node, and forget them",
 		ValidArgsFunction: a.completeEntries,
 		Long: `Stop entries of the node, and forget them. Files stay, unless --data is given:
 then those that the node made, and nobody has changed since, are removed.`,

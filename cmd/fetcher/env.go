@@ -19,12 +19,17 @@ import (
 )
 
 // envName is the environment variable of a command's flag. The flags of sim
-// and round have nothing to do with those of the same names that other commands
+// and round, and some others, have nothing to do with those of the same names that other commands
 // have.
 func envName(cmd *cobra.Command, flag string) string {
-	name := "FETCHER_"
-	if p := cmd.Parent(); p != nil && (p.Name() == "sim" || p.Name() == "round") && cmd.LocalNonPersistentFlags().Lookup(flag) != nil {
+	name, of := "FETCHER_", cmd.Name()+" "+flag
+	p := cmd.Parent()
+	switch {
+	case p == nil || cmd.LocalNonPersistentFlags().Lookup(flag) == nil:
+	case p.Name() == "sim", p.Name() == "round", p.Name() == "account" && flag == "name":
 		name += strings.ToUpper(p.Name()) + "_"
+	case of == "hold fleet", of == "share name", of == "add name": // a fleet has a URL, and a machine a name
+		name += strings.ToUpper(cmd.Name()) + "_"
 	}
 	return name + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }

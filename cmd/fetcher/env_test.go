@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"log/slog"
+	"strings"
 	"testing"
 )
 
@@ -17,6 +18,23 @@ func TestWarningsAreMessages(t *testing.T) {
 	log.Error("it has ended")
 	if got, want := b.String(), "warning: it was not saved (dir /x, free bytes 7): /x\uFFFD cannot be opened: why and more\nerror: it has ended (dir /x)\n"; got != want {
 		t.Errorf("got  %q\nwant %q", got, want)
+	}
+}
+
+// Flags of one name that mean several things have a variable each.
+func TestEachMeaningOfAFlagHasAVariable(t *testing.T) {
+	for args, want := range map[string]string{
+		"hold fleet": "FETCHER_HOLD_FLEET", "share name": "FETCHER_SHARE_NAME", "add name": "FETCHER_ADD_NAME", "depot account add name": "FETCHER_ACCOUNT_NAME",
+		"node run name": "FETCHER_NAME", "fleet run fleet": "FETCHER_FLEET", "fetch fleet": "FETCHER_FLEET", "share json": "FETCHER_JSON", "round run name": "FETCHER_ROUND_NAME",
+	} {
+		words := strings.Fields(args)
+		last := len(words) - 1
+		cmd, _, err := (&app{}).root().Find(words[:last])
+		must(t, err)
+		cmd.InheritedFlags() // adds them to its own
+		if got := envName(cmd, words[last]); got != want {
+			t.Errorf("%s: %s, want %s", args, got, want)
+		}
 	}
 }
 

@@ -50,7 +50,7 @@ const seedForever = "forever"
 func (a *app) fetchCommand() *cobra.Command {
 	var fl fetchFlags
 	c := &cobra.Command{
-		Use:   "fetch TICKET|ID|CODE",
+		Use: "fetch TICKET|ID|CODE", SuggestFor: []string{"get", "download", "receive"},
 		Short: "Fetch a share, verified; run it again to resume",
 		Long: `Fetch a share into DIR/NAME and verify every block of it. What an earlier run
 fetched is kept, and not hashed again. A ticket of "-" is read from stdin.

@@ -74,7 +74,7 @@ func (a fleetApp) membership(fl storeFlags) (m daemon.Membership, err error) {
 		return m, err
 	}
 	if fl.url == "" || fl.secret == "" {
-		return m, usageError{errors.New("--fleet and --fleet-secret belong together")}
+		return m, usageError{fmt.Errorf("give %s too: --fleet and --fleet-secret belong together", either(fl.url == "", "--fleet URL", "--fleet-secret FILE"))}
 	}
 	if m, err = daemon.MembershipOf(fl.url, fl.secret); errors.Is(err, daemon.ErrMembership) {
 		err = usageError{fmt.Errorf("--fleet-secret: %w; fetcher fleet invite makes one", err)}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -53,9 +54,15 @@ func group(c *cobra.Command) *cobra.Command {
 // noCommand says that c has no command of that name, and which there are of a similar one: below c, or one step further.
 func noCommand(c *cobra.Command, name string) error {
 	var like []string
+	for _, sub := range c.Commands() { // a word for what another does
+		if slices.Contains(sub.SuggestFor, name) {
+			like = append(like, sub.CommandPath())
+		}
+	}
+	meant := len(like) > 0
 	for _, in := range append([]*cobra.Command{c}, c.Commands()...) {
-		if name == "" {
-			break // all begin so
+		if name == "" || meant {
+			break // all begin with nothing
 		}
 		in.SuggestionsMinimumDistance = min(2, len(name)/2) // letters that differ
 		for _, s := range in.SuggestionsFor(name) {

@@ -120,10 +120,10 @@ func (a asker) printEntry(e api.Entry, why []string, children []api.Child) error
 		row("warning", w)
 	}
 	for _, c := range children[:min(len(children), maxChildren)] {
-		row("child", describeChild(c, time.Now()))
+		row("peer", describeChild(c, time.Now()))
 	}
 	if more := len(children) - maxChildren; more > 0 {
-		row("child", fmt.Sprintf("and %d more", more))
+		row("peer", fmt.Sprintf("and %d more", more))
 	}
 	_, err := fmt.Fprint(a.prose(), b.String())
 	return err

@@ -262,8 +262,10 @@ const longHelp = `Share files, and fetch them verified from many peers.
   fetcher list             lists what it serves and fetches
 
 Every flag can also be set in the environment: --log-level as FETCHER_LOG_LEVEL,
---seed of sim run as FETCHER_SIM_SEED, --kv of round run as FETCHER_ROUND_KV. A
-flag that may be repeated takes its values there separated by spaces.
+--seed of sim run as FETCHER_SIM_SEED, --kv of round run as FETCHER_ROUND_KV,
+--fleet of hold as FETCHER_HOLD_FLEET; --name of share, add and depot account as
+FETCHER_SHARE_NAME, FETCHER_ADD_NAME and FETCHER_ACCOUNT_NAME. A flag that may
+be repeated takes its values there separated by spaces.
 
 Exit codes, the first that holds in this order:
     2  usage: a flag, a path that is not there or cannot be shared, a ticket
@@ -346,7 +348,7 @@ func likeFlag(cmd *cobra.Command, typed string) string {
 
 // notBlank refuses an empty name or folder, which a variable that is not set leaves in a script.
 func notBlank(cmd *cobra.Command) error {
-	for _, name := range []string{"name", "out"} {
+	for _, name := range []string{"name", "out", "dir"} {
 		if f := cmd.Flags().Lookup(name); f != nil && f.Changed && f.Value.String() == "" {
 			return usageError{fmt.Errorf("--%s is empty: give it a value, or leave it out", name)}
 		}

@@ -49,8 +49,9 @@ same is the account, its shares, and when and how much it pays.`})
 		Long: `List the passes that are left, by depot. PENDING are in payments and orders that
 the depot has not answered yet; the node sends them again, and none is lost or
 paid twice. INVALID are too old, or were refused by the depot. The first passes
-end at VALID UNTIL: a pass is good until the end of the half year after the one
-in which it was signed. BUDGET is that of fetcher hold --budget.`,
+end at VALID UNTIL: a pass is good for half a year to a year, and those that
+were signed in the same half year end together. BUDGET is that of fetcher hold
+--budget.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.asking(cmd.Context(), func(c *api.Client) error {
 				all, err := c.Passes(cmd.Context())

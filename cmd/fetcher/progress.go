@@ -27,7 +27,7 @@ func planned(p fetcher.Progress) bool { return p.Bytes > 0 || p.Pieces > 0 }
 // describe sums up a transfer on one line.
 func describe(p fetcher.Progress) string {
 	if !planned(p) {
-		return strings.TrimSuffix(p.State.String()+": "+printable(p.Reason), ": ")
+		return strings.TrimSuffix(either(p.State == fetcher.Finding, "looking for a source", p.State.String())+": "+printable(p.Reason), ": ")
 	}
 	s := doneOf(p) + fmt.Sprintf("%s of %s", share.Size(p.Verified), share.Size(p.Bytes))
 	if p.Reason != "" { // nothing moves; the reason is what matters

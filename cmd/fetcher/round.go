@@ -5,10 +5,12 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -124,14 +126,30 @@ type roundRunner struct {
 	counts map[string]int
 }
 
+// runnable refuses what is not a program.
+func runnable(name string) error {
+	_, err := exec.LookPath(name)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, exec.ErrNotFound):
+		err = fmt.Errorf("there is no program %q in $PATH", name)
+	case errors.Is(err, fs.ErrNotExist):
+		err = fmt.Errorf("there is no program %q", name)
+	case errors.Is(err, syscall.EISDIR):
+		err = fmt.Errorf("%q is a folder, not a program", name)
+	case errors.Is(err, fs.ErrPermission):
+		err = fmt.Errorf("%q may not be run by this user; chmod +x lets a program be run", name)
+	}
+	return usageError{err}
+}
+
 func (a *app) roundRun(ctx context.Context, fl roundFlags, args []string) error {
 	if err := fl.check(); err != nil {
 		return err
 	}
-	if _, err := exec.LookPath(args[0]); errors.Is(err, exec.ErrNotFound) {
-		return usageError{fmt.Errorf("there is no program %q in $PATH", args[0])}
-	} else if err != nil {
-		return usageError{err}
+	if err := runnable(args[0]); err != nil {
+		return err
 	}
 	log, err := a.logger()
 	if err != nil {

@@ -36,7 +36,7 @@ type shareFlags struct {
 func (a *app) shareCommand() *cobra.Command {
 	var fl shareFlags
 	c := &cobra.Command{
-		Use:   "share PATH...",
+		Use: "share PATH...", SuggestFor: []string{"serve", "send", "upload"},
 		Short: "Serve files or folders, and print their tickets",
 		Long: `Serve files or folders, straight from where they are, until Ctrl-C.
 

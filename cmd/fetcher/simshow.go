@@ -108,14 +108,17 @@ func (a *app) show(s *simnet.Scenario, fl simFlags, x *seen, all tally, wall tim
 		a.showJSON(fl, x)
 		return nil
 	}
-	w := &catcher{w: a.stdout}
+	w, says := &catcher{w: a.stdout}, s.Says
+	if fl.nodes > 0 && fl.nodes != s.Nodes {
+		says += fmt.Sprintf("\nHere with --nodes %d, in place of %d.", fl.nodes, s.Nodes)
+	}
 	switch {
 	case !x.OK():
-		fmt.Fprintf(w, "%s DOES NOT HOLD with seed %d\n%s\n\n", s.Name, x.Seed, s.Says)
+		fmt.Fprintf(w, "%s DOES NOT HOLD with seed %d\n%s\n\n", s.Name, x.Seed, says)
 	case fl.seeds > 1:
-		fmt.Fprintf(w, "%s holds with %s\n%s\n\n", s.Name, words.Count(fl.seeds, "seed"), s.Says)
+		fmt.Fprintf(w, "%s holds with %s\n%s\n\n", s.Name, words.Count(fl.seeds, "seed"), says)
 	default:
-		fmt.Fprintf(w, "%s holds with seed %d\n%s\n\n", s.Name, x.Seed, s.Says)
+		fmt.Fprintf(w, "%s holds with seed %d\n%s\n\n", s.Name, x.Seed, says)
 	}
 	if fl.seeds > 1 {
 		fmt.Fprintf(w, "all of %s\n", words.Count(all.runs, "seed"))

@@ -1,8 +1,10 @@
 package words
 
 import (
+	"errors"
 	"io/fs"
 	"strings"
+	"syscall"
 )
 
 // Plain returns the text of an error, in which what the system says about files is in words: "open /x: permission
@@ -17,7 +19,7 @@ func Plain(err error) string {
 func plain(err error, text string) string {
 	switch e := err.(type) {
 	case *fs.PathError:
-		return strings.ReplaceAll(text, e.Error(), e.Path+" cannot be "+done(e.Op)+": "+Plain(e.Err))
+		return strings.ReplaceAll(text, e.Error(), ofFile(e))
 	case interface{ Unwrap() error }:
 		if inner := e.Unwrap(); inner != nil {
 			return plain(inner, text)
@@ -28,6 +30,18 @@ func plain(err error, text string) string {
 		}
 	}
 	return text
+}
+
+// ofFile is what went wrong with a file.
+func ofFile(e *fs.PathError) string {
+	switch done := done(e.Op); {
+	case done == "looked at" && errors.Is(e.Err, fs.ErrNotExist):
+		return "there is no file or folder " + e.Path
+	case done == "made" && e.Err == syscall.ENOTDIR:
+		return e.Path + " cannot be a folder: a file is in its way"
+	default:
+		return e.Path + " cannot be " + done + ": " + Plain(e.Err)
+	}
 }
 
 // done is what could not be done, by the operation's name, which is that of a call of the system or of package os.

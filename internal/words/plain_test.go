@@ -16,7 +16,8 @@ func TestFileErrorsAreInWords(t *testing.T) {
 		"/x cannot be opened: " + syscall.EACCES.Error():                                                    open,
 		"the list: /x cannot be opened: " + syscall.EACCES.Error() + "; try again":                          fmt.Errorf("the list: %w; try again", open),
 		"/d cannot be made: " + syscall.ENOSPC.Error() + "\n/x cannot be opened: " + syscall.EACCES.Error(): errors.Join(&fs.PathError{Op: "mkdirat", Path: "/d", Err: syscall.ENOSPC}, open),
-		"/x cannot be used: /y cannot be looked at: " + syscall.ENOENT.Error():                              &fs.PathError{Op: "frob", Path: "/x", Err: &fs.PathError{Op: "lstat", Path: "/y", Err: syscall.ENOENT}},
+		"/x cannot be used: there is no file or folder /y":                                                  &fs.PathError{Op: "frob", Path: "/x", Err: &fs.PathError{Op: "lstat", Path: "/y", Err: syscall.ENOENT}},
+		"/f cannot be a folder: a file is in its way":                                                       &fs.PathError{Op: "mkdir", Path: "/f", Err: syscall.ENOTDIR},
 		"a sentence of its own": Error(open, "a sentence of its own"),
 	} {
 		if got := Plain(err); got != want {

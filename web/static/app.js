@@ -152,8 +152,11 @@ function files(id, items, choose) {
     h('thead', {}, h('tr', {}, pick ? h('th', { class: 'pick', scope: 'col' }, pick.all) : null, pick ? h('th', { class: 'pick', scope: 'col' }, 'First') : null, h('th', { scope: 'col' }, 'Path'), h('th', { class: 'n', scope: 'col' }, 'Size'), h('th', { scope: 'col' }, 'Actions'))), h('tbody', {}, ...rows))), pick ? pick.bar : null);
 }
 
+// cause says why a peer is in its set.
+const cause = { arrived: 'there was room', refilled: 'a place became free', claimed: 'it had a claim to a place', 'gave-way': 'it gave way to a claim', crowded: 'the set was full', better: 'it did better than another', tried: 'it had waited longest', worse: 'another did better', invalid: 'it sent what is not valid' };
+
 // place says where a source stands, if more are known than are fetched from at once.
-const place = (st) => (st ? ` (${st.set}, ${st.why}; tier ${st.tier}, score ${st.score.toFixed(2)})` : '');
+const place = (st) => (st ? ` (${st.set}, because ${cause[st.why]}; tier ${st.tier}, score ${st.score.toFixed(2)})` : '');
 
 function sourcesTable(items) {
   if (!items.length) return null;
@@ -168,7 +171,7 @@ function childrenView(items) {
   const tiers = ['below 5 ms', '5 to 50 ms', '50 to 100 ms', '100 to 150 ms', 'farther'].map((words, tier) => [words, items.filter((c) => c.set !== 'outside' && c.tier === tier).length]);
   const most = Math.max(1, ...tiers.map(([, n]) => n));
   return h('section', {}, h('h3', {}, 'Who fetches it from here, by round trip'), h('dl', { class: 'bars' }, ...tiers.flatMap(([words, n]) => [h('dt', {}, words), h('dd', {}, h('meter', { max: most, value: n, 'aria-label': `${words}: ${n}` }), ' ' + n)])),
-    table('Peers that fetch it', ['Peer', 'Set', 'Tier', 'Score', 'Sent'], [...items].sort((a, b) => b.score - a.score).slice(0, 100).map((c) => [h('a', { href: '#/peer/' + c.peer }, short(c.peer)), c.set + (c.why ? ', ' + c.why : ''), c.set === 'outside' ? '' : c.tier, c.set === 'outside' ? '' : c.score.toFixed(2), size(c.bytes)])));
+    table('Peers that fetch it', ['Peer', 'Set', 'Tier', 'Score', 'Sent'], [...items].sort((a, b) => b.score - a.score).slice(0, 100).map((c) => [h('a', { href: '#/peer/' + c.peer }, short(c.peer)), c.set + (c.why ? ', because ' + cause[c.why] : ''), c.set === 'outside' ? '' : c.tier, c.set === 'outside' ? '' : c.score.toFixed(2), size(c.bytes)])));
 }
 
 // ratePlots draws the rate of each source on one scale, the fastest first. past are the rates by peer, a map for each look.
@@ -184,7 +187,7 @@ function facts(e) {
   const row = (k, v) => (v ? [h('dt', {}, k), h('dd', {}, v)] : []);
   return h('dl', {}, ...row('Share ID', e.share && h('code', {}, e.share)), ...row('Ticket', e.ticket && h('code', {}, e.ticket)), ...row('Served from', e.paths && e.paths.join(', ')),
     ...row('Path', e.path), ...row('Folder', !e.path && e.dir), ...row('Added', when(e.added)), ...row('Here since', e.done && when(e.done)), ...row('Earlier versions', e.older && String(e.older.length)),
-    ...row('Served until', [e.seed_time, e.seed_ratio && `sent ${e.seed_ratio} times`].filter(Boolean).join(', or ')), ...row('Warnings', (e.warnings || []).join('; ')));
+    ...row('Served', [e.seed_time && `for ${e.seed_time}`, e.seed_ratio && `until its size was sent ${e.seed_ratio} times`].filter(Boolean).join(', or ')), ...row('Warnings', (e.warnings || []).join('; ')));
 }
 
 // pieceMap draws which pieces are here, at most 200 fields of as many pieces each, in the colours of the sources that brought them.
@@ -287,7 +290,7 @@ async function peer(id) {
     const { items } = await api.get(`/v1/peers/${encodeURIComponent(id)}/history`);
     if (shown !== '#/peer/' + id) return;
     const one = (title, f, text) => [h('h3', {}, title), plot((items.length > 1 ? items : [...items, ...items]).map(f), title + ', over the last 24 hours', text)];
-    replace(body, ...one('Rate', (m) => m.rate, (n) => size(n) + '/s'), ...one('Bytes from it', (m) => m.in_bytes, size), ...one('Bytes to it', (m) => m.out_bytes, size), ...one('Score as a source (0 to 3)', (m) => m.score, (n) => n.toFixed(2)), ...one('Set as a child (3 active, 2 passive, 1 tracked, 0 none)', (m) => ({ active: 3, passive: 2, tracked: 1 })[m.set] || 0, String), ...one('Score as a child (0 to 1)', (m) => m.child_score, (n) => n.toFixed(2)), ...one('Bad blocks', (m) => m.bad_blocks, String),
+    replace(body, ...one('Rate', (m) => m.rate, (n) => size(n) + '/s'), ...one('Bytes from it', (m) => m.in_bytes, size), ...one('Bytes to it', (m) => m.out_bytes, size), ...one('Score as a source (0 to 3)', (m) => m.score, (n) => n.toFixed(2)), ...one('Set, as one that fetches from here (3 active, 2 passive, 1 tracked, 0 none)', (m) => ({ active: 3, passive: 2, tracked: 1 })[m.set] || 0, String), ...one('Score, as one that fetches from here (0 to 1)', (m) => m.child_score, (n) => n.toFixed(2)), ...one('Bad blocks', (m) => m.bad_blocks, String),
       ...one('Pieces that it failed to give', (m) => Object.keys(reasons).reduce((n, r) => n + m.failures[r], 0), String),
       table('Why it failed to give them', ['Reason', 'Times'], Object.entries(reasons).map(([r, words]) => [words, items.reduce((n, m) => n + m.failures[r], 0)])));
   });
