@@ -104,4 +104,7 @@ func TestWhoeverIsOverTheBudgetIsToldWhatHelps(t *testing.T) {
 			t.Errorf("%d passes: %v", units, err)
 		}
 	}
+	if err := heldError("depot", fetcher.ErrNoDepot); !errors.Is(err, share.ErrNetwork) || !strings.Contains(err.Error(), "Name a node") {
+		t.Errorf("not a depot: %v", err)
+	}
 }

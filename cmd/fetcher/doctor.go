@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -61,7 +62,7 @@ func (a asker) doctor(ctx context.Context) error {
 	node := finding{"node", true, "no node runs with " + dir + "; fetcher node run starts one", ""}
 	c, err := a.dial(ctx)
 	if errors.Is(err, api.ErrDenied) {
-		node.text, node.advice = "whether one runs is not known", words.Plain(err)
+		node.text, node.advice = "whether one runs is not known", strings.TrimPrefix(words.Plain(err), api.ErrDenied.Error()+": ")
 	}
 	if err == nil {
 		if s, err := c.Status(ctx); err == nil {
