@@ -87,7 +87,7 @@ func heldError(at peers.ID, err error) error {
 		}
 		return api.Refuse(cmp.Or(x.class, share.ErrNotAllowed), "the depot %s refuses: %s", at.Short(), x.what)
 	case errors.Is(err, fetcher.ErrNoDepot):
-		return api.Refuse(share.ErrNetwork, "%v. Name a node that its owner made a depot", err)
+		return api.Refuse(share.ErrNetwork, "%v. Name a node that is a depot", err)
 	case errors.Is(err, fetcher.ErrDepotAway):
 		return api.Refuse(share.ErrNetwork, "%v. Check its address, and that it runs", err)
 	}
