@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 )
 
@@ -33,6 +34,33 @@ func TestASourceThatNobodyCanReachCallsWhoeverFetches(t *testing.T) {
 	must(t, x.Wait(t.Context()))
 	if got, _ := os.ReadFile(filepath.Join(dir, "big.bin")); !bytes.Equal(got, want) {
 		t.Error("content differs")
+	}
+}
+
+// Who said no before it calls, because it did not serve the share yet or not to this node, is fetched from.
+func TestWhoSaidNoAndThenCallsIsFetchedFrom(t *testing.T) {
+	for _, how := range []string{"had none", "did not allow it"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			src := filepath.Join(t.TempDir(), "some.bin")
+			writeRandom(t, src, 3<<20, 7)
+			id, late, n := shareOf(t, src).ID(), openNode(t), openNode(t)
+			if how == "did not allow it" {
+				_, err := late.Share(t.Context(), src, ShareOptions{Allow: []peers.ID{late.ID()}})
+				must(t, err)
+			}
+			x, err := n.Fetch(t.Context(), id.String(), FetchOptions{Dir: t.TempDir(), Peers: late.Addrs(), Called: true, Stall: time.Minute})
+			must(t, err)
+			for range x.Events(t.Context()) {
+				if all := x.Progress().Sources; len(all) == 1 && all[0].State == Left {
+					break
+				}
+			}
+			s, err := late.Share(t.Context(), src, ShareOptions{})
+			must(t, err)
+			must(t, s.Call(n.Ticket(id), nil))
+			must(t, x.Wait(t.Context()))
+		})
 	}
 }
 

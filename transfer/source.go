@@ -35,10 +35,10 @@ type source struct {
 	lastLoss string    // why the last connection failed; empty: none did, or another one works
 	sent     bool      // named others that have the manifest
 	whole    bool      // said that it has every piece, and no pool has made use of that
-	notFound bool      // said that it does not have the share
-	denied   bool      // said that this node may not have it
-	out      bool      // over for good
-	lost     bool      // ... unless it comes by itself: it could not be reached
+	out      bool      // over for good, unless it comes by itself and one of these holds:
+	notFound bool      // ... it said that it does not have the share
+	denied   bool      // ... it said that this node may not have it
+	lost     bool      // ... it could not be reached
 }
 
 // stands records the state of a source.

@@ -44,7 +44,8 @@ func (s *sources) found(m SourceFound) {
 
 // foundAgain notes other addresses of a source, and takes it up again if it was given up
 // as unreachable: always if it has come to us, otherwise only a few times, because a peer
-// that is named need not exist.
+// that is named need not exist. One that has come to us may also have the share by now, or
+// give it to this node, though it said that it did not.
 func (s *sources) foundAgain(src *source, m SourceFound) {
 	if src.at.Also(m.Addr) {
 		if src.pool != 0 {
@@ -55,16 +56,17 @@ func (s *sources) foundAgain(src *source, m SourceFound) {
 		}
 	}
 	switch {
-	case !src.lost || src.info.Banned:
+	case src.info.Banned:
 		return
-	case m.Via == peers.ViaItself:
+	case m.Via == peers.ViaItself && (src.lost || src.notFound || src.denied):
 		src.at = Addresses{m.Addr}
-	case src.again == MaxAddresses:
+	case !src.lost || src.again == MaxAddresses:
 		return
 	default:
 		src.again++
 	}
-	src.out, src.lost, src.dials, src.asks, src.askAt = false, false, 0, 0, time.Time{}
+	src.out, src.lost, src.notFound, src.denied = false, false, false, false
+	src.dials, src.asks, src.askAt = 0, 0, time.Time{}
 	src.info.State, src.info.Why = Connecting, ""
 	s.tell(src)
 	s.enlist(src)

@@ -164,6 +164,33 @@ func TestAnotherAddressIsTriedAtOnce(t *testing.T) {
 	}
 }
 
+// Who said that it does not have the share, or not for this node, is asked again when it comes by itself, and only then.
+func TestWhoSaidNoAndThenComesIsAskedAgain(t *testing.T) {
+	comes := func(w *world, via peers.Via) {
+		w.happens(func() { w.x.SourceFound(SourceFound{Addr: peers.Addr{ID: "b"}, Via: via}, w.now) })
+	}
+	for no, r := range map[string]wire.Reply{"it has none": {Status: wire.NotFound}, "not any more": {Status: wire.Gone},
+		"not for this node": {Status: wire.Refused, Reason: wire.Why(wire.CodeNotAllowed)}} {
+		w := newWorld(t, Config{Called: true}, Fetch{Share: theManifest.ID()})
+		w.find("b")
+		w.replied("b", r, nil)
+		comes(w, peers.ViaPeer)
+		w.claim(!w.asks["b"], "%s: it is asked again as another named it", no)
+		comes(w, peers.ViaItself)
+		w.claim(w.asks["b"], "%s: it came, and is not asked again", no)
+		w.replied("b", r, nil)
+		w.claim(!w.asks["b"], "%s: it said so twice, and is asked again", no)
+	}
+	for _, no := range []error{share.ErrNotFound, share.ErrNotAllowed, nil} {
+		w := fetching(t, Config{}, "a", "b")
+		w.status(SourceStatus{Source: "b", State: Left, Why: "is out", Gone: true, Outcome: no})
+		comes(w, peers.ViaItself)
+		if again := w.poolOf("b") != 0; again != (no != nil) {
+			t.Errorf("it left with %v, and came: fetched from: %v", no, again)
+		}
+	}
+}
+
 // A ban outlives all that would bring a source back.
 func TestWhoIsBannedDoesNotComeBack(t *testing.T) {
 	w := fetching(t, Config{}, "a")
