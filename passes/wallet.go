@@ -243,10 +243,13 @@ func (w *Wallet) Got(id RequestID, passes []Held) Change {
 	return c
 }
 
-// Forget drops the passes of epochs of which issuers remember nothing any more.
-func (w *Wallet) Forget(now time.Time) (c Change) {
-	for _, h := range w.those(func(h *Held) bool { return !now.Before(h.Epoch.Forget()) }) {
-		c.Drop = append(c.Drop, h.Nonce)
+// Forget drops the passes of an issuer of whose epochs that remembers nothing any more, by our clock and by the keys that
+// it lists: a clock that is wrong for a moment would otherwise cost passes that are good.
+func (w *Wallet) Forget(issuer string, l Listing, now time.Time) (c Change) {
+	for _, h := range w.those(func(h *Held) bool { return h.Issuer == issuer && !now.Before(h.Epoch.Forget()) }) {
+		if slices.ContainsFunc(l, func(k *PublicKey) bool { return k.Epoch > EpochAt(h.Epoch.Forget()) }) {
+			c.Drop = append(c.Drop, h.Nonce)
+		}
 	}
 	return c
 }

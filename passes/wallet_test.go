@@ -109,14 +109,27 @@ func TestLateAnswersChangeNothing(t *testing.T) {
 	}
 }
 
+// A pass is dropped when our clock and the keys of its issuer say that it has ended, and not by the word of one of them.
 func TestWalletsForgetWhatIssuersForget(t *testing.T) {
-	w := Load([]Held{pass(1, 1)}, nil)
+	w := Load([]Held{pass(1, 1, func(h *Held) { h.Issuer = "issuer" })}, nil)
 	forget := EpochAt(now).Forget()
-	if c := w.Forget(forget.Add(-time.Second)); len(c.Drop) != 0 {
-		t.Error("too early")
-	}
-	if c := w.Forget(forget); len(c.Drop) != 1 {
-		t.Error("not forgotten")
+	listed := func(at time.Time) Listing { return Listing{{Size: 1, Epoch: EpochAt(at)}} }
+	for _, x := range []struct {
+		what, issuer string
+		keys         Listing
+		at           time.Time
+		drop         int
+	}{
+		{"both", "issuer", listed(forget.AddDate(0, 6, 0)), forget, 1},
+		{"our clock is before that", "issuer", listed(forget.AddDate(0, 6, 0)), forget.Add(-time.Second), 0},
+		{"our clock is years ahead", "issuer", listed(now), now.AddDate(9, 0, 0), 0},
+		{"the issuer may still know", "issuer", listed(forget), forget, 0},
+		{"the issuer was not asked", "issuer", nil, forget, 0},
+		{"another issuer", "another", listed(forget.AddDate(0, 6, 0)), forget, 0},
+	} {
+		if c := w.Forget(x.issuer, x.keys, x.at); len(c.Drop) != x.drop {
+			t.Errorf("%s: %d are dropped", x.what, len(c.Drop))
+		}
 	}
 }
 

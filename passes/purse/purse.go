@@ -106,7 +106,9 @@ func (p *Purse) begin(ctx context.Context, at peers.ID) (leave func(), err error
 	if leave, err = p.turns.Take(ctx, at); err != nil {
 		return nil, err
 	}
-	err = p.change(ctx, func(w *passes.Wallet) (passes.Change, error) { return w.Forget(p.cfg.Now()), nil })
+	err = p.change(ctx, func(w *passes.Wallet) (passes.Change, error) {
+		return w.Forget(string(at), p.listed[at], p.cfg.Now()), nil
+	})
 	if err != nil {
 		leave()
 	}

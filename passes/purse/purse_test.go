@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/piecelease/fetcher/depot"
 	"github.com/piecelease/fetcher/passes"
@@ -75,6 +76,20 @@ func TestOnlyThePayeeAnswersAPayment(t *testing.T) {
 	}
 	if len(k.Reserved(q.ID)) == 0 {
 		t.Error("the payment is forgotten")
+	}
+}
+
+// A clock that is years ahead while a depot is visited costs no passes.
+func TestAClockThatIsAheadForAMomentCostsNoPasses(t *testing.T) {
+	t.Parallel()
+	m, k := onDisk(t, 6)
+	if _, err := m.purse.Pay(t.Context(), seller, 2); err != nil { // which stays under way
+		t.Fatal(err)
+	}
+	m.purse.cfg.Now = func() time.Time { return now.AddDate(9, 0, 0) }
+	m.purse.Pay(t.Context(), seller, 3)
+	if n := len(k.All()); n != 6 {
+		t.Errorf("%d passes are left of 6", n)
 	}
 }
 
