@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"path"
@@ -24,6 +25,9 @@ func (p *Partial) place(ctx context.Context) error {
 		err = ErrNotYet
 	}
 	if err != nil {
+		return err
+	}
+	if err := p.stillPlaced(ctx); err != nil {
 		return err
 	}
 	if err := p.readyFiles(todo); err != nil {
@@ -103,6 +107,80 @@ func (p *Partial) absent(entry int) (absent share.Piece) {
 		}
 	}
 	return absent
+}
+
+// stillPlaced makes sure that the files that are wanted and were in their place before are what they were: since then hours may
+// have passed, in which they are the user's. One that was touched is hashed again.
+func (p *Partial) stillPlaced(ctx context.Context) error {
+	if len(p.sel.placed) == 0 {
+		return nil
+	}
+	var way inTheWay
+	p.sel.out.LookAgain()
+	through := p.throughLinks()
+	for _, i := range slices.Sorted(maps.Keys(p.sel.placed)) {
+		e := p.m.Entry(i)
+		if !p.wants(i) {
+			continue
+		}
+		if linked := through(e.Path); linked != "" {
+			way.block(e.Path, linkInTheWay(linked))
+			continue
+		}
+		info, err := p.sel.out.Lstat(e.Path)
+		switch {
+		case err == nil && p.sel.placed[i].Is(info.Stamp()) && info.Type == 0:
+			continue
+		case err != nil && !gone(err):
+			return err
+		case err != nil:
+			way.add(e.Path, "was removed meanwhile")
+			continue
+		}
+		same, err := p.hashPlaced(ctx, i, info)
+		if err != nil {
+			return err
+		}
+		if !same {
+			way.add(e.Path, "was changed meanwhile")
+			continue
+		}
+		p.life.Lock()
+		p.put(i, info.Stamp())
+		p.life.Unlock()
+	}
+	return way.err()
+}
+
+// hashPlaced says whether what is in the place of a file is what it is in the share, and stays so while it is read.
+func (p *Partial) hashPlaced(ctx context.Context, entry int, info vfs.Info) (same bool, err error) {
+	e := p.m.Entry(entry)
+	if info.Type != 0 || info.Size != e.Size {
+		return false, nil
+	}
+	f, err := p.sel.out.OpenSeen(e.Path)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	l := p.m.Layout()
+	first, n := l.PiecesOf(entry)
+	var buf []byte
+	for piece := first; piece < first+share.Piece(n); piece++ {
+		if ctx.Err() != nil {
+			return false, context.Cause(ctx)
+		}
+		s := l.PieceSpan(piece)
+		buf = slices.Grow(buf[:0], s.Len)[:s.Len]
+		if _, err := f.ReadAt(buf, s.Offset); err != nil && !errors.Is(err, io.EOF) {
+			return false, err
+		}
+		if _, value := share.HashPiece(nil, buf, s.Offset, n == 1); value != p.m.PieceValue(piece) {
+			return false, nil
+		}
+	}
+	now, err := f.Stat()
+	return err == nil && now.Stamp() == info.Stamp(), err
 }
 
 // readyFiles gives files their final form, and makes them durable, in data.

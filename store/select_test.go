@@ -826,3 +826,48 @@ func TestEachPowerCutOfAPartIsSurvived(t *testing.T) {
 		}
 	})
 }
+
+// What is in its place is the user's. If it is changed or removed while the rest of the share is fetched, or the rest of the
+// target repaired, the share is not done; what is only touched is hashed.
+func TestWhatIsChangedInItsPlaceMeanwhileIsNotDone(t *testing.T) {
+	t.Parallel()
+	im, _ := sampleShare(t)
+	for name, x := range map[string]struct {
+		do   func(at string) error
+		done bool
+	}{
+		"edited": {func(at string) error {
+			f, err := os.OpenFile(at, os.O_WRONLY, 0)
+			must(t, err)
+			_, err = f.WriteAt([]byte("mine"), 5)
+			return errors.Join(err, f.Close())
+		}, false},
+		"replaced":     {func(at string) error { return errors.Join(os.Remove(at), os.WriteFile(at, []byte("mine"), 0o666)) }, false},
+		"now a folder": {func(at string) error { return errors.Join(os.Remove(at), os.Mkdir(at, 0o777)) }, false},
+		"removed":      {os.Remove, false},
+		"behind a link": {func(at string) error {
+			to := filepath.Join(filepath.Dir(at), "../../elsewhere")
+			return errors.Join(os.Rename(filepath.Dir(at), to), os.Symlink(to, filepath.Dir(at)))
+		}, false},
+		"touched":    {func(at string) error { return os.Chtimes(at, time.Time{}, time.Unix(1, 0)) }, true},
+		"left alone": {func(string) error { return nil }, true},
+	} {
+		for _, repair := range []bool{false, true} {
+			dir := t.TempDir()
+			at, opt := filepath.Join(dir, "stuff/a/piece"), store.PartialOptions{}
+			fetchOnly(t, dir, im, "a")
+			if repair {
+				must(t, os.RemoveAll(filepath.Join(dir, "stuff.partial")))
+				opt.Repair = true
+			}
+			p := openPart(t, dir, im.Manifest, opt)
+			copyAll(t, p, im.Tree)
+			must(t, x.do(at))
+			_, err := p.Finish(t.Context())
+			if done := err == nil; done != x.done || !done && !errors.Is(err, share.ErrExists) {
+				t.Errorf("%s, with repair %t: %v", name, repair, err)
+			}
+			must(t, p.Close())
+		}
+	}
+}
