@@ -31,6 +31,9 @@ func (p *Partial) look(ctx context.Context, found bool) (done bool, err error) {
 	if done, err := p.checkFiles(ctx); err != nil || !done {
 		return false, err
 	}
+	if err := p.stillPlaced(ctx); err != nil {
+		return false, err
+	}
 	if p.stage != nil { // an earlier run may have been killed before it did so
 		if err := p.syncOut(); err != nil {
 			return false, err
@@ -396,5 +399,10 @@ func (im *importing) compare(ctx context.Context, m *share.Manifest) (*Tree, err
 			return nil, differs("%q has other content", m.Entry(i).Path)
 		}
 	}
-	return im.finish(m), nil
+	t := im.finish(m)
+	if err := t.Look(m.Len()); err != nil { // what was read first was changed while the rest was
+		t.handles.LookAgain()
+		return nil, errors.Join(differs("%v", err), t.slots.close())
+	}
+	return t, nil
 }

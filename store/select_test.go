@@ -871,3 +871,34 @@ func TestWhatIsChangedInItsPlaceMeanwhileIsNotDone(t *testing.T) {
 		}
 	}
 }
+
+// A target that is there is not the share if what was read of it first was changed while the rest was read.
+func TestATargetThatChangesWhileItIsReadIsNotTheShare(t *testing.T) {
+	t.Parallel()
+	for name, paths := range map[string][]string{"all": nil, "some": {"a", "z"}} {
+		for _, meddle := range []bool{false, true} {
+			r := newRig(t, tree{"a": random(1 << 10), "m": random(10), "z": random(1 << 20)})
+			d, opt := storetest.New(1<<30), store.PartialOptions{Workers: 1}
+			r.tree.fill(t, d.FS(), "stuff")
+			if paths != nil {
+				opt.Wanted = only(r.m, paths...)
+			}
+			d.Fault = func(op storetest.Op) error {
+				if op.Kind == "read" && op.Name == "stuff/z" && meddle {
+					d.TouchLocked("stuff/a", false)
+				}
+				return nil
+			}
+			p, err := store.OpenPartialIn(t.Context(), d.FS(), r.m, opt)
+			if wrong := errors.Is(err, share.ErrExists); wrong != meddle || !meddle && err != nil {
+				t.Errorf("%s, changed meanwhile: %t: %v", name, meddle, err)
+			}
+			if err == nil {
+				must(t, p.Close())
+			}
+			if n, _ := d.Open(); n > 1 { // the folder that is given
+				t.Errorf("%s: %d are open", name, n)
+			}
+		}
+	}
+}
