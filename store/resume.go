@@ -257,6 +257,7 @@ func (p *Partial) reconcile(ctx context.Context) ([]int, error) {
 	for _, entry := range touched {
 		if !p.anyVerified(entry) { // nothing of it is the share's
 			p.made[entry] = false
+			p.handles.Files.Drop(entry) // it was hashed, and what is open would be written to wherever it is moved
 			err = errors.Join(err, p.setAside(p.file(entry)))
 		}
 	}
