@@ -104,9 +104,9 @@ func parseTime(s string) (time.Duration, error) {
 	if s == "" || s == "0" {
 		return 0, nil
 	}
-	t, err := time.ParseDuration(s)
+	t, err := words.ParseDuration(s)
 	if err != nil || t < 0 {
-		return 0, api.Refuse(api.ErrRequest, "a time is like 36h, not %q", s)
+		return 0, api.Refuse(api.ErrRequest, "a time is like 36h or 7d, not %q", s)
 	}
 	return t, nil
 }
@@ -274,7 +274,10 @@ func (d *Daemon) Set(ctx context.Context, id int64, s api.Set) (api.Entry, error
 		}
 		return nil
 	})
-	if err != nil {
+	switch {
+	case errors.Is(err, catalog.ErrNoEntry): // it was removed meanwhile
+		return api.Entry{}, noEntry(id)
+	case err != nil:
 		return api.Entry{}, err
 	}
 	if e := k.entry(); e.State == catalog.Ended && !e.Paused && (s.Rescan || enough(e, e.Sent, time.Now()) == "") {

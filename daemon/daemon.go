@@ -165,10 +165,12 @@ func (d *Daemon) keeper(id int64) (*keeper, error) {
 	defer d.mu.Unlock()
 	k := d.keepers[catalog.ID(id)]
 	if k == nil {
-		return nil, api.Refuse(api.ErrNoEntry, "there is no entry %d", id)
+		return nil, noEntry(id)
 	}
 	return k, nil
 }
+
+func noEntry(id int64) error { return api.Refuse(api.ErrNoEntry, "there is no entry %d", id) }
 
 // all returns the keepers, in the order of their entries.
 func (d *Daemon) all() []*keeper {

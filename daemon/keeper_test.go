@@ -121,3 +121,15 @@ func TestAnEntryIsRemovedOnce(t *testing.T) {
 		t.Errorf("it was said to be removed %d times", removed)
 	}
 }
+
+// Who changes an entry while another removes it is told that there is none.
+func TestAnEntryThatIsBeingRemovedIsNotChanged(t *testing.T) {
+	t.Parallel()
+	d, paused := begun(t, t.TempDir()), true
+	e := added(t, d, api.Add{Paths: []string{file(t, "x", t.TempDir(), "f")}})
+	_, err := d.db.Remove(t.Context(), catalog.ID(e.ID)) // as a removal does first
+	must(t, err)
+	if _, err := d.Set(t.Context(), e.ID, api.Set{Paused: &paused}); !errors.Is(err, api.ErrNoEntry) {
+		t.Errorf("changed: %v", err)
+	}
+}

@@ -93,10 +93,10 @@ func seedUntil(values []string) (ratio float64, long string, err error) {
 	for _, v := range values {
 		if n, err := strconv.ParseFloat(v, 64); err == nil && n > 0 {
 			ratio = n
-		} else if t, err := time.ParseDuration(v); err == nil && t > 0 {
-			long = v
+		} else if t, err := words.ParseDuration(v); err == nil && t > 0 {
+			long = typed(t)
 		} else if v != "never" {
-			return 0, "", usageError{fmt.Errorf("--seed-until is a time such as 36h, a number such as 2, or never, not %q", v)}
+			return 0, "", usageError{fmt.Errorf("--seed-until is a time such as 36h or 7d, a number such as 2, or never, not %q", v)}
 		}
 	}
 	return ratio, long, nil

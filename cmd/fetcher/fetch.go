@@ -75,7 +75,7 @@ on doing so when it is done.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 2 && fl.seed == seedForever {
 				for _, arg := range args {
-					if _, err := time.ParseDuration(arg); err == nil {
+					if _, err := words.ParseDuration(arg); err == nil {
 						return usageError{fmt.Errorf("--seed takes its time after an =, as in --seed=%s", arg)}
 					}
 				}
@@ -148,7 +148,7 @@ func (fl fetchFlags) check() (seed time.Duration, limit rates, err error) {
 	case seedForever, "true":
 		seed = -1
 	default:
-		if seed, err = time.ParseDuration(fl.seed); err != nil || seed <= 0 {
+		if seed, err = words.ParseDuration(fl.seed); err != nil || seed <= 0 {
 			return 0, limit, usageError{fmt.Errorf("--seed takes a time such as --seed=30m, not %q", fl.seed)}
 		}
 	}

@@ -25,6 +25,12 @@ func TestTimesAreShownAsPeopleTypeThem(t *testing.T) {
 			t.Errorf("%q: exit %d: %s", x.args, r.code, r.stderr)
 		}
 	}
+	if seed, _, err := (fetchFlags{seed: "7d", stall: time.Minute}).check(); err != nil || seed != 7*24*time.Hour {
+		t.Errorf("--seed=7d: %v, %v", seed, err)
+	}
+	if _, long, err := seedUntil([]string{"7d"}); err != nil || long != "168h" {
+		t.Errorf("--seed-until 7d: %q, %v", long, err)
+	}
 	help, _, _ := inside("fetch", "--help")
 	for _, want := range []string{"(default 1m)", "--seed[=TIME]             go on serving"} {
 		if !strings.Contains(help, want) {
