@@ -306,7 +306,7 @@ func ReadSettings(path string) (Settings, error) {
 func formOf(key, of string) string {
 	switch of = strings.TrimPrefix(of, "*"); {
 	case strings.HasPrefix(of, "[]"):
-		return "a list, such as [\"a\", \"b\"]"
+		return "a list of texts in quotes, such as [\"a\", \"b\"]"
 	case of == "bool":
 		return "true or false, without quotes"
 	case strings.HasPrefix(of, "int"):
@@ -315,19 +315,19 @@ func formOf(key, of string) string {
 	return "text in quotes, as in " + key + ` = "..."`
 }
 
-// settingAt returns the setting on a line that is not TOML, and its Go type; "" if there is none.
-func settingAt(b []byte, row int) (key, of string) {
+// settingAt returns the setting on a line of a file, and its Go type; "" if there is none.
+func settingAt(b []byte, row int) (key, of, value string) {
 	line := append(strings.Split(string(b), "\n"), "")[row-1]
-	key, _, _ = strings.Cut(line, "=")
-	key = strings.TrimSpace(key)
+	key, value, _ = strings.Cut(line, "=")
+	key, value = strings.TrimSpace(key), strings.TrimSpace(value)
 	for _, t := range []reflect.Type{reflect.TypeFor[settingsFile](), reflect.TypeFor[slotFile]()} {
 		for i := range t.NumField() {
 			if f := t.Field(i); f.Tag.Get("toml") == key {
-				return key, f.Type.String()
+				return key, f.Type.String(), value
 			}
 		}
 	}
-	return "", ""
+	return "", "", ""
 }
 
 // unread says, for people, why b is no settings.
@@ -341,11 +341,11 @@ func unread(b []byte, err error) error {
 	case errors.As(err, &decode):
 		row, _ := decode.Position()
 		why := strings.TrimPrefix(decode.Error(), "toml: ")
-		if _, of, ok := strings.Cut(why, " of type "); ok && strings.Contains(why, "struct field") { // it speaks of this program
-			key := strings.Join(decode.Key(), ".")
+		wrong := strings.Contains(why, "struct field") // its type, and the text speaks of this program
+		if key, of, value := settingAt(b, row); of != "" && (wrong || !strings.ContainsAny(value[:min(1, len(value))], `"'[`) && !strings.HasPrefix(of, "int")) {
 			why = key + " takes " + formOf(key, of)
-		} else if key, of := settingAt(b, row); of != "" {
-			why = key + " takes " + formOf(key, of)
+		} else if wrong {
+			why = strings.Join(decode.Key(), ".") + " has a value of another kind than it takes"
 		}
 		return fmt.Errorf("line %d cannot be read: %s", row, why)
 	}

@@ -186,15 +186,17 @@ func (d *depots) Import(ctx context.Context, from io.Reader) (api.Imported, erro
 
 // failed says how far an import came.
 func (x *importer) failed(err error) error {
-	here := ""
-	if n := x.out.Shares + x.out.Known; n > 0 {
-		here = fmt.Sprintf("; %s before that came here: import the same again for the rest", words.Count(n, "share"))
+	rest := func(what string) string {
+		if n := x.out.Shares + x.out.Known; n > 0 {
+			return "; " + words.Count(n, "share") + " before that can be used: import " + what + " for the rest"
+		}
+		return ""
 	}
 	switch {
 	case errors.Is(err, archive.ErrFormat), errors.Is(err, archive.ErrCut):
-		return api.Refuse(api.ErrRequest, "%v%s", err, here)
+		return api.Refuse(api.ErrRequest, "%v%s", err, rest("a whole export"))
 	case errors.Is(err, share.ErrDiskFull):
-		return api.Refuse(share.ErrDiskFull, "%v%s", err, here)
+		return api.Refuse(share.ErrDiskFull, "%v%s", err, rest("the same again"))
 	}
 	return err
 }

@@ -200,7 +200,7 @@ func (x allowance) read() ([]peers.ID, error) {
 			for _, s := range strings.Fields(line) {
 				id, err := peerOf("/p2p/" + s)
 				if err != nil {
-					return nil, usageError{fmt.Errorf("--allow-file: %s, line %d: %q is not the ID of a peer, such as 12D3...", x.file, i+1, s)}
+					return nil, usageError{fmt.Errorf("--allow-file: %s, line %d: %q is not a peer ID", x.file, i+1, s)}
 				}
 				list = append(list, id)
 			}

@@ -125,7 +125,7 @@ var advices = []struct {
 	{share.ErrChanged, "When the files are as they should be, and nothing writes to them, run the same command again."},
 	{errListen, "Name another address with --listen."},
 	{errHTTP, "Name another address with --http, or as http in node.toml, or end the program that has this one."},
-	{errBeacon, "Check that --beacon-at is the same on both machines, that the beacon runs, and that this machine can reach it."},
+	{errBeacon, "Check that --beacon-at names a beacon, the same on both machines, that the beacon runs, and that this machine can reach it."},
 	{fetcher.ErrWrongCode, "The code is used up, and whoever shares was told so: ask for a new one."},
 	{fetcher.ErrCodeGone, "A code is good for one try within two minutes, at the beacon where it was made: ask for a new one."},
 	{errLeased, "Check that the coordinator runs, that this machine can reach it, and that the share is still being shared; or go on without the coordinator with --alone-after TIME."},

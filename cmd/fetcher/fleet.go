@@ -77,7 +77,7 @@ func (a fleetApp) membership(fl storeFlags) (m daemon.Membership, err error) {
 		return m, usageError{fmt.Errorf("give %s too: --fleet and --fleet-secret belong together", either(fl.url == "", "--fleet URL", "--fleet-secret FILE"))}
 	}
 	if m, err = daemon.MembershipOf(fl.url, fl.secret); errors.Is(err, daemon.ErrMembership) {
-		err = usageError{fmt.Errorf("--fleet-secret: %w; fetcher fleet invite makes one", err)}
+		err = usageError{fmt.Errorf("--fleet-secret: %w; give the file that the other members have, or join with fetcher fleet join TOKEN", err)}
 	}
 	return m, err
 }
@@ -271,10 +271,12 @@ func servedAt(ctx context.Context, c *api.Client, path string) (api.Entry, error
 func (a fleetApp) removeCommand() *cobra.Command {
 	var fl storeFlags
 	c := &cobra.Command{
-		Use:   "remove TICKET|ID|NAME",
-		Short: "Have every machine of the fleet stop fetching and serving a share",
-		Long: `Have every machine of the fleet stop fetching and serving a share, which may be
-given by the name that fetcher fleet status shows. No file is removed.`,
+		Use: "remove TICKET|ID|NAME", SuggestFor: []string{"rm", "delete"},
+		Short: "Have every machine of the fleet stop fetching a share",
+		Long: `Have every machine of the fleet stop fetching a share, which may be given by the
+name that fetcher fleet status shows, and serving what it fetched of it. No file
+is removed. A machine on which it was added as a PATH serves it until it is
+removed there, with fetcher rm.`,
 		Args: exactly("TICKET, ID or NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			what := args[0]
@@ -290,7 +292,7 @@ given by the name that fetcher fleet status shows. No file is removed.`,
 				}
 				if err == nil {
 					a.out.sum(map[string]any{"share": id.String()})
-					fmt.Fprintf(a.stderr, "every machine stops fetching and serving %s; its files stay\n", id)
+					fmt.Fprintf(a.stderr, "every machine stops fetching %s, and serving what it fetched; its files stay; where it was added as a PATH, it is served until fetcher rm\n", id)
 				}
 				return err
 			})

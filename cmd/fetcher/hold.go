@@ -173,7 +173,7 @@ func (a depots) held(ctx context.Context, c *api.Client, what string, ask api.Ho
 		}
 	}
 	if _, err2 := os.Stat(at); err2 != nil {
-		return 0, false, err
+		return 0, false, fmt.Errorf("there is no file or folder %q here, and %w", what, err)
 	}
 	if ask.Copies > len(ask.Depots) {
 		return 0, false, usageError{fmt.Errorf("--copies %d needs as many depots, each with an --on of its own", ask.Copies)}
@@ -256,7 +256,7 @@ func named(cmd *cobra.Command, on string) error {
 	case on == "":
 		return usageError{fmt.Errorf("%s needs --on ADDR, the depot's address; see %s --help", cmd.Name(), cmd.CommandPath())}
 	case err != nil:
-		return usageError{fmt.Errorf("--on %q is not a multiaddr such as /ip4/192.0.2.1/tcp/4001/p2p/ID", on)}
+		return usageError{fmt.Errorf("--on %q is not a multiaddr such as /ip4/192.0.2.1/tcp/4001/p2p/ID (%v)", on, err)}
 	}
 	return nil
 }

@@ -21,7 +21,8 @@ const slowAfter = time.Second
 // loneID says whether a share was named by its ID alone, so that nobody is known who has it.
 type loneID struct {
 	is    bool
-	table bool          // a distributed hash table is asked too
+	lan   bool          // the local network is asked
+	table bool          // a distributed hash table is asked
 	look  time.Duration // how long; 0: no bound but that of --stall, or a minute
 }
 
@@ -29,10 +30,10 @@ type loneID struct {
 func (fl fetchFlags) alone(cmd *cobra.Command, what string) (id loneID) {
 	t, _ := share.Parse(what)
 	id.is = len(t.Peers)+len(t.Beacons)+len(fl.peers) == 0 && !fl.called && !fl.fleet.used() // a fleet names sources
-	id.table = len(fl.reach.dht) > 0
+	id.lan, id.table = fl.reach.lan, len(fl.reach.dht) > 0
 	switch {
 	case !id.is || id.table:
-	case !fl.reach.lan:
+	case !id.lan:
 		id.look = slowAfter / 2 // nobody can be found; what is already here is
 	case !cmd.Flags().Changed("stall"):
 		id.look = lookTime
@@ -57,9 +58,20 @@ func (w *watcher) looks() bool {
 	return len(p.Sources) == 0 && (p.State == fetcher.Finding || p.State == fetcher.Fetching)
 }
 
+// where is where it is looked for.
+func (id loneID) where() string {
+	switch {
+	case !id.table:
+		return "on this network"
+	case !id.lan:
+		return "in the hash table"
+	}
+	return "on this network or in the hash table"
+}
+
 // says what is waited for.
 func (id loneID) says() string {
-	s := "only an ID was given, and nobody on this network " + either(id.table, "or in the hash table ", "") + "announces that share yet; "
+	s := "only an ID was given, and nobody " + id.where() + " announces that share yet; "
 	if id.look > 0 {
 		return s + "looking for up to " + words.Duration(id.look)
 	}

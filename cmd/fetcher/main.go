@@ -346,11 +346,11 @@ func likeFlag(cmd *cobra.Command, typed string) string {
 	return "did you mean " + strings.Join(like, ", or ") + "?"
 }
 
-// notBlank refuses an empty name or folder, which a variable that is not set leaves in a script.
+// notBlank refuses empty values, which a variable that is not set leaves in a script.
 func notBlank(cmd *cobra.Command) error {
-	for _, name := range []string{"name", "out", "dir"} {
+	for _, name := range []string{"name", "out", "dir", "limit-up", "limit-down", "priority"} {
 		if f := cmd.Flags().Lookup(name); f != nil && f.Changed && f.Value.String() == "" {
-			return usageError{fmt.Errorf("--%s is empty: give it a value, or leave it out", name)}
+			return usageError{fmt.Errorf("--%s is empty: give it a value", name)}
 		}
 	}
 	return nil

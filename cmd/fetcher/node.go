@@ -32,7 +32,7 @@ type asker struct{ *app }
 // commands are fetcher node, and those that query the node that it runs.
 func (a asker) commands() []*cobra.Command {
 	node := group(&cobra.Command{
-		Use: "node", Short: "Run a node that keeps its shares across restarts, and look at it",
+		Use: "node", SuggestFor: []string{"start"}, Short: "Run a node that keeps its shares across restarts, and look at it",
 		Long: `Run a node that keeps many shares in one process, all of which are back after a
 restart. The commands for it are add, list, set, rm, id, doctor, depot, hold,
 holds, holdings, release and passes.`,

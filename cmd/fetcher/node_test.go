@@ -393,6 +393,12 @@ func TestTheCommandsOfANode(t *testing.T) {
 	if says := beside.stderr.String(); !strings.Contains(says, "fetcher --dir "+dir+" add "+src) || !strings.Contains(says, "its addresses and tickets are good only while it runs") {
 		t.Errorf("share beside the node says:\n%s", says)
 	}
+	on("add", src)
+	beside = startSharing(t, exec.Command(built(t), "share", src, "--json", "--dir", dir, "--listen", "none"))
+	beside.stop(t)
+	if says := beside.stderr.String(); strings.Contains(says, " add ") {
+		t.Errorf("share beside the node that shares it says:\n%s", says)
+	}
 	n.end(syscall.SIGTERM)
 	if out, says, code := on("list"); code != exitNoNode || !strings.Contains(says, "fetcher --dir "+dir+" node run") {
 		t.Errorf("without a node: %d\n%s%s", code, out, says)

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -10,6 +12,7 @@ import (
 
 	"github.com/piecelease/fetcher/api"
 	"github.com/piecelease/fetcher/daemon"
+	"github.com/piecelease/fetcher/share"
 )
 
 // This file is what is printed for a shell to read.
@@ -43,8 +46,20 @@ func (a *app) tellOfNode(ctx context.Context, cmd *cobra.Command, args ...string
 	if err != nil {
 		return
 	}
-	c.Close()
+	defer c.Close()
+	if all, err := c.Entries(ctx); err != nil || slices.ContainsFunc(all, func(e api.Entry) bool { return names(e, args[0]) }) {
+		return // it does so already
+	}
 	fmt.Fprintf(a.stderr, "a node runs with this state directory; to have it do the same, across restarts too%s:\n\n%s%s\n\n", own, verbatim, strings.Join(line, " "))
+}
+
+// names says whether what, a ticket, ID or path, is of an entry.
+func names(e api.Entry, what string) bool {
+	if t, err := share.Parse(what); err == nil {
+		return e.Share == t.ID.String()
+	}
+	path, err := filepath.Abs(what)
+	return err == nil && slices.Contains(e.Paths, path)
 }
 
 // given is a flag with its values, as words for a shell.
