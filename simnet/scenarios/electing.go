@@ -118,7 +118,7 @@ func fleetOfMany(r *simnet.Run, pieces int, most float64) {
 	})
 }
 
-// twoSources makes one copy over both lines take a minute. What waits at a source that is slower, or was killed, goes to
+// twoSources makes one copy over both lines take a minute. What waits at a source that is slower moves to the other when that has nothing to do, and of one that was killed goes to
 // the other in the end, also pieces that the slower one had begun: of 200 seeds the worst has 1.08 copies and takes 152 s. Of a source that was killed, what it was sending is lost.
 func twoSources(r *simnet.Run, pieces int) {
 	f := newElectors(r, 1, r.Nodes)
