@@ -144,7 +144,7 @@ func (m *Manager) weigh(i, at uint32) (o offer, how standing, due instant) {
 // the queue of a slow source costs nothing to move. The rates of sources whose line many share vary, hence the factor.
 func (m *Manager) moves(s *source, l *lease, left time.Duration) bool {
 	n := int64(l.length)
-	return m.cfg.Moves && s.count == 0 && l.got == 0 && l.twin == 0 && !m.begun.has(l.piece) && float64(left) > 2*m.cfg.HedgeFactor*float64(s.needs(n)) && m.room(s, n)
+	return m.cfg.Moves && s.count == 0 && l.twin == 0 && !m.begun.has(l.piece) && float64(left) > 2*m.cfg.HedgeFactor*float64(s.needs(n)) && m.room(s, n)
 }
 
 // stake is what a second holder, or another second one, adds to the possible waste.

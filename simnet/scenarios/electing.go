@@ -118,8 +118,8 @@ func fleetOfMany(r *simnet.Run, pieces int, most float64) {
 	})
 }
 
-// twoSources makes one copy over both lines take a minute. What waits at a source that is slower moves to the other when that has nothing to do, and of one that was killed goes to
-// the other in the end, also pieces that the slower one had begun: of 200 seeds the worst takes 123 s. Of a source that was killed, what it was sending is lost.
+// twoSources makes one copy over both lines take a minute. What waits at the slower source moves to the other when that has nothing to do;
+// what waits at one that was killed goes to it in the end. Of 200 seeds the worst takes 123 s.
 func twoSources(r *simnet.Run, pieces int) {
 	f := newElectors(r, 1, r.Nodes)
 	f.c = r.Folder("many", pieces, 64<<10)
