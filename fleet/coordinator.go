@@ -54,7 +54,6 @@ func (c Config) withDefaults() Config {
 	bounds.Default(&c.Settle, 10*time.Second)
 	bounds.Default(&l.HedgeShare, -1)
 	bounds.Default(&l.HedgeFloor, -1)
-	l.Moves = true
 	return c
 }
 

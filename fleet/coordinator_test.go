@@ -154,10 +154,10 @@ func TestALeaseEndsWhenTheOnlySourceServesAnotherInstead(t *testing.T) {
 func TestTheDefaultsAreThoseOfAFleet(t *testing.T) {
 	c := Config{}.withDefaults()
 	l := c.Leases
-	if c.Settle != 10*time.Second || l.Patience.First != 15*time.Second || l.Patience.Slack != 15*time.Second || l.HedgeShare != -1 || l.HedgeFloor != -1 || !l.Moves {
+	if c.Settle != 10*time.Second || l.Patience.First != 15*time.Second || l.Patience.Slack != 15*time.Second || l.HedgeShare != -1 || l.HedgeFloor != -1 {
 		t.Errorf("%+v", c)
 	}
-	want := Config{Settle: 1, Leases: leasemgr.Config{Patience: peers.Patience{First: 2, Slack: 3}, HedgeShare: 4, HedgeFloor: 5, Moves: true}}
+	want := Config{Settle: 1, Leases: leasemgr.Config{Patience: peers.Patience{First: 2, Slack: 3}, HedgeShare: 4, HedgeFloor: 5}}
 	if got := want.withDefaults(); got.Settle != want.Settle || got.Leases != want.Leases {
 		t.Errorf("%+v became %+v", want, got)
 	}

@@ -58,9 +58,6 @@ type Config struct {
 	// HedgeFactor says when a holder is clearly slower: it is expected to take
 	// more than this many times what the asker needs, in a crowd three times as many. Default 2.
 	HedgeFactor float64
-	// Moves lets a source that holds nothing, and for which nothing else is left, take over a lease under which nothing has
-	// come yet, if it needs less than a 2*HedgeFactor-th of the time.
-	Moves bool
 	// TakeoverFactor is how many times faster than the holder of an overdue
 	// piece a source must be to take its lease away. Default 10.
 	TakeoverFactor float64

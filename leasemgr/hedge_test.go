@@ -375,26 +375,3 @@ func TestSourceThatStopsCostsLittle(t *testing.T) {
 		}
 	}
 }
-
-// A lease that waits in the queue of a slow source moves to a fast one that has nothing to do; one under which bytes came stays.
-func TestWhatWaitsAtASlowSourceMovesToAnIdleOne(t *testing.T) {
-	for _, x := range []struct {
-		allowed bool
-		times   float64 // as fast
-		moves   bool
-	}{{false, 8, false}, {true, 8, true}, {true, 1.2, false}} {
-		r := newRig(t, 3, Config{Moves: x.allowed, HedgeFloor: -1, HedgeShare: -1})
-		r.add("slow", "fast").full("slow", "fast").rate("slow", mib/x.times, 0).rate("fast", mib, 0)
-		l := r.get("slow", 2)
-		r.m.Progress("slow", l[0].Piece, l[0].Token, 1000, r.now)
-		free := r.one("fast")
-		r.not("fast", AllLeased) // it holds one
-		r.done(free)
-		if x.moves {
-			got := r.one("fast")
-			equal(t, "piece", got.Piece, l[1].Piece)
-			r.done(got)
-		}
-		r.not("fast", AllLeased) // of what is left bytes have come, or it may not move
-	}
-}
