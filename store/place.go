@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"path"
@@ -163,20 +162,14 @@ func (p *Partial) hashPlaced(ctx context.Context, entry int, info vfs.Info) (sam
 		return false, err
 	}
 	defer f.Close()
-	l := p.m.Layout()
-	first, n := l.PiecesOf(entry)
+	first, n := p.m.Layout().PiecesOf(entry)
 	var buf []byte
 	for piece := first; piece < first+share.Piece(n); piece++ {
 		if ctx.Err() != nil {
 			return false, context.Cause(ctx)
 		}
-		s := l.PieceSpan(piece)
-		buf = slices.Grow(buf[:0], s.Len)[:s.Len]
-		if _, err := f.ReadAt(buf, s.Offset); err != nil && !errors.Is(err, io.EOF) {
+		if _, right, err := p.hashPiece(f, piece, &buf); !right {
 			return false, err
-		}
-		if _, value := share.HashPiece(nil, buf, s.Offset, n == 1); value != p.m.PieceValue(piece) {
-			return false, nil
 		}
 	}
 	now, err := f.Stat()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"sync"
@@ -317,15 +318,26 @@ func (p *Partial) isRight(piece share.Piece, buf *[]byte) (bool, error) {
 		return false, err
 	}
 	defer p.handles.Files.Put(h)
+	n, right, _ := p.hashPiece(h.V, piece, buf) // what is truncated, or unreadable, is not right
+	p.watch.hashed.Add(int64(n))
+	return right, nil
+}
+
+// hashPiece says whether a piece is right as it lies in an open file, and how many bytes were hashed for that: none of one
+// that is truncated.
+func (p *Partial) hashPiece(f io.ReaderAt, piece share.Piece, buf *[]byte) (n int, right bool, err error) {
+	s := p.m.Layout().PieceSpan(piece)
 	if cap(*buf) < s.Len {
 		*buf = make([]byte, s.Len)
 	}
 	data := (*buf)[:s.Len]
-	if n, _ := h.V.ReadAt(data, s.Offset); n < s.Len {
-		return false, nil // truncated, or unreadable
+	if n, err := f.ReadAt(data, s.Offset); n < s.Len {
+		if errors.Is(err, io.EOF) {
+			err = nil
+		}
+		return 0, false, err
 	}
-	p.watch.hashed.Add(int64(s.Len))
 	_, pieces := p.m.Layout().PiecesOf(s.Entry)
 	_, value := share.HashPiece(nil, data, s.Offset, pieces == 1)
-	return value == p.m.PieceValue(piece), nil
+	return s.Len, value == p.m.PieceValue(piece), nil
 }
