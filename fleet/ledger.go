@@ -84,6 +84,7 @@ func (l *ledger) open(mb *member, source peers.ID) *outlet {
 	l.outside[source]++
 	mb.outlets = append(mb.outlets, o)
 	l.m.AddSource(id, l.now)
+	l.m.Shares(id, source)
 	return o
 }
 

@@ -125,6 +125,9 @@ func (m *Manager) weigh(i, at uint32) (o offer, how standing, due instant) {
 		return offer{}, closed, due
 	}
 	left := m.left(holder, l)
+	if m.moves(s, holder, l, left) {
+		return offer{at, true, left}, open, due
+	}
 	if !overdue && !m.slower(left, s, int64(l.length)) {
 		return offer{}, early, due
 	}
@@ -135,6 +138,14 @@ func (m *Manager) weigh(i, at uint32) (o offer, how standing, due instant) {
 		return offer{}, closed, m.clock.at + retryLatest
 	}
 	return offer{at, take, left}, open, due
+}
+
+// moves says whether a source that holds nothing may take over a lease under which nothing has come, overdue or not: what waits in
+// the queue of a slow source costs nothing to move. Between sources of one line it would: the bytes may be on their way. The rates of
+// sources whose line many share vary, hence the factor.
+func (m *Manager) moves(s, holder *source, l *lease, left time.Duration) bool {
+	n := int64(l.length)
+	return s.line != holder.line && s.count == 0 && l.twin == 0 && !m.begun.has(l.piece) && float64(left) > 2*m.cfg.HedgeFactor*float64(s.needs(n)) && m.room(s, n)
 }
 
 // stake is what a second holder, or another second one, adds to the possible waste.

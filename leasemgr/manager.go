@@ -129,6 +129,7 @@ type source struct {
 	alarm      instant // deadline of head
 	slot       int
 
+	line     peers.ID      // that it shares with others; "": nothing is known of that
 	away     time.Duration // round trip of its connection; 0: not known
 	measured bool
 	rate     float64 // bytes per second

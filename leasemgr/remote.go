@@ -10,6 +10,14 @@ import (
 // This file is what a Manager also needs when it leases to sources of other nodes, or
 // depends on one that does.
 
+// Shares says that a source is fetched from over a line: several sources of a fleet, one for each member, are one peer outside it. What waits
+// for a slow line moves to another.
+func (m *Manager) Shares(id, line peers.ID) {
+	if i, ok := m.byID[id]; ok {
+		m.sources[i].line = line
+	}
+}
+
 // Restore leases the piece p to a source that is fetching it already, under a lease
 // that an earlier Manager granted or that ended with a connection. It is granted
 // whatever room the source has, if the piece is wanted and the source has it: what
