@@ -335,11 +335,11 @@ func TestAPoolStopsOnATokenThatIsNoLongerItsOwn(t *testing.T) {
 	f.w.Observe = func(d system.Delivery) {
 		switch m := d.Message.(type) {
 		case SourceHasNot:
-			if strings.HasPrefix(d.To, "member0/") {
+			if strings.HasPrefix(d.To(), "member0/") {
 				ended += len(m.Pieces)
 			}
 		case LeaseRevoked:
-			if strings.HasPrefix(d.To, "member0/node/transfer-1/pool-") && strings.HasSuffix(d.To, "-origin") {
+			if strings.HasPrefix(d.To(), "member0/node/transfer-1/pool-") && strings.HasSuffix(d.To(), "-origin") {
 				revoked += len(m.Leases)
 			}
 		}

@@ -473,13 +473,13 @@ func TestARefusedPoolAsksWhenItIsWoken(t *testing.T) {
 	sw.w.Observe = func(d system.Delivery) {
 		switch x := d.Message.(type) {
 		case LeaseResponse:
-			refused[d.To] = x.Refused.Reason != 0 && x.Refused.Until.IsZero()
+			refused[d.To()] = x.Refused.Reason != 0 && x.Refused.Until.IsZero()
 		case LeasesAvailable:
-			delete(refused, d.To)
+			delete(refused, d.To())
 		case SourceHasMore:
 			announced++
 		case LeaseRequest:
-			if asked++; refused[d.From] {
+			if asked++; refused[d.From()] {
 				again++
 			}
 		}

@@ -410,9 +410,12 @@ func (x *Node) sendFrame(c *conn, to peers.ID, frame []byte) bool {
 func (n *Net) passed(b []byte) { n.Mark(uint64(len(b)), uint64(crc32.ChecksumIEEE(b))) }
 
 func (x *Node) count(to *Node, bytes int) {
-	x.out[to.id] += int64(bytes)
-	to.in[x.id] += int64(bytes)
+	x.out[to] += int64(bytes)
+	to.in[x] += int64(bytes)
 }
 
 // Traffic implements actors.Network.
-func (x *Node) Traffic(id peers.ID) (in, out int64) { return x.in[id], x.out[id] }
+func (x *Node) Traffic(id peers.ID) (in, out int64) {
+	y := x.net.byID[id]
+	return x.in[y], x.out[y]
+}

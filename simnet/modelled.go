@@ -33,7 +33,7 @@ type parts struct {
 	children map[peers.ID]peers.Set // of this life
 	sets     [peers.Outside]int     // the sizes of their sets
 
-	in, out map[peers.ID]int64
+	in, out map[*Node]int64
 	waste   int64
 	drains  func()
 
@@ -47,7 +47,7 @@ type modelled struct{ *Node }
 func newModelled(x *Node) Host {
 	w := x.net.World
 	x.parts = parts{up: &model.Uplink{World: w, Rate: x.cfg.Line.Up}, down: &model.Pipe{World: w, Rate: x.cfg.Line.Down},
-		in: map[peers.ID]int64{}, out: map[peers.ID]int64{}}
+		in: map[*Node]int64{}, out: map[*Node]int64{}}
 	return modelled{x}
 }
 

@@ -72,7 +72,7 @@ func (r *recorder) observe(d system.Delivery) {
 		return
 	}
 	r.sampleUntil(d.At)
-	w := r.at(d.To)
+	w := r.at(d.To())
 	if w == nil {
 		return
 	}

@@ -96,7 +96,7 @@ func (r *referee) node(addr string) *Node {
 func (r *referee) observe(d system.Delivery) {
 	switch m := d.Message.(type) {
 	case actors.BlocksVerified:
-		if x := r.node(d.To); x != nil && m.Bytes > 0 {
+		if x := r.node(d.To()); x != nil && m.Bytes > 0 {
 			for _, f := range x.fetches {
 				if f.ended == nil {
 					f.moved = d.At
@@ -105,9 +105,9 @@ func (r *referee) observe(d system.Delivery) {
 			}
 		}
 	case actors.PieceDone:
-		r.pieceDone(r.node(d.To), m)
+		r.pieceDone(r.node(d.To()), m)
 	case actors.LeaseRevoked:
-		if x := r.node(d.To); x != nil {
+		if x := r.node(d.To()); x != nil {
 			if f := x.only(); f != nil {
 				f.revoked += len(m.Leases)
 			}

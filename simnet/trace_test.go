@@ -20,7 +20,7 @@ func TestAnotherSeedIsAnotherInterleaving(t *testing.T) {
 		observe := n.World.Observe
 		n.World.Observe = func(d system.Delivery) {
 			if len(order) < 300 {
-				order = append(order, fmt.Sprintf("%s %s %T", d.From, d.To, d.Message))
+				order = append(order, fmt.Sprintf("%s %s %T", d.From(), d.To(), d.Message))
 			}
 			observe(d)
 		}

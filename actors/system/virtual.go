@@ -64,9 +64,13 @@ type World struct {
 // A Delivery is one message handed to one actor.
 type Delivery struct {
 	At       time.Duration // since the world began
-	From, To string        // address/ID; From is empty when the message names no sender
 	Message  any
+	from, to *actor.PID
 }
+
+// From and To are address/ID; From is empty when the message names no sender. They are made when somebody asks.
+func (d Delivery) From() string { return namePID(d.from) }
+func (d Delivery) To() string   { return namePID(d.to) }
 
 // turn is a mailbox that has something to do.
 type turn struct {
@@ -385,7 +389,7 @@ func (w *World) delivered(to *actor.PID, message any) {
 	}
 	w.Mark(uint64(w.now), h, hashPID(sender), hashPID(to))
 	if w.Observe != nil {
-		w.Observe(Delivery{w.now, namePID(sender), namePID(to), msg})
+		w.Observe(Delivery{w.now, msg, sender, to})
 	}
 }
 

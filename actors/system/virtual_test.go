@@ -369,7 +369,7 @@ func TestLogHasTheWorldsTime(t *testing.T) {
 func TestObserveSeesEveryDelivery(t *testing.T) {
 	w, n, _ := newWorld(1, "a", "b")
 	var seen []string
-	w.Observe = func(d Delivery) { seen = append(seen, fmt.Sprintf("%v %s>%s %T", d.At, d.From, d.To, d.Message)) }
+	w.Observe = func(d Delivery) { seen = append(seen, fmt.Sprintf("%v %s>%s %T", d.At, d.From(), d.To(), d.Message)) }
 	n[1].Export("x", n[1].Spawn(nil, "x", 10, receive(func(actor.Context) {}), OnPanicStop))
 	n[0].Send(n[0].Remote("b", "x"), ping{})
 	before := w.Trace()
