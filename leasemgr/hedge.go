@@ -4,6 +4,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 )
 
@@ -140,12 +141,22 @@ func (m *Manager) weigh(i, at uint32) (o offer, how standing, due instant) {
 	return offer{at, take, left}, open, due
 }
 
-// moves says whether a source that holds nothing may take over a lease under which nothing has come, overdue or not: what waits in
-// the queue of a slow source costs nothing to move. Between sources of one line it would: the bytes may be on their way. The rates of
-// sources whose line many share vary, hence the factor.
+// moves says whether a source that holds nothing may take over a lease under which nothing has come, overdue or not: what waits for
+// a slow line costs nothing to move to another, except for what it carries now. The rates of sources whose line many share vary, hence the
+// factor.
 func (m *Manager) moves(s, holder *source, l *lease, left time.Duration) bool {
 	n := int64(l.length)
-	return s.line != holder.line && s.count == 0 && l.twin == 0 && !m.begun.has(l.piece) && float64(left) > 2*m.cfg.HedgeFactor*float64(s.needs(n)) && m.room(s, n)
+	return s.line != holder.line && s.count == 0 && l.twin == 0 && !m.begun.has(l.piece) && float64(left) > 2*m.cfg.HedgeFactor*float64(s.needs(n)) && m.room(s, n) && !m.oldest(holder.line, l)
+}
+
+// oldest says whether no lease of a line was granted before l: it is what the line carries now.
+func (m *Manager) oldest(line peers.ID, l *lease) bool {
+	for _, i := range m.alarms {
+		if o := m.sources[i]; o.line == line && m.leases[o.head].token < l.token {
+			return false
+		}
+	}
+	return true
 }
 
 // stake is what a second holder, or another second one, adds to the possible waste.

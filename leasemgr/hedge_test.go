@@ -381,14 +381,21 @@ func TestWhatWaitsAtASlowSourceMovesToAnIdleOne(t *testing.T) {
 	for _, x := range []struct {
 		lines [2]peers.ID
 		times float64 // as fast
+		came  int     // bytes of the first
 		moves bool
-	}{{[2]peers.ID{"x", "y"}, 8, true}, {[2]peers.ID{"x", "y"}, 1.2, false}, {[2]peers.ID{"x", "x"}, 8, false}, {[2]peers.ID{}, 8, false}} {
+	}{
+		{[2]peers.ID{"x", "y"}, 8, 1000, true},
+		{[2]peers.ID{"x", "y"}, 8, 0, true},
+		{[2]peers.ID{"x", "y"}, 1.2, 1000, false},
+		{[2]peers.ID{"x", "x"}, 8, 1000, false},
+		{[2]peers.ID{}, 8, 1000, false},
+	} {
 		r := newRig(t, 3, Config{HedgeFloor: -1, HedgeShare: -1})
 		r.add("slow", "fast").full("slow", "fast").rate("slow", mib/x.times, 0).rate("fast", mib, 0)
 		r.m.Shares("slow", x.lines[0])
 		r.m.Shares("fast", x.lines[1])
 		l := r.get("slow", 2)
-		r.m.Progress("slow", l[0].Piece, l[0].Token, 1000, r.now)
+		r.m.Progress("slow", l[0].Piece, l[0].Token, x.came, r.now)
 		free := r.one("fast")
 		r.not("fast", AllLeased) // it holds one
 		r.done(free)
@@ -397,6 +404,6 @@ func TestWhatWaitsAtASlowSourceMovesToAnIdleOne(t *testing.T) {
 			equal(t, "piece", got.Piece, l[1].Piece)
 			r.done(got)
 		}
-		r.not("fast", AllLeased) // of what is left bytes have come, or it may not move
+		r.not("fast", AllLeased) // of what is left bytes have come or are on their way, or it may not move
 	}
 }

@@ -8,7 +8,7 @@
 // of systems live on one goroutine in virtual time and replay exactly from a seed.
 //
 //	runtime.go    the clock, alarms, seeds, goroutines: the only file that may name them
-//	virtual.go    World: the same in virtual time
+//	virtual.go    World: the same in virtual time; events.go: what happens in it, and when
 //	cable.go      ... and the links between its systems
 //	mailbox.go    the queue of one actor: bounded; what it refuses is reported
 //	system.go     Spawn, Send, Task, Close; ask.go: questions from outside

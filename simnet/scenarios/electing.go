@@ -118,8 +118,8 @@ func fleetOfMany(r *simnet.Run, pieces int, most float64) {
 	})
 }
 
-// twoSources makes one copy over both lines take a minute. What waits at the slower source moves to the other when that has nothing to do;
-// what waits at one that was killed goes to it in the end. Of 200 seeds the worst takes 123 s.
+// twoSources makes one copy over both lines take a minute. What waits at the slower source moves to the other when that has nothing to do, 106 s
+// at the median. Of 200 seeds the worst takes 123 s, in which one was killed, and the other's line alone needs 120.
 func twoSources(r *simnet.Run, pieces int) {
 	f := newElectors(r, 1, r.Nodes)
 	f.c = r.Folder("many", pieces, 64<<10)
@@ -129,7 +129,7 @@ func twoSources(r *simnet.Run, pieces int) {
 	rng := r.Rand("sources")
 	most, limit := 1.1, 90*time.Second
 	if rng.IntN(2) == 0 {
-		half, limit = half/4, 130*time.Second // both lines need 96 s
+		half, limit = half/4, 125*time.Second // both lines need 96 s
 	}
 	second := r.Add(simnet.NodeConfig{Name: "source2", Line: simnet.Line{Up: half, Down: 20 * simnet.Mbit, Latency: 30 * time.Millisecond}}).Seed(f.c)
 	for _, x := range f.members {
