@@ -35,6 +35,7 @@ type child struct {
 	pid       *actor.PID
 	endpoints []peers.Endpoint // to be named
 	nameable  bool
+	member    bool // of a fleet
 	set       peers.Set
 	told      int  // how many of the news it has been told
 	whole     bool // send a HaveMap
@@ -63,16 +64,16 @@ func (o *audience) untold(c *child) (news []share.Piece, ok bool) {
 }
 
 // crowd returns how many other children and mirrors could pass a piece on to a child (none if
-// it does not know of them), and whether it passes on what it has.
-func (o *audience) crowd(peer peers.ID) (others int, spreads bool) {
+// it does not know of them), whether it passes on what it has, and whether it is a member of a fleet.
+func (o *audience) crowd(peer peers.ID) (others int, spreads, member bool) {
 	c := o.byPeer[peer]
 	if c == nil {
-		return 0, false
+		return 0, false, false
 	}
 	if others = o.nameable + o.mirrors.Len(); c.nameable {
 		others--
 	}
-	return others, c.nameable
+	return others, c.nameable, c.member
 }
 
 // When those who stay and have the whole share are enough to fill a newcomer's line, it is given a little less than an

@@ -53,6 +53,7 @@ type fetchPool struct {
 	told      SourceStatus                   // what the transfer heard last
 	missed    int                            // deadlines, not yet reported
 	reported  time.Time
+	rate      float64 // as reported
 	earned    int64
 	excused   time.Time // when the lease manager was last told that the delay is ours
 	wake      system.Alarm
@@ -443,7 +444,7 @@ func (f *fetchPool) report(ctx actor.Context, gone bool) {
 	st.Pool, st.Source, st.State, st.Why, st.LastLoss, st.Dials, st.Held = f.number, f.source.ID, stateOf(f.core.State()), f.core.Why(), f.core.LastLoss(), f.core.Dials(), f.core.IsHeld()
 	st.Fetching = len(f.requests) > 0
 	now := f.s.Now()
-	if rate, rtt, known := f.core.Measure(); (known || f.missed > 0) && now.Sub(f.reported) >= reportEvery {
+	if rate, rtt, known := f.core.Measure(); (f.earned > 0 || rate != f.rate || f.missed > 0) && now.Sub(f.reported) >= reportEvery {
 		st.RTT = rtt
 		f.measured(ctx, now, rate, rtt)
 		if known {
@@ -463,7 +464,7 @@ func (f *fetchPool) report(ctx actor.Context, gone bool) {
 // measured tells the node's ranking how the source performs. rtt is the time to the
 // first byte of a request that no queue of ours held up.
 func (f *fetchPool) measured(ctx actor.Context, now time.Time, rate float64, rtt time.Duration) {
-	f.reported = now
+	f.reported, f.rate = now, rate
 	ctx.Send(f.transfer, PeerMeasured{Peer: f.source.ID, Bytes: f.earned, Rate: rate, First: rtt, Missed: f.missed})
 	f.earned, f.missed = 0, 0
 }

@@ -250,7 +250,7 @@ func (d *seeder) adopt(ctx actor.Context, o *audience, peer peers.ID, m wire.Sub
 		return
 	}
 	_, whole := d.catalog.Whole(m.Share)
-	c := &child{peer: peer, pid: ctx.Sender(), endpoints: peers.Named(d.net.Endpoints(m.Addrs), from.Reach), nameable: m.Nameable, set: a.Set}
+	c := &child{peer: peer, pid: ctx.Sender(), endpoints: peers.Named(d.net.Endpoints(m.Addrs), from.Reach), nameable: m.Nameable, member: m.MirrorsOnly, set: a.Set}
 	o.add(c)
 	ctx.Watch(c.pid)
 	ctx.Respond(wire.SubscribeResult{Share: m.Share, Accepted: true, Children: named, Elsewhere: whole && o.large()})
@@ -408,7 +408,7 @@ func (d *seeder) admit(m AdmitRequest) {
 	if o := d.audiences[m.Share]; o != nil {
 		all, whole := d.catalog.Whole(m.Share)
 		a.Whole, a.Pressed, a.Flash = whole, m.Pressed, o.flash(d.s.Now())
-		a.Crowd, a.Spreads = o.crowd(m.Child)
+		a.Crowd, a.Spreads, a.Fleet = o.crowd(m.Child)
 		a.Fed = whole && o.fed(m.Child, d.taken.bytes(m.Share, m.Child), all, m.Pressed, d.s.Now())
 	}
 	v := d.uploads.Ask(a, d.s.Now())

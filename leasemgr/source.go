@@ -55,12 +55,22 @@ func (m *Manager) Have(id peers.ID, pieces []share.Piece, now time.Time) Todo {
 			continue
 		}
 		s.grew = m.clock.at
-		open := m.plan.has(uint32(p)) && !m.verified.has(uint32(p))
-		if open && s.idle() {
+		if m.plan.has(uint32(p)) && !m.verified.has(uint32(p)) && s.idle() && m.ofUse(i, uint32(p)) {
 			m.rouse(i)
 		}
 	}
 	return m.settle()
+}
+
+// ofUse says whether a source that waits should ask because it has p now. One that was told when to ask again
+// would be refused before, unless p is leased to nobody or it could share that lease at once.
+func (m *Manager) ofUse(i, p uint32) bool {
+	s, at := m.sources[i], m.held[p]
+	if at == 0 || s.waiting == NoneHere || s.waiting == Unread {
+		return true
+	}
+	_, how, _ := m.weigh(i, at)
+	return how == open
 }
 
 // count enters a source's have-set into the rarities.

@@ -40,6 +40,22 @@ func TestEveryRefusalHasAReasonAndAnEnd(t *testing.T) {
 	r.m.Unverified(1, r.now)
 }
 
+// In a large fleet each member announces each piece to many that have it leased already.
+func TestAnAnnouncementWakesOnlyWhomItIsOfUse(t *testing.T) {
+	r := newRig(t, 3, Config{})
+	r.add("a", "b").full("a").has("b", 0).rate("a", 1<<20, 0).rate("b", 1<<20, 0)
+	r.m.Verified(2, r.now)
+	r.get("a", 2)
+	r.not("b", AllLeased)
+	r.woken(r.m.Have("b", []share.Piece{1}, r.now)) // its holder is on time
+	r.pass(time.Minute)
+	r.add("c").has("c", 0).rate("c", 1<<30, 0)
+	r.m.sources[r.m.byID["c"]].waiting = AllLeased
+	r.m.asleep.set(r.m.byID["c"])
+	r.m.sleepers++
+	r.woken(r.m.Have("c", []share.Piece{1}, r.now), "c") // it is late
+}
+
 func TestExpiryWakesOthers(t *testing.T) {
 	r := newRig(t, 1, Config{HedgeFloor: -1, HedgeShare: -1})
 	r.add("a", "b").full("a", "b")

@@ -29,6 +29,9 @@ import (
 // not pass pieces on holds nothing back, nor does one that asks again for what it was
 // given before; and a child that knows few others, or none, is not sent away.
 //
+// Members of a fleet, whose pieces cross the line that they share only once anyway, send nobody elsewhere while they take less
+// time for a piece than whoever is sent would wait: of a hundred members each asked for each piece seven times.
+//
 // And when many ask for the list of files at once, a large crowd is coming (Ask.Flash): then it holds for
 // children that know a single other, too, which will soon know more. If they are not that many after all, it ends with
 // their coming.
@@ -108,6 +111,9 @@ func (u *Uploads) elsewhere(a *Ask, c *child, now time.Time) (retry time.Duratio
 		return 0, false
 	}
 	large := a.Whole && (a.Flash || a.Crowd >= largeCrowd)
+	if a.Fleet && !a.Whole && u.spreads.took > 0 && u.spreads.took < soonestRetry {
+		return 0, false
+	}
 	left := s.until.Sub(now)
 	if large && s.onWay == 0 && len(s.to) > 0 { // however small the crowd was when it was sent
 		left = max(left, s.within(s.served.Add(u.around(a, large))).Sub(now))

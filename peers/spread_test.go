@@ -63,6 +63,22 @@ func TestWhatIsOnItsWayIsNotSentToAnother(t *testing.T) {
 	}
 }
 
+func TestAQuickMemberOfAFleetSendsNobodyElsewhere(t *testing.T) {
+	for took, want := range map[time.Duration]bool{0: true, soonestRetry - 1: false, soonestRetry: true} {
+		d := newDesk(UploadConfig{})
+		d.hold = true
+		d.u.spreads.took = took
+		part := func(a *Ask) { a.Whole, a.Crowd, a.Fleet = false, smallCrowd, true }
+		d.crowdAsk("a", 1, part)
+		if v := d.crowdAsk("b", 1, part); v.Elsewhere != want {
+			t.Errorf("a piece takes %v: %+v", took, v)
+		}
+		if v := d.crowdAsk("c", 1, func(a *Ask) { part(a); a.Fleet = false }); !v.Elsewhere {
+			t.Errorf("one that is no member, a piece takes %v: %+v", took, v)
+		}
+	}
+}
+
 func TestPieceOfASourceGetsAroundFirst(t *testing.T) {
 	for _, x := range []struct {
 		crowd int

@@ -80,6 +80,7 @@ type Ask struct {
 	Spreads bool
 	Whole   bool // this node had the share from the start: it is the source for the others
 	Fed     bool // the child was given its part here, and those that it knows have all of the share
+	Fleet   bool // the child is a member of the same fleet
 	Flash   bool // so many are coming that it will soon be a large crowd
 	Pressed bool // the child was sent elsewhere, and gets less there than it could here
 	Set     Set  // of the child: no child of a set is served while one of a better set waits
@@ -183,10 +184,7 @@ func (u *Uploads) Serving() int { return u.serving }
 
 // Ask returns whether a request may be served now.
 func (u *Uploads) Ask(a Ask, now time.Time) Verdict {
-	if a.Bytes <= 0 || a.Bytes > maxAsk {
-		return Verdict{Refused: true}
-	}
-	if u.jobs[a.Job] != nil {
+	if a.Bytes <= 0 || a.Bytes > maxAsk || u.jobs[a.Job] != nil {
 		return Verdict{Refused: true}
 	}
 	c := u.child(a.Child)

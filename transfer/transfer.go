@@ -14,7 +14,9 @@ import (
 
 const (
 	tellEvery   = 100 * time.Millisecond // Progress, at most
-	maxRestarts = 3                      // how often a transfer begins again from what is on disk
+	tellEach    = 3 * time.Millisecond   // ... for each source that it names
+	tellLatest  = time.Second
+	maxRestarts = 3 // how often a transfer begins again from what is on disk
 )
 
 // ErrStopped is the end of a transfer that was stopped on request.
@@ -326,7 +328,7 @@ func (t *Transfer) tellProgress() (next time.Time) {
 	if !t.changed {
 		return next
 	}
-	if due := t.told.Add(tellEvery); due.After(t.now) {
+	if due := t.told.Add(max(tellEvery, min(time.Duration(len(t.order))*tellEach, tellLatest))); due.After(t.now) {
 		return due
 	}
 	t.told, t.changed = t.now, false

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -243,6 +244,17 @@ func TestProgressIsToldInTime(t *testing.T) {
 	}
 	w.pass(time.Second)
 	w.claim(len(got[Progress](w)) == 0, "told of nothing")
+	few := w.x.order
+	w.x.order = slices.Repeat(few[:1], 200) // each report names all of them, so there are fewer
+	w.blocksOf("a", 0, 5, 1)
+	got[Progress](w)
+	w.blocksOf("a", 0, 6, 1)
+	w.pass(200*tellEach - 1)
+	w.claim(len(got[Progress](w)) == 0, "told too soon of many sources")
+	w.pass(1)
+	w.claim(len(got[Progress](w)) == 1, "not told of many sources")
+	w.x.order = few
+	w.pass(time.Second)
 	w.happens(func() { w.x.LeasesEnded(Leases{Granted: 3}, []leasemgr.LeaseEvent{{}, {}}, w.now) })
 	if p := got[Progress](w); len(p) != 1 || p[0].Leases.Granted != 3 || len(got[LeaseEvent](w)) > 0 {
 		t.Errorf("told %v", w.did)
