@@ -17,9 +17,8 @@ import (
 // one that knows no other source would wait for ever.
 var flushHave = [...]time.Duration{peers.Active: 100 * time.Millisecond, peers.Passive: time.Second, peers.Tracked: 30 * time.Second}
 
-// flushEach is how long pieces are gathered for each active child, where they are few: a piece that
-// their neighbour lacks is soon one that they ask the source for. So this node sends
-// at most 200 messages a second, or ten to each child.
+// flushEach is how long pieces are gathered for each active child, so that this node sends them at most 200 messages a second.
+// Where they are few they may hear sooner: a piece that their neighbour lacks is soon one that they ask the source for.
 const flushEach = 5 * time.Millisecond
 
 // measureEvery is how often the round trip of a child is read.
@@ -27,7 +26,11 @@ const measureEvery = time.Second
 
 func (d *seeder) flushSoon(s peers.Set) {
 	if d.tiers.Len(s) > 0 && d.flushAt[s].IsZero() {
-		d.flushAt[s] = d.s.Now().Add(flushHave[s])
+		wait := flushHave[s]
+		if s == peers.Active {
+			wait = max(wait, time.Duration(d.tiers.Len(s))*flushEach)
+		}
+		d.flushAt[s] = d.s.Now().Add(wait)
 	}
 }
 

@@ -87,18 +87,19 @@ func TestAnnouncementsFollowTheSets(t *testing.T) {
 	}
 }
 
-// A few children hear of each piece at once, unless in a fleet; many hear of those that came within 100 ms.
+// A few children hear of each piece at once, unless in a fleet; twenty hear of those that came within 100 ms, and more later.
 func TestFewChildrenHearSoon(t *testing.T) {
 	sw := newSwarm(t, 1)
-	m, _ := testShare(t, 9<<20)
+	m, _ := testShare(t, 12<<20)
 	source := sw.add("source", 1e6, func(*Deps) {})
-	source.offer(m.ID(), 9, share.NewSet(9))
+	source.offer(m.ID(), 12, share.NewSet(12))
 	var all []*puppet
 	for i, c := range []struct {
 		children int
 		soon     bool
+		apart    time.Duration
 		messages int
-	}{{2, true, 3}, {2, false, 1}, {24, true, 1}} {
+	}{{2, true, 20, 3}, {2, false, 20, 1}, {24, true, 20, 1}, {40, true, 60, 1}} {
 		for len(all) < c.children {
 			p := sw.puppet(fmt.Sprint("child", len(all)), source)
 			p.subscribe(source, m.ID(), 7)
@@ -108,11 +109,11 @@ func TestFewChildrenHearSoon(t *testing.T) {
 		before := all[0].hears(wire.TypeHave)
 		for j := range 3 {
 			source.tellSeeder(PieceAvailable{m.ID(), share.Piece(3*i + j), c.soon})
-			sw.w.Run(20 * time.Millisecond)
+			sw.w.Run(c.apart * time.Millisecond)
 		}
 		sw.w.Run(100 * time.Millisecond)
-		if n := all[0].hears(wire.TypeHave) - before; n != c.messages || all[0].told(9).Count() != 3*(i+1) {
-			t.Errorf("one of %d children heard of %d pieces, the last three in %d messages, want %d", c.children, all[0].told(9).Count(), n, c.messages)
+		if n := all[0].hears(wire.TypeHave) - before; n != c.messages || all[0].told(12).Count() != 3*(i+1) {
+			t.Errorf("one of %d children heard of %d pieces, the last three in %d messages, want %d", c.children, all[0].told(12).Count(), n, c.messages)
 		}
 	}
 }
