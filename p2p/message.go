@@ -298,15 +298,15 @@ func (x *exchange) write() error {
 	}
 }
 
-// farewell is how long the peer may take to notice the last messages. One that cannot answer within a
-// tenth of Timeouts.Farewell has read them long before the end of the connection gets there, which
-// is sent that much later.
+// farewell is how long the peer may take to notice the last messages. The answer of one that is more than a tenth of
+// Timeouts.Farewell away is not waited for: it has time to read them until the end of the connection gets there, which
+// is sent a twenty-fifth of it later.
 func (x *exchange) farewell() time.Duration {
-	h := x.m.h
-	if tenth := h.cfg.Timeouts.Farewell / 10; h.RoundTrip(x.id) > tenth {
-		return tenth
+	t := x.m.h.cfg.Timeouts.Farewell
+	if x.m.h.RoundTrip(x.id) > t/10 {
+		return t / 25
 	}
-	return h.cfg.Timeouts.Farewell
+	return t
 }
 
 // linger ends a stream that only we write to, and waits until the peer has

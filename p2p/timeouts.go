@@ -61,7 +61,7 @@ type Timeouts struct {
 	// Farewell is how long the last messages of a closing host may take to be
 	// noticed by a peer. A peer that is frozen or cut off is not waited for: the end of
 	// the connection tells it the same. Nor is the answer of one that is more than a tenth
-	// of this away: the wait is a tenth then. Default 500 ms.
+	// of this away: the wait is a twenty-fifth then. Default 500 ms.
 	Farewell time.Duration
 
 	// Shutdown bounds Host.Close: first the replies and messages under way,
