@@ -15,7 +15,7 @@ func tried(t *testing.T, s *simnet.Scenario, seed uint64, nodes int) {
 	if !r.OK() {
 		t.Error(r.Report())
 	}
-	before, _, _ := strings.Cut(r.Report(), " copies entered the fleet")
+	before, _, _ := strings.Cut(r.Timeline.All(), " copies entered the fleet")
 	t.Logf("%s, seed %d, %d nodes: %v virtual, %s copies entered, %d thousand steps", s.Name, seed, nodes, r.Virtual, before[strings.LastIndexByte(before, ' ')+1:], r.Steps/1000)
 }
 
@@ -33,7 +33,7 @@ func TestEveryWayOfBeingCutOff(t *testing.T) {
 }
 
 // TestFleetsOfAllSizes has three members, and with SIM_LARGE=1, as in CI, also 30 and 60: 1.02 copies enter.
-// FLEET_NODES, FLEET_SEEDS and SIM_FROM say otherwise: FLEET_NODES=300 takes some minutes of CPU a seed. The share is 24 MiB in
+// FLEET_NODES, FLEET_SEEDS and SIM_FROM say otherwise: FLEET_NODES=300 takes five minutes of CPU a seed. The share is 24 MiB in
 // 384 pieces, of which those killed lose six or seven, 0.018; what is told to each member adds to that
 // (1.022 copies enter with 100), so more than 60 fetch 48 MiB.
 func TestFleetsOfAllSizes(t *testing.T) {
