@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/piecelease/fetcher/actors/system"
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/leasemgr"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
@@ -72,6 +73,9 @@ type simNode struct {
 const simLatency = 10 * time.Millisecond
 
 func newSwarm(t testing.TB, seed uint64) *swarm {
+	if rig.Raced {
+		t.Skip("a world is one goroutine")
+	}
 	s := &swarm{t: t, w: system.NewWorld(seed), nodes: map[peers.ID]*simNode{}}
 	s.w.Log = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
 	t.Cleanup(func() {
