@@ -303,8 +303,9 @@ func (r *renewals) page(ctx actor.Context, v *depotVisit, m wire.HoldingsPage) {
 		r.failed(v, errOtherAnswer)
 		return
 	}
-	if v.pages++; m.Refused != 0 && depot.Reason(m.Refused) != depot.UnknownAccount { // an unknown account has nothing there
-		r.failed(v, &depot.Refusal{Reason: depot.Reason(m.Refused)})
+	v.pages++
+	if reason := depot.Reason(m.Refused); reason != 0 && (reason != depot.UnknownAccount || r.core.Barred(v.to.ID, r.s.Wall())) {
+		r.failed(v, &depot.Refusal{Reason: reason})
 		return
 	}
 	for _, h := range m.Items {

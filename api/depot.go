@@ -201,7 +201,7 @@ type Held struct {
 	Expires time.Time `json:"expires,omitzero" doc:"not there: the lease has ended"`
 	At      time.Time `json:"at" doc:"the depot's clock"`
 	Here    int64     `json:"here_bytes,omitempty" doc:"of its files, that the depot has while it is coming or corrupt"`
-	Delay   string    `json:"delay,omitempty" doc:"why it does not come: some words"`
+	Delay   string    `json:"delay,omitempty" doc:"why it does not come, or, after a release, has not ended: some words"`
 	Addr    string    `json:"addr,omitempty" doc:"hold: where the depot was reached, a multiaddr that ends in /p2p/ID"`
 	Lapses  time.Time `json:"lapses,omitzero" doc:"hold: when the lease ends, as the budget for the depot does not pay for its renewal"`
 	Renewal int64     `json:"renewal,omitempty" doc:"hold: passes that this renewal would cost"`

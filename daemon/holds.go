@@ -101,10 +101,20 @@ func (d *depots) StandingHolds(ctx context.Context) (out []api.StandingHold, err
 
 // standingWhy says what went wrong last with a hold, in the depot's own words if they are known.
 func standingWhy(l fetcher.HoldList, h fetcher.HoldStanding) string {
-	if r := (*fetcher.HoldRefused)(nil); errors.As(l.Errs[h.Key], &r) && h.Why == r.Error() {
-		return heldError(h.Depot, r).Error()
+	if err := refusalOf(l, h); err != nil {
+		return err.Error()
 	}
 	return h.Why
+}
+
+// refusalOf is what a depot refused last of a hold, or of all; nil if that is not what went wrong last.
+func refusalOf(l fetcher.HoldList, h fetcher.HoldStanding) error {
+	for _, k := range []renewal.Key{h.Key, {Depot: h.Depot}} {
+		if r := (*fetcher.HoldRefused)(nil); errors.As(l.Errs[k], &r) && h.Why == r.Error() {
+			return heldError(h.Depot, r)
+		}
+	}
+	return nil
 }
 
 // Hold has depots elsewhere keep what an entry serves, from now on.

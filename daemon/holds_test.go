@@ -2,12 +2,14 @@ package daemon
 
 import (
 	"errors"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/piecelease/fetcher"
+	"github.com/piecelease/fetcher/api"
 	"github.com/piecelease/fetcher/passes/purse"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/renewal"
@@ -70,6 +72,39 @@ func TestAReleaseIsOfTheVersionThatIsThere(t *testing.T) {
 }
 
 // Where a depot keeps the version before one that it lacks, the warning says so.
+func TestWhatADepotRefusesToReleaseIsNotReleased(t *testing.T) {
+	t.Parallel()
+	depot := begun(t, t.TempDir(), func(c *Config) { c.Depot = filepath.Join(t.TempDir(), "depot") })
+	a := begun(t, t.TempDir())
+	peer := string(a.node.ID())
+	_, err := depot.AddAccount(t.Context(), api.AddAccount{Name: "me", Key: peer, Quota: 1e9})
+	must(t, err)
+	e := added(t, a, api.Add{Paths: []string{file(t, large(1), t.TempDir(), "film")}})
+	_, err = a.Hold(t.Context(), api.Hold{Entry: e.ID, Depots: depot.node.Addrs()[:1]})
+	must(t, err)
+	_, err = depot.SetAccount(t.Context(), "me", api.SetAccount{RemoveKey: peer})
+	must(t, err)
+	for range 2 { // as the first time, it is asked
+		got, err := a.Release(t.Context(), api.Release{Share: e.Share})
+		if !errors.Is(err, share.ErrNotAllowed) || !strings.Contains(err.Error(), "refuses: it does not know this node") || !strings.Contains(err.Error(), "nothing was released") {
+			t.Errorf("released %+v, %v", got, err)
+		}
+		all, err := a.StandingHolds(t.Context())
+		if err != nil || len(all) != 1 || !all[0].Ending || all[0].State == "missing" || all[0].Left < 24*3600 || !strings.Contains(all[0].Why, "does not know this node") {
+			t.Errorf("%+v, %v", all, err)
+		}
+	}
+	_, err = depot.SetAccount(t.Context(), "me", api.SetAccount{AddKey: peer})
+	must(t, err)
+	got, err := a.Release(t.Context(), api.Release{Share: e.Share})
+	if err != nil || len(got) != 1 || got[0].State != "none" {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if all, err := depot.Leases(t.Context(), "me", "", 9); err != nil || len(all) != 0 {
+		t.Errorf("%+v, %v", all, err)
+	}
+}
+
 func TestAWarningSaysThatTheVersionBeforeIsKept(t *testing.T) {
 	t.Parallel()
 	day := 24 * time.Hour

@@ -38,6 +38,7 @@ func (d *depots) Release(ctx context.Context, r api.Release) ([]api.Held, error)
 	if len(was) == 0 {
 		return nil, api.Refuse(api.ErrNoEntry, "no depot keeps that share for this node; to end a lease that this node does not renew, say at which depot")
 	}
+	told := false // the depots, now
 	for _, w := range slices.Clone(l.Wants) {
 		if w.Share != id || at != nil && !slices.Contains(w.Depots, at.ID()) {
 			continue
@@ -45,8 +46,9 @@ func (d *depots) Release(ctx context.Context, r api.Release) ([]api.Held, error)
 		if l, err = d.without(ctx, l, w, at); err != nil {
 			return nil, err
 		}
+		told = true
 	}
-	if slices.ContainsFunc(l.Holds, func(h fetcher.HoldStanding) bool { return h.Share == id && h.Kept }) { // an earlier version of what is kept
+	if slices.ContainsFunc(l.Holds, func(h fetcher.HoldStanding) bool { return h.Share == id && (h.Kept || !told) }) { // an earlier version of what is kept, or what was to end before
 		var only peers.ID
 		if at != nil {
 			only = at.ID()
@@ -55,7 +57,7 @@ func (d *depots) Release(ctx context.Context, r api.Release) ([]api.Held, error)
 			return nil, err
 		}
 	}
-	return releasedOf(l, was), nil
+	return releasedOf(l, was)
 }
 
 // toRelease are the leases of a share and of the versions before it, without those that were never granted where
@@ -94,18 +96,29 @@ func (d *depots) without(ctx context.Context, l fetcher.HoldList, w fetcher.Hold
 	return d.node.DropHold(ctx, w.ID)
 }
 
-// releasedOf returns what became of holds that were to end.
-func releasedOf(l fetcher.HoldList, was []fetcher.HoldStanding) (out []api.Held) {
+// releasedOf returns what became of holds that were to end; an error if none has ended, and a depot refuses to end one.
+func releasedOf(l fetcher.HoldList, was []fetcher.HoldStanding) (out []api.Held, refused error) {
+	ended := false
 	for _, h := range was {
 		v := api.Held{Hold: h.Want, Share: h.Share.String(), Depot: string(h.Depot), State: "none", At: time.Now(), Bytes: h.Bytes}
-		if i := slices.IndexFunc(l.Holds, func(x fetcher.HoldStanding) bool { return x.Key == h.Key }); i >= 0 {
-			v.State, v.Expires = l.Holds[i].State.String(), l.Holds[i].Expires
-			v.Delay = "the depot does not answer; it is asked again, and the lease is not renewed"
-			if l.Holds[i].Kept {
+		i := slices.IndexFunc(l.Holds, func(x fetcher.HoldStanding) bool { return x.Key == h.Key })
+		if ended = ended || i < 0; i >= 0 {
+			x := l.Holds[i]
+			v.State, v.Expires = x.State.String(), x.Expires
+			switch err := refusalOf(l, x); {
+			case x.Kept:
 				v.Delay = "another hold needs it, or the depot does not have the later version yet"
+			case err != nil:
+				refused = api.Refuse(err, "%v. So nothing was released there; from here the lease is not renewed any more", err)
+				v.Delay = refused.Error()
+			default:
+				v.Delay = "the depot does not answer; it is asked again, and the lease is not renewed"
 			}
 		}
 		out = append(out, v)
 	}
-	return out
+	if ended || refused == nil {
+		return out, nil
+	}
+	return nil, refused
 }

@@ -18,7 +18,7 @@ type Standing struct {
 	// OnBy is the latest moment at which this node must run again and reach the
 	// depot, or the lease lapses.
 	OnBy time.Time
-	// Late: it should have been renewed, and was not.
+	// Late: it should have been renewed, and was not; or it will not be, as the depot does not know us any more.
 	Late bool
 }
 
@@ -36,7 +36,7 @@ func (s *Service) Holds(now time.Time) []Standing {
 			left, kept := max(h.Expires.Sub(now), 0), s.fate(h) == keep
 			out = append(out, Standing{
 				Hold: *h, Left: left, Next: d.Next, Why: cmp.Or(h.Why, why), Kept: kept, OnBy: h.Expires,
-				Late: kept && h.State != Unknown && left <= tooLittle,
+				Late: kept && h.State != Unknown && (left <= tooLittle || d.barred),
 			})
 		}
 	}

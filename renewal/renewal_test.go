@@ -274,6 +274,38 @@ func TestAHoldThatTheDepotDoesNotHaveHasLapsed(t *testing.T) {
 	}
 }
 
+// A depot that does not know us any more says nothing of our leases: they stand as they did, whoever wants them ended is not
+// told that they have, and another depot is asked at once; if there is none, the owner is warned. A depot that has nothing of ours
+// is offered what it is to keep.
+func TestADepotThatDoesNotKnowUsKeepsWhatItHas(t *testing.T) {
+	for _, depots := range [][]peers.ID{abc[:1], abc} {
+		d := newDesk(t)
+		x := shareID(1)
+		d.s.Want(Want{ID: 1, Share: x, Bytes: 9, Depots: depots, Copies: 1}, d.now)
+		if id := d.s.Due(d.now)[0]; d.s.Barred(id, d.now) {
+			t.Errorf("%v has leases of ours", id)
+		}
+		d.visit("a")
+		d.arrive("a", x)
+		d.pass(time.Hour)
+		d.s.Hurry("a", d.now)
+		d.s.Due(d.now)
+		if !d.s.Barred("a", d.now) {
+			t.Fatal("a has none of our leases")
+		}
+		d.s.Failed("a", "unknown account", d.now)
+		all := d.s.Holds(d.now)
+		h := all[len(all)-1]
+		if alone := len(depots) == 1; h.State != Stable || h.Left == 0 || h.Late != alone || slices.Contains(d.s.At(1), "a") != alone {
+			t.Errorf("%+v at %v", all, d.s.At(1))
+		}
+		d.s.Unwant(1, d.now)
+		if all = d.s.Holds(d.now); len(all) != 1 || all[0].Kept || all[0].State != Stable {
+			t.Errorf("forgotten: %+v", all)
+		}
+	}
+}
+
 func TestAWordThatComesLateChangesNothing(t *testing.T) {
 	s := New(Config{}, 1)
 	k := Key{"d", shareID(1)}

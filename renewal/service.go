@@ -123,12 +123,13 @@ type depot struct {
 	// versions are the holds by the wants for which they are, or were.
 	versions map[int64][]*Hold
 
-	busy  bool // being visited
-	again bool // ... and something was requested meanwhile
-	owed  map[share.ID]Task
-	fault string // why the visit under way has failed so far; empty: it has not
-	waits bool   // ... and something in it waits for another
-	looks int    // visits in a row after which something was still to come
+	busy   bool // being visited
+	again  bool // ... and something was requested meanwhile
+	owed   map[share.ID]Task
+	fault  string // why the visit under way has failed so far; empty: it has not
+	waits  bool   // ... and something in it waits for another
+	barred bool   // it did not know us when it was visited last, though it has leases of ours
+	looks  int    // visits in a row after which something was still to come
 }
 
 // New returns a Service with no holds. The seed determines the delays.
@@ -223,7 +224,7 @@ func (s *Service) Due(now time.Time) (visit []peers.ID) {
 	s.planAll(now)
 	for id, d := range s.depots {
 		if d.due(now) {
-			d.busy, d.again, d.fault, d.waits, d.owed = true, false, "", false, nil
+			d.busy, d.again, d.fault, d.waits, d.barred, d.owed = true, false, "", false, false, nil
 			visit = append(visit, id)
 		}
 	}
@@ -256,6 +257,16 @@ func (s *Service) Failed(id peers.ID, why string, now time.Time) {
 		d.fault, d.owed = why, nil
 		s.close(d, now)
 	}
+}
+
+// Barred is told that a depot does not know us, and reports whether it has leases of ours all the same, as far as is known:
+// they stand until they end, and the visit has failed. A depot that has none may be offered what it is to keep.
+func (s *Service) Barred(id peers.ID, now time.Time) bool {
+	d := s.depots[id]
+	if d != nil && d.busy {
+		d.barred = d.some(func(h *Hold) bool { return h.Expires.After(now) })
+	}
+	return d != nil && d.barred
 }
 
 // Visited takes what a depot says about all our holds there; a hold that it does not mention

@@ -221,11 +221,14 @@ func (s *Service) owners(h *Hold) (out []*Want) {
 }
 
 // hopeless reports whether a depot cannot be relied on to keep the share of a Want: it has
-// refused it, or is away and the lease ends soon.
+// refused it, does not know us any more, or is away and the lease ends soon.
 func (s *Service) hopeless(w *Want, id peers.ID, known windows, now time.Time) bool {
 	d := s.depots[id]
 	if d == nil || d.busy || d.Failed == 0 || d.holds[w.Share] == nil {
 		return false
+	}
+	if d.barred {
+		return true
 	}
 	if known[id] == 0 {
 		known[id] = s.window(d)

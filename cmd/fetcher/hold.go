@@ -139,7 +139,7 @@ func (a depots) hold(ctx context.Context, c *api.Client, what string, ask api.Ho
 		return err
 	}
 	a.granted(all, ask)
-	return a.printHeld(ctx, c, all)
+	return a.printHeld(ctx, c, all, comingText)
 }
 
 // addrOf is the address by which a depot was named; "": it was not.
@@ -304,7 +304,7 @@ func (a depots) holdingsCommand() *cobra.Command {
 			if len(all) == 0 {
 				fmt.Fprintln(a.stderr, "that depot keeps nothing for this node; fetcher hold asks it to")
 			}
-			return a.printHeld(cmd.Context(), c, all)
+			return a.printHeld(cmd.Context(), c, all, comingText)
 		})
 	}}
 	c.Flags().StringVar(&on, "on", "", "the depot's `ADDR`, a multiaddr that ends in /p2p/ID")
@@ -317,8 +317,8 @@ const shortID = 8
 // shortly is the end of an ID.
 func shortly(id string) string { return id[max(0, len(id)-shortID):] }
 
-// printHeld shows leases with the names of the entries that serve the same.
-func (a depots) printHeld(ctx context.Context, c *api.Client, all []api.Held) error {
+// printHeld shows leases with the names of the entries that serve the same; why says what the Delay of one means.
+func (a depots) printHeld(ctx context.Context, c *api.Client, all []api.Held, why func(api.Held) string) error {
 	entries, err := c.Entries(ctx)
 	if err != nil {
 		return err
@@ -338,11 +338,8 @@ func (a depots) printHeld(ctx context.Context, c *api.Client, all []api.Held) er
 	var b strings.Builder
 	b.WriteString(a.headed(rows, "SHARE", "STATE", "SIZE", "ENDS", "NAME"))
 	for _, h := range all {
-		switch {
-		case h.Delay != "" && h.Here == 0 && h.Hold != 0: // applies to a release
-			fmt.Fprintf(&b, "%s: %s\n", shortly(h.Share), printable(h.Delay))
-		case h.Delay != "":
-			fmt.Fprintf(&b, "%s: %s\n", shortly(h.Share), comingText(h))
+		if h.Delay != "" {
+			fmt.Fprintf(&b, "%s: %s\n", shortly(h.Share), printable(why(h)))
 		}
 	}
 	return a.print(b.String())

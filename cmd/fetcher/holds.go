@@ -161,10 +161,10 @@ after its lease has expired: a day, unless its owner chose another time.`,
 				if err != nil {
 					return err
 				}
-				if slices.ContainsFunc(all, func(h api.Held) bool { return h.Expires.IsZero() }) {
+				if slices.ContainsFunc(all, func(h api.Held) bool { return h.Expires.IsZero() && h.Delay == "" }) {
 					fmt.Fprintln(a.stderr, "released: unless somebody else holds it there, the depot may remove it now")
 				}
-				return a.printHeld(cmd.Context(), c, all)
+				return a.printHeld(cmd.Context(), c, all, func(h api.Held) string { return h.Delay })
 			})
 		}}
 	c.Flags().StringVar(&on, "on", "", "at this depot alone: its `ADDR`, a multiaddr that ends in /p2p/ID")
