@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/api"
 	"github.com/piecelease/fetcher/daemon"
 	"github.com/piecelease/fetcher/rounds/kvurl"
@@ -146,8 +147,9 @@ func (a fleetApp) joinCommand() *cobra.Command {
 		Use:   "join TOKEN",
 		Short: "Make this machine a member of a fleet",
 		Long: `Make this machine a member of a fleet: what the token says is kept in the state
-directory, and node run and the fleet commands need no flags any more. A token
-of "-" is read from stdin.`,
+directory, and node run and the fleet commands need no flags any more. The store
+is asked whether the token still holds, unless it is away. A token of "-" is
+read from stdin.`,
 		Args: exactly("TOKEN"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			token, err := a.pasted(cmd.Context(), args[0], "token", func(string) bool { return true })
@@ -158,7 +160,7 @@ of "-" is read from stdin.`,
 			if err != nil {
 				return usageError{fmt.Errorf(`%w; paste the whole of what "fetcher fleet invite" prints`, err)}
 			}
-			if err := a.join(m); err != nil {
+			if err := a.join(cmd.Context(), m); err != nil {
 				return err
 			}
 			a.tellOfStart(cmd.Context())
@@ -169,15 +171,38 @@ of "-" is read from stdin.`,
 
 const joinedText = "this machine has joined the fleet"
 
-// join keeps a membership in the state directory.
-func (a fleetApp) join(m daemon.Membership) error {
+// join keeps a membership in the state directory, unless the store says that it is none.
+func (a fleetApp) join(ctx context.Context, m daemon.Membership) error {
 	dir, err := a.stateDir()
-	if err == nil {
-		err = m.Save(dir)
+	if err != nil {
+		return err
 	}
-	if err == nil {
+	asked := a.asksStore(ctx, m)
+	switch {
+	case ctx.Err() != nil:
+		return cause(ctx)
+	case errors.Is(asked, fetcher.ErrOtherFleet):
+		return errors.New(`this token does not hold any more: the store belongs to a fleet with another secret; join with what "fetcher fleet invite" prints on a member now`)
+	}
+	if err := m.Save(dir); err != nil {
+		return err
+	}
+	if asked != nil {
+		fmt.Fprintf(a.stderr, "the token is kept, but the store could not be asked whether it still holds: %v\n", asked)
+	} else {
 		fmt.Fprintln(a.stderr, joinedText)
 	}
+	return nil
+}
+
+// asksStore returns an error if the store is not that of a fleet, or does not answer.
+func (a fleetApp) asksStore(ctx context.Context, m daemon.Membership) error {
+	s, done, err := openStore(m, a.now(ctx))
+	if err != nil {
+		return err
+	}
+	defer done()
+	_, err = s.Rollout(ctx)
 	return err
 }
 

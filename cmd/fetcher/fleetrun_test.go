@@ -234,12 +234,12 @@ func TestWhatAFleetIsToldIsChecked(t *testing.T) {
 
 func TestAMachineBelongsToOneFleet(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	a, b := daemon.Membership{URL: "sqlite:a", Secret: "the secret of a fleet"}, daemon.Membership{URL: "sqlite:b", Secret: "the secret of another"}
+	dir, stores := t.TempDir(), "sqlite:"+t.TempDir()
+	a, b := daemon.Membership{URL: stores + "/a", Secret: "the secret of a fleet"}, daemon.Membership{URL: stores + "/b", Secret: "the secret of another"}
 	for _, c := range []struct {
 		m    daemon.Membership
 		want int
-	}{{a, 0}, {a, 0}, {b, exitOther}, {daemon.Membership{URL: "sqlite:moved", Secret: a.Secret}, 0}} {
+	}{{a, 0}, {a, 0}, {b, exitOther}, {daemon.Membership{URL: stores + "/moved", Secret: a.Secret}, 0}} {
 		if r := inDir(t, dir, "fleet", "join", c.m.Token()); r.code != c.want {
 			t.Errorf("%+v: exit %d: %s", c.m, r.code, r.stderr)
 		}
@@ -298,6 +298,18 @@ func TestAnInvitationIsToAStoreThatIsThere(t *testing.T) {
 	}
 	if r := inDir(t, other, "fleet", "status"); r.code == 0 || !strings.Contains(r.stderr, "another secret") {
 		t.Errorf("with the old secret: exit %d: %s", r.code, r.stderr)
+	}
+	for what, in := range map[string]string{"was put out": other, "is new": t.TempDir()} {
+		before, _, err := daemon.Joined(in)
+		must(t, err)
+		r := inDir(t, in, "fleet", "join", m.Token())
+		if after, _, err := daemon.Joined(in); r.code != exitOther || !strings.Contains(r.stderr, "this token does not hold any more") || strings.Contains(r.stderr, joinedText) || after != before || err != nil {
+			t.Errorf("a machine that %s joins with the old token: exit %d, %v: %s", what, r.code, err, r.stderr)
+		}
+	}
+	away := daemon.Membership{URL: "nats://127.0.0.1:1/none", Secret: m.Secret}
+	if r := inDir(t, t.TempDir(), "fleet", "join", away.Token()); r.code != 0 || !strings.Contains(r.stderr, "could not be asked whether it still holds") || strings.Contains(r.stderr, joinedText) {
+		t.Errorf("the store is away: exit %d: %s", r.code, r.stderr)
 	}
 	for _, step := range [][]string{{"fleet", "join", next}, {"fleet", "status"}} {
 		if r := inDir(t, other, step...); r.code != 0 {
