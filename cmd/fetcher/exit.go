@@ -131,6 +131,7 @@ var advices = []struct {
 	{errLeased, "Check that the coordinator runs, that this machine can reach it, and that the share is still being shared; or go on without the coordinator with --alone-after TIME."},
 	{errInPart, leaveOutText},
 	{errLinks, "To list the rest, leave links out with --links skip."},
+	{errNoTable, "Check that --dht names a node that runs and takes part in the table, and that this machine can reach it; or ask whoever shares it for the ticket."},
 	{errUncalled, "Run on the other machine what was printed, while this waits, and see that it can reach this one at an address of the ticket."},
 	{share.ErrNetwork, sharedText},
 	{rounds.ErrAway, "Check that it runs, and that this machine can reach it; then run the same command again."},
@@ -158,6 +159,9 @@ const keptText = "What is verified is kept. "
 
 // errUnfound says that no node was found that has a share of which only the ID is known.
 var errUnfound = words.Error(fetcher.ErrNoSource, "found nobody who has the share")
+
+// errNoTable marks that a share was looked for in a hash table that could not be reached.
+var errNoTable = words.Error(share.ErrNetwork, "no way into the hash table")
 
 // errLeased marks that a member of a fleet got nothing.
 var errLeased = errors.New("nothing was leased")

@@ -39,6 +39,7 @@ type fetchFlags struct {
 	limitUp   string
 	limitDown string
 	fleet     fleetFlags
+	found     fetcher.Discoveries // what finding has made
 }
 
 // calledWait is how long a fetch waits for a source to connect to it, unless told: people pass a ticket on.
@@ -162,14 +163,15 @@ func (fl fetchFlags) check() (seed time.Duration, limit rates, err error) {
 }
 
 // finding is what the flags ask for about finding others.
-func (fl fetchFlags) finding(ticket string, log *slog.Logger) fetcher.Discovery {
+func (fl *fetchFlags) finding(ticket string, log *slog.Logger) fetcher.Discovery {
 	entry := slices.Clone(fl.peers)
 	if t, err := share.Parse(ticket); err == nil {
 		for _, a := range t.Beacons {
 			entry = append(entry, a.String())
 		}
 	}
-	return discoveries(fl.reach.lan, fl.reach.dht, entry, true, log)
+	fl.found = discoveries(fl.reach.lan, fl.reach.dht, entry, true, log)
+	return orNone(fl.found)
 }
 
 func (a *app) fetch(cmd *cobra.Command, args []string, fl fetchFlags) error {
@@ -236,7 +238,7 @@ func (w *watcher) failed(cmd *cobra.Command, err error, ticket string, fl fetchF
 	switch {
 	case w.id.is && errors.Is(err, fetcher.ErrUnfound):
 		w.kept = w.t.Progress().Verified > 0
-		return errUnfound
+		return w.id.unfound(err)
 	case errors.Is(err, errInterrupted):
 		fmt.Fprintf(w.stderr, "interrupted; each whole piece that is verified is kept. To resume:\n\n    %s\n", again(cmd, ticket, fl.out))
 	case w.t.Progress().Verified > 0:

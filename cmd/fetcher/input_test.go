@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/piecelease/fetcher/internal/rig"
+	"github.com/piecelease/fetcher/share"
 )
 
 // A ticket is read however it was copied: in upper case, wrapped over lines, and from
@@ -290,6 +291,22 @@ func TestAnIDIsAloneIfNothingElseIsGiven(t *testing.T) {
 	must(t, c.Flags().Set("stall", "5m"))
 	if got := (fetchFlags{reach: reachFlags{lan: true}}).alone(c, id); !got.is || got.look != 0 {
 		t.Errorf("with --stall: %+v", got)
+	}
+}
+
+// That a hash table cannot be reached is not said to mean that nobody there has the share.
+func TestATableThatCannotBeReachedIsNamed(t *testing.T) {
+	t.Parallel()
+	id := share.IDOf([]byte("x")).String()
+	dead := "/ip4/127.0.0.1/tcp/1/p2p/12D3KooWMoMcABCBb2XGPeqif4B5js5S5jJvPGsg6zme8Ui5o6Ap"
+	for table, why := range map[string]string{dead: "8Ui5o6Ap (refused: ", "own": "no node in it is known"} {
+		for _, with := range [][]string{{"fetch", "-o", t.TempDir()}, {"cat"}} {
+			r := finish(t, exec.Command(built(t), append(with, id, "--dir", t.TempDir(), "--lan=false", "--listen", "127.0.0.1:0", "--stall", "3s", "--dht", table)...), nil)
+			if r.code != exitNetwork || strings.Contains(r.stderr, "nobody in the hash table") || !strings.Contains(r.stderr, "cannot be reached yet; still trying") ||
+				!strings.Contains(r.stderr, "could not be reached: "+why) || !strings.Contains(r.stderr, "Check that --dht") {
+				t.Errorf("%s with %s: exit %d, %s", with[0], table, r.code, r.stderr)
+			}
+		}
 	}
 }
 

@@ -24,13 +24,14 @@ type loneID struct {
 	lan   bool          // the local network is asked
 	table bool          // a distributed hash table is asked
 	look  time.Duration // how long; 0: no bound but that of --stall, or a minute
+	found fetcher.Discoveries
 }
 
 // alone says whether a ticket or ID is an ID without anybody to ask.
 func (fl fetchFlags) alone(cmd *cobra.Command, what string) (id loneID) {
 	t, _ := share.Parse(what)
 	id.is = len(t.Peers)+len(t.Beacons)+len(fl.peers) == 0 && !fl.called && !fl.fleet.used() // a fleet names sources
-	id.lan, id.table = fl.reach.lan, len(fl.reach.dht) > 0
+	id.lan, id.table, id.found = fl.reach.lan, len(fl.reach.dht) > 0, fl.found
 	switch {
 	case !id.is || id.table:
 	case !id.lan:
@@ -71,17 +72,29 @@ func (id loneID) where() string {
 
 // says what is waited for.
 func (id loneID) says() string {
-	s := "only an ID was given, and nobody " + id.where() + " announces that share yet; "
+	s := "only an ID was given, and "
+	switch {
+	case noWayIn(id.found) == "":
+		s += "nobody " + id.where() + " announces that share yet; "
+	case id.lan:
+		s += "nobody on this network announces that share yet, and the hash table cannot be reached yet; "
+	default:
+		s += "the hash table, where that share is looked for, cannot be reached yet; "
+	}
 	if id.look > 0 {
 		return s + "looking for up to " + words.Duration(id.look)
 	}
-	return s + "still looking"
+	return s + either(noWayIn(id.found) == "", "still looking", "still trying")
 }
 
-// unfound returns the error of a command that was given an ID alone: errUnfound, if nobody was found.
+// unfound returns the error of a command that was given an ID alone, if nobody was found: that the table could not be asked, or
+// errUnfound.
 func (id loneID) unfound(err error) error {
-	if id.is && errors.Is(err, fetcher.ErrUnfound) {
-		return errUnfound
+	if !id.is || !errors.Is(err, fetcher.ErrUnfound) {
+		return err
 	}
-	return err
+	if why := noWayIn(id.found); why != "" {
+		return words.Error(errNoTable, "found nobody who has the share: the hash table could not be reached: %s", why)
+	}
+	return errUnfound
 }

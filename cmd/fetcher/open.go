@@ -22,8 +22,7 @@ const (
 
 // discoveries finds peers on the local network, if lan is set, and in a distributed hash table, if
 // one is named, which entry may lead into; with quiet, without announcing itself.
-func discoveries(lan bool, table, entry []string, quiet bool, log *slog.Logger) fetcher.Discovery {
-	var all fetcher.Discoveries
+func discoveries(lan bool, table, entry []string, quiet bool, log *slog.Logger) (all fetcher.Discoveries) {
 	if lan {
 		l := discovery.NewLAN(log)
 		l.Quiet = quiet
@@ -36,10 +35,25 @@ func discoveries(lan bool, table, entry []string, quiet bool, log *slog.Logger) 
 			all = append(all, d)
 		}
 	}
+	return all
+}
+
+// orNone is nil if there are none.
+func orNone(all fetcher.Discoveries) fetcher.Discovery {
 	if all == nil {
 		return nil
 	}
 	return all
+}
+
+// noWayIn says why the hash table among them cannot be reached yet; empty if it can, or there is none.
+func noWayIn(all fetcher.Discoveries) (why string) {
+	for _, d := range all {
+		if t, ok := d.(*dht.DHT); ok {
+			why = t.Away()
+		}
+	}
+	return why
 }
 
 // errListen says that an address of --listen is not available, errHTTP that of --http.

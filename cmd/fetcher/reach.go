@@ -99,7 +99,7 @@ func (fl reachFlags) beacons() fetcher.Beacons { return fetcher.Beacons{Use: tru
 
 // finding is what the flags ask for about finding others, and being found.
 func (fl reachFlags) finding(log *slog.Logger) fetcher.Discovery {
-	return discoveries(fl.lan, fl.dht, slices.Concat(fl.beaconAt, fl.via), false, log)
+	return orNone(discoveries(fl.lan, fl.dht, slices.Concat(fl.beaconAt, fl.via), false, log))
 }
 
 // reachWait is how long others may take to make this node reachable before it reports its state.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -87,8 +88,9 @@ type DHT struct {
 	table atomic.Pointer[kad.IpfsDHT] // another when this node begins to answer others, or ends that
 	shelf *shelf                      // what it remembers for others
 
-	told    bool       // that no node of entry leads into the table; of run
-	mu      sync.Mutex // guards closed
+	failed  atomic.Pointer[map[peer.ID]string] // why nodes of entry could not be connected with last; nil: none was tried
+	told    bool                               // that no node of entry leads into the table; of run
+	mu      sync.Mutex                         // guards closed
 	closed  bool
 	running sync.WaitGroup // Add only with mu held, and not closed
 }
@@ -215,9 +217,10 @@ func (d *DHT) comeIn(still func() bool) bool {
 		}
 		if failed != nil && !d.told && len(d.entry) > 0 {
 			d.told = true
-			d.cfg.Logger.Warn("no way into the distributed hash table yet", "tried", d.excuses(failed))
+			d.cfg.Logger.Warn("no way into the distributed hash table yet: " + d.Away() + "; still trying")
 		}
 		failed = d.knock()
+		d.failed.Store(&failed)
 		next, pause = time.Now().Add(pause), min(2*pause, comesLast)
 	}
 	return false
@@ -236,12 +239,24 @@ func (d *DHT) knock() map[peer.ID]string {
 	return failed
 }
 
-// excuses is why the nodes of Entry do not lead into the table.
-func (d *DHT) excuses(failed map[peer.ID]string) (out []string) {
-	for _, e := range d.entry {
-		out = append(out, peers.ID(e.ID.String()).Short()+": "+cmp.Or(failed[e.ID], "connected, and it takes no part in the table"))
+// Away says why this node has no way into the table yet; empty if it has one.
+func (d *DHT) Away() string {
+	if t := d.table.Load(); t != nil && t.RoutingTable().Size() > 0 {
+		return ""
 	}
-	return out
+	if len(d.entry) == 0 {
+		return "no node in it is known"
+	}
+	tried, failed := d.failed.Load(), map[peer.ID]string{}
+	without := "it has not answered yet"
+	if tried != nil {
+		failed, without = *tried, "connected, and it takes no part in the table"
+	}
+	var out []string
+	for _, e := range d.entry {
+		out = append(out, fmt.Sprintf("%s (%s)", peers.ID(e.ID.String()).Short(), cmp.Or(failed[e.ID], without)))
+	}
+	return strings.Join(out, ", ")
 }
 
 // speaks is the protocol of the table.

@@ -194,13 +194,16 @@ func TestAWayInThatIsDeadIsNamed(t *testing.T) {
 	t.Parallel()
 	var said strings.Builder
 	var mu sync.Mutex
-	dead := invented(1)
-	open(t, Config{Entry: []string{"/ip4/127.0.0.1/tcp/9/p2p/" + dead.String()}, Quiet: true, Logger: slog.New(slog.NewTextHandler(locked{&mu, &said}, &slog.HandlerOptions{Level: slog.LevelWarn}))})
+	dead, too := invented(1), invented(2)
+	_, d := open(t, Config{Entry: []string{"/ip4/127.0.0.1/tcp/9/p2p/" + dead.String(), "/ip4/127.0.0.1/tcp/9/p2p/" + too.String()}, Quiet: true, Logger: slog.New(slog.NewTextHandler(locked{&mu, &said}, &slog.HandlerOptions{Level: slog.LevelWarn}))})
 	until(t, "it is named", func() bool {
 		mu.Lock()
 		defer mu.Unlock()
-		return strings.Contains(said.String(), peers.ID(dead.String()).Short()+": refused")
+		return strings.Contains(said.String(), peers.ID(dead.String()).Short()+" (refused") && strings.Contains(said.String(), "), "+peers.ID(too.String()).Short()+" (")
 	})
+	if s := d.Away(); !strings.Contains(s, peers.ID(dead.String()).Short()+" (refused") {
+		t.Errorf("it is away as %q", s)
+	}
 }
 
 type locked struct {
