@@ -9,6 +9,7 @@ import (
 
 	"github.com/piecelease/fetcher/actors/system"
 	"github.com/piecelease/fetcher/depot"
+	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/share"
 )
 
@@ -99,7 +100,7 @@ func (d *depotActor) status() DepotStatus {
 	s := DepotStatus{Now: d.time.now(), Frozen: d.time.state().Frozen, Arriving: len(d.arrivals), Collecting: d.passes > 0, Removed: d.removed, Crawl: d.crawler.crawl, Scrub: d.crawler.scrub}
 	s.Left = s.Crawl.Left(d.s.Wall())
 	if d.trouble != nil && !d.loaded {
-		s.Trouble = d.trouble.Error()
+		s.Trouble = words.Plain(d.trouble)
 	}
 	return s
 }

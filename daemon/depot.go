@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -118,12 +119,12 @@ func (d *depots) troubles(ctx context.Context) (out []string) {
 	case err != nil:
 		out = append(out, "the depot does not answer: "+err.Error())
 	case s.Trouble != "":
-		out = append(out, "the depot keeps nothing now: "+s.Trouble)
+		out = append(out, "the depot keeps nothing now: "+strings.Replace(s.Trouble, "the depot's ", "its ", 1))
 	case s.Frozen:
 		out = append(out, "the depot does not trust the clock, so nothing expires there; fetcher depot status says more")
 	}
 	if why := d.lender.issuer.Trouble(); why != nil {
-		out = append(out, "the depot takes no passes now: "+why.Error())
+		out = append(out, "the depot takes no passes now: "+words.Plain(why))
 	}
 	return out
 }
@@ -173,7 +174,17 @@ func (d *depots) DepotDo(ctx context.Context, what string) (api.Depot, error) {
 	if do == nil {
 		return api.Depot{}, api.Refuse(api.ErrRequest, "a depot does crawl, scrub, gc, gc-on, gc-off or clock-ok, not %q", what)
 	}
+	if what == "clock-ok" {
+		s, err := d.node.DepotDo(ctx, do)
+		return d.depotView(ctx, s, err)
+	}
+	if err := l.root.Ready(ctx, l.db); err != nil { // it would not begin
+		return api.Depot{}, err
+	}
 	s, err := d.node.DepotDo(ctx, do)
+	if err == nil && s.Trouble != "" {
+		err = api.Refuse(share.ErrStalled, "the depot has not begun: %s", s.Trouble)
+	}
 	return d.depotView(ctx, s, err)
 }
 
@@ -195,7 +206,7 @@ func (d *depots) depotView(ctx context.Context, s fetcher.DepotStatus, err error
 		v.Free = n
 	}
 	if why := d.lender.issuer.Trouble(); why != nil {
-		v.PassesTrouble = why.Error()
+		v.PassesTrouble = words.Plain(why)
 	}
 	if v.Crawl.Done {
 		v.Next = s.Crawl.Rest
@@ -220,6 +231,9 @@ func crawlView(c depot.Crawl) api.Crawl {
 func (d *depots) Rehearse(ctx context.Context) (api.Crawl, error) {
 	l, err := d.lends()
 	if err != nil {
+		return api.Crawl{}, err
+	}
+	if err := l.root.Ready(ctx, l.db); err != nil { // what is there is not known
 		return api.Crawl{}, err
 	}
 	s, err := d.node.DepotDo(ctx, nil)

@@ -128,6 +128,8 @@ func begunText(what string, d api.Depot) string {
 		return "gc is off, so nothing is removed; fetcher depot gc on turns it on"
 	case what == "gc-off":
 		return "the depot removes nothing from now on"
+	case what == "gc-on" && d.Trouble != "":
+		return "the depot removes what nobody holds, as soon as it can"
 	case what == "clock-ok":
 		return "the clock is trusted: leases end by it"
 	}
@@ -265,7 +267,7 @@ func troubleText(d api.Depot) string {
 		fmt.Fprintf(&b, "the depot takes no passes now: %s\n", printable(d.PassesTrouble))
 	}
 	if d.Trouble != "" {
-		fmt.Fprintf(&b, "it waits: %s\n", printable(d.Trouble))
+		fmt.Fprintf(&b, "the depot waits: %s\n", printable(strings.Replace(d.Trouble, "the depot's ", "its ", 1)))
 	}
 	return b.String()
 }

@@ -360,6 +360,48 @@ func TestCommandsOfADepot(t *testing.T) {
 	}
 }
 
+// A depot whose folder is gone promises nothing, reports nothing that it has not seen, and every command says what is wrong.
+func TestADepotWhoseFolderIsGoneSaysSo(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	k := startNode(t, t.TempDir(), "--depot", folder)
+	k.sure("depot", "account", "add", k.status().Peer, "--name", "a", "--quota", "5M")
+	text := func(args ...string) (string, int) {
+		stdout, stderr, code := inside(append(args, "--dir", k.dir)...)
+		return stdout + stderr, code
+	}
+	if s, _ := text("doctor"); !strings.Contains(s, "depot    it keeps shares in "+folder) {
+		t.Errorf("doctor: %s", s)
+	}
+	for _, x := range []struct {
+		why   string
+		spoil func() error
+	}{
+		{"no depot's identity is in it", func() error { return os.Remove(filepath.Join(folder, "depot")) }},
+		{"there is no file or folder " + folder, func() error { return os.RemoveAll(folder) }},
+		{folder + " is not a folder", func() error { return os.WriteFile(folder, nil, 0o600) }},
+	} {
+		k.end(os.Interrupt)
+		must(t, x.spoil())
+		k.start()
+		k.until("it waits", func() (bool, error) {
+			d, err := k.client.Depot(t.Context())
+			return d.Trouble != "", err
+		})
+		for _, args := range [][]string{{"scrub"}, {"crawl"}, {"crawl", "--dry-run"}, {"gc", "run"}, {"export", filepath.Join(t.TempDir(), "x")}} {
+			if s, code := text(append([]string{"depot"}, args...)...); code != exitOther || !strings.Contains(s, "the depot's folder cannot be used: "+x.why) || strings.Contains(s, "beginning now") {
+				t.Errorf("%s: depot %v: exit %d, %s", x.why, args, code, s)
+			}
+		}
+		for says, args := range map[string][]string{"the depot waits: its folder cannot be used: " + x.why: {"depot", "status"}, "the depot keeps nothing now: its folder cannot be used: " + x.why: {"node", "status"},
+			"WRONG  depot    it keeps nothing now: its folder cannot be used: " + x.why: {"doctor"}, "the depot removes what nobody holds, as soon as it can": {"depot", "gc", "on"}} {
+			if s, _ := text(args...); !strings.Contains(s, says) {
+				t.Errorf("%s: %v: %s", x.why, args, s)
+			}
+		}
+	}
+}
+
 // A folder in which no depot can start is reported at once, and not only in the log.
 func TestADepotThatCannotBeginEndsTheNode(t *testing.T) {
 	t.Parallel()

@@ -58,7 +58,7 @@ func (a asker) doctor(ctx context.Context) error {
 	}
 	found := []finding{checkState(dir)}
 	var status *api.Status
-	var ofFleet []finding
+	var ofFleet, ofDepot []finding
 	node := finding{"node", true, "no node runs with " + dir + "; fetcher node run starts one", ""}
 	c, err := a.dial(ctx)
 	if errors.Is(err, api.ErrDenied) {
@@ -67,14 +67,14 @@ func (a asker) doctor(ctx context.Context) error {
 	if err == nil {
 		if s, err := c.Status(ctx); err == nil {
 			status = &s
-			ofFleet = checkFleet(ctx, c, s)
+			ofFleet, ofDepot = checkFleet(ctx, c, s), checkDepot(ctx, c, s)
 		}
 		c.Close()
 	}
 	found = append(found, checkDisk(dir), checkClock(dir, time.Now()), checkNetwork())
 	if status != nil {
 		found = append(found, finding{"node", true, fmt.Sprintf("it has run for %s", words.Duration(time.Since(status.Since))), ""}, checkReach(status.Addrs, placesOf(status), status.Tried), checkEntries(status))
-		found = append(found, ofFleet...)
+		found = slices.Concat(found, ofFleet, ofDepot)
 	} else {
 		found = append(found, node)
 		if found[0].ok {
@@ -143,6 +143,25 @@ func checkFleet(ctx context.Context, c *api.Client, s api.Status) []finding {
 		return []finding{{"fleet", false, f.Away, "Until that is mended, nothing new of the fleet comes here."}}
 	}
 	return []finding{{"fleet", true, "this node is a member of a fleet of " + words.Count(len(f.Members), "machine"), ""}}
+}
+
+// checkDepot says whether a node that is a depot can keep shares for others.
+func checkDepot(ctx context.Context, c *api.Client, s api.Status) []finding {
+	if !s.Depot {
+		return nil
+	}
+	d, err := c.Depot(ctx)
+	switch {
+	case err != nil:
+		return []finding{{"depot", false, "its state is not known: " + words.Plain(err), "See fetcher depot status."}}
+	case d.Trouble != "":
+		return []finding{{"depot", false, "it keeps nothing now: " + strings.Replace(d.Trouble, "the depot's ", "its ", 1), "Mount its disk, or name the folder where it is now, with --depot or as depot in node.toml, and start the node again."}}
+	case d.Frozen:
+		return []finding{{"depot", false, "it does not trust the clock, so nothing expires there", "If this machine's clock is right, say so with fetcher depot clock ok."}}
+	case d.PassesTrouble != "":
+		return []finding{{"depot", false, "it takes no passes now: " + d.PassesTrouble, ""}}
+	}
+	return []finding{{"depot", true, "it keeps shares in " + d.Dir, ""}}
 }
 
 func checkDisk(dir string) finding {

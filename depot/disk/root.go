@@ -21,7 +21,7 @@ import (
 
 // ErrAway means that the disk is not there: the folder is missing, or has no identity, or
 // another depot's. It may come back.
-var ErrAway = errors.New("its folder cannot be used")
+var ErrAway = errors.New("the depot's folder cannot be used")
 
 // Identity is what the folder says about itself.
 type Identity struct {

@@ -37,6 +37,8 @@ func ofFile(e *fs.PathError) string {
 	switch done := done(e.Op); {
 	case done == "looked at" && errors.Is(e.Err, fs.ErrNotExist):
 		return "there is no file or folder " + e.Path
+	case done == "opened" && e.Err == syscall.ENOTDIR:
+		return e.Path + " is not a folder"
 	case done == "made" && e.Err == syscall.ENOTDIR:
 		return e.Path + " cannot be a folder: a file is in its way"
 	default:
