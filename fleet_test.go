@@ -147,6 +147,29 @@ func TestAFleetGoesOnWithTheNextRunOfItsCoordinator(t *testing.T) {
 	}
 }
 
+// A member that ends in good order has left, and was not lost, though word of its end overtakes what it said last.
+func TestAMemberThatEndsHasLeft(t *testing.T) {
+	t.Parallel()
+	f := newTestFleet(t, 1<<20, 2, 0)
+	seat, c := f.coordinator()
+	events := c.Events(t.Context())
+	for i := range f.ids {
+		x := f.member(i, seat.Addrs()[0], FetchOptions{})
+		f.whole(x)
+		must(t, x.node.Close())
+		for _, want := range []FleetChange{MemberJoined, MemberLeft} {
+			select {
+			case e := <-events:
+				if e.Peer != f.ids[i] || e.Change != want {
+					t.Errorf("member %d: %+v, want %v", i, e, want)
+				}
+			case <-time.After(30 * time.Second):
+				t.Fatalf("member %d: nothing is said in 30 s, want %v", i, want)
+			}
+		}
+	}
+}
+
 func TestOneProcessCoordinates(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t, 1<<20, 1, 0)

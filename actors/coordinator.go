@@ -64,8 +64,12 @@ func (c *coordinator) Receive(ctx actor.Context) {
 	case fleetSaved:
 		c.core.Kept()
 	case system.WakeDue:
-	case *actor.Terminated:
-		c.core.Ended(portOf(m.Who), now)
+	case *actor.Terminated: // it overtakes what the member said last, such as that it leaves
+		who := portOf(m.Who)
+		c.s.Task(ctx, func(context.Context) any { return memberEnded{who} })
+		return
+	case memberEnded:
+		c.core.Ended(m.who, now)
 	case *actor.Stopping, *actor.Restarting:
 		c.wake.Stop()
 		return
@@ -112,6 +116,9 @@ func (c *coordinator) do(ctx actor.Context, todo fleet.Todo) {
 	}
 	c.wake.Set(c.s, ctx, todo.Wake)
 }
+
+// memberEnded says that a member has ended, after all that it said.
+type memberEnded struct{ who fleet.Port }
 
 // fleetSaved is the end of the task that stores the members.
 type fleetSaved struct{}
