@@ -120,6 +120,9 @@ const shortestID = 40
 
 // neither refuses what is not on this machine, and is a path or too short for a ticket or an ID.
 func neither(what string) error {
+	if _, err := os.Lstat(what); errors.Is(err, os.ErrPermission) { // nobody knows what is there
+		return unreadable(what)
+	}
 	path := strings.Contains(what, "/") && !strings.ContainsAny(what, " \n")
 	if len(what) >= shortestID && !path || what == "-" {
 		return nil
@@ -195,10 +198,14 @@ func present(paths []string) error {
 			return usageError{fmt.Errorf("%s: there is no such file or folder", printable(p))}
 		}
 		if err := daemon.Readable(p); errors.Is(err, os.ErrPermission) {
-			return usageError{fmt.Errorf("%s may not be read by this user: allow it, or run the command as a user who may", printable(p))}
+			return unreadable(p)
 		}
 	}
 	return nil
+}
+
+func unreadable(path string) error {
+	return usageError{fmt.Errorf("%s may not be read by this user: allow it, or run the command as a user who may", printable(path))}
 }
 
 // misnamed is an error about a folder to put a share into, a mistake in the call if it cannot be there.

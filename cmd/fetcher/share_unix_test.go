@@ -3,6 +3,7 @@
 package main
 
 import (
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -11,6 +12,22 @@ import (
 
 	"github.com/piecelease/fetcher/internal/rig"
 )
+
+// A path that may not be looked at is said to be that, and not to be nothing.
+func TestAPathThatMayNotBeReadIsNotSaidToBeMissing(t *testing.T) {
+	t.Parallel()
+	if os.Getuid() == 0 {
+		t.Skip("root reads all")
+	}
+	locked := filepath.Join(t.TempDir(), "locked")
+	must(t, os.Mkdir(locked, 0))
+	for _, with := range [][]string{{"share"}, {"add"}, {"ls"}, {"fleet", "add"}} {
+		r := inDir(t, t.TempDir(), append(with, filepath.Join(locked, "t"))...)
+		if r.code != exitUsage || !strings.Contains(r.stderr, "may not be read by this user") {
+			t.Errorf("%v: exit %d, %s", with, r.code, r.stderr)
+		}
+	}
+}
 
 // What cannot be shared is named, with the flags that leave it out; with them the
 // rest is shared.
