@@ -313,10 +313,12 @@ func (s *sharer) describe() error {
 	} else {
 		fmt.Fprintln(e)
 	}
-	if found := s.foundBy(); found != "" {
+	if found := s.foundBy(reach); found != "" {
 		fmt.Fprintf(e, "or by the ID alone, %s\n\n%sfetcher fetch %s%s\n\n", found, verbatim, either(one, s.shares[0].ID().String(), "ID"), s.inTable(addrs))
 	}
-	if seen := seenText(s.opt.Visible, s.opt.Secret, len(s.opt.Allow) > 0); seen != "" {
+	if reach == "machine" && s.opt.Visible == fetcher.VisibleLAN {
+		fmt.Fprint(e, "nobody on this network finds it by its ID: this node listens on no address there\n\n")
+	} else if seen := seenText(s.opt.Visible, s.opt.Secret, len(s.opt.Allow) > 0); seen != "" {
 		fmt.Fprintf(e, "%s\n\n", seen)
 	}
 	fmt.Fprintln(e, "serving until Ctrl-C")
@@ -334,13 +336,17 @@ func seenText(v fetcher.Visibility, secret, allows bool) string {
 	return seenByOthers + either(allows, ", and those named by --allow", "")
 }
 
-// foundBy says who finds the shares by their IDs alone; "": nobody, or they need a ticket for its secret.
-func (s *sharer) foundBy() string {
+// alone says that no other machine can fetch from a node that can be reached from there, as where has it.
+func alone(reach string) bool { return reach == "machine" || reach == "nowhere" }
+
+// foundBy says who finds the shares by their IDs alone; "": nobody, as this node cannot be reached, or they need a ticket for its
+// secret.
+func (s *sharer) foundBy(reach string) string {
 	switch {
-	case s.opt.Secret:
+	case s.opt.Secret, reach == "nowhere":
 	case s.opt.Visible == fetcher.Public:
 		return "wherever the same hash table is used, with"
-	case s.opt.Visible == fetcher.VisibleLAN && s.reach.lan:
+	case s.opt.Visible == fetcher.VisibleLAN && s.reach.lan && !alone(reach):
 		return "on this network, with"
 	}
 	return ""

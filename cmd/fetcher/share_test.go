@@ -382,18 +382,23 @@ func TestShareSaysWhereItsIDIsEnough(t *testing.T) {
 	for name, c := range map[string]struct {
 		opt            fetcher.ShareOptions
 		reach          reachFlags
+		from           string
 		found, inTable string
 	}{
-		"private":     {fetcher.ShareOptions{}, reachFlags{lan: true}, "", ""},
-		"lan":         {fetcher.ShareOptions{Visible: fetcher.VisibleLAN}, reachFlags{lan: true}, "on this network, with", ""},
-		"lan, not on": {fetcher.ShareOptions{Visible: fetcher.VisibleLAN}, reachFlags{}, "", ""},
-		"IPFS":        {fetcher.ShareOptions{Visible: fetcher.Public}, reachFlags{dht: []string{"public"}}, "wherever the same hash table is used, with", " --dht public"},
-		"a table":     {fetcher.ShareOptions{Visible: fetcher.Public}, reachFlags{dht: []string{"own", "B"}}, "wherever the same hash table is used, with", " --dht B"},
-		"ours":        {fetcher.ShareOptions{Visible: fetcher.Public}, reachFlags{dht: []string{"own"}}, "wherever the same hash table is used, with", " --dht A"},
-		"a secret":    {fetcher.ShareOptions{Visible: fetcher.Public, Secret: true}, reachFlags{dht: []string{"own"}}, "", " --dht A"},
+		"private":     {fetcher.ShareOptions{}, reachFlags{lan: true}, "anywhere", "", ""},
+		"lan":         {fetcher.ShareOptions{Visible: fetcher.VisibleLAN}, reachFlags{lan: true}, "anywhere", "on this network, with", ""},
+		"lan, not on": {fetcher.ShareOptions{Visible: fetcher.VisibleLAN}, reachFlags{}, "anywhere", "", ""},
+		"IPFS":        {fetcher.ShareOptions{Visible: fetcher.Public}, reachFlags{dht: []string{"public"}}, "anywhere", "wherever the same hash table is used, with", " --dht public"},
+		"a table":     {fetcher.ShareOptions{Visible: fetcher.Public}, reachFlags{dht: []string{"own", "B"}}, "anywhere", "wherever the same hash table is used, with", " --dht B"},
+		"ours":        {fetcher.ShareOptions{Visible: fetcher.Public}, reachFlags{dht: []string{"own"}}, "anywhere", "wherever the same hash table is used, with", " --dht A"},
+		"a secret":    {fetcher.ShareOptions{Visible: fetcher.Public, Secret: true}, reachFlags{dht: []string{"own"}}, "anywhere", "", " --dht A"},
+		"on loopback": {fetcher.ShareOptions{Visible: fetcher.VisibleLAN}, reachFlags{lan: true}, "machine", "", ""},
+		"nowhere":     {fetcher.ShareOptions{Visible: fetcher.VisibleLAN}, reachFlags{lan: true}, "nowhere", "", ""},
+		"our machine": {fetcher.ShareOptions{Visible: fetcher.Public}, reachFlags{dht: []string{"own"}}, "machine", "wherever the same hash table is used, with", " --dht A"},
+		"no machine":  {fetcher.ShareOptions{Visible: fetcher.Public}, reachFlags{dht: []string{"own"}}, "nowhere", "", " --dht A"},
 	} {
 		s := &sharer{opt: c.opt, reach: c.reach}
-		if found, table := s.foundBy(), s.inTable([]string{"A"}); found != c.found || table != c.inTable {
+		if found, table := s.foundBy(c.from), s.inTable([]string{"A"}); found != c.found || table != c.inTable {
 			t.Errorf("%s: %q, %q", name, found, table)
 		}
 	}
