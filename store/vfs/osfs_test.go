@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -99,5 +100,18 @@ func TestErrorsNameTheWholePath(t *testing.T) {
 	}
 	if err := sub.Mkdir("x"); !errors.Is(err, fs.ErrExist) || !strings.Contains(err.Error(), at) {
 		t.Errorf("mkdir: %v", err)
+	}
+}
+
+// An error of a move names one path: the new one or, if it is not permitted, the folder that may not be written to.
+func TestAMoveThatFailsNamesWhatIsToBeChanged(t *testing.T) {
+	d := dirFS{path: "/d"}
+	for err, want := range map[error]*fs.PathError{
+		syscall.EACCES: {Op: "write", Path: filepath.Join("/d", "to"), Err: syscall.EACCES},
+		syscall.EXDEV:  {Op: "renameat", Path: filepath.Join("/d", "to", "f"), Err: syscall.EXDEV},
+	} {
+		if got := d.told(&os.LinkError{Op: "renameat", Old: "from/f", New: "to/f", Err: err}); got.Error() != want.Error() || !errors.Is(got, err) {
+			t.Errorf("%v, want %v", got, want)
+		}
 	}
 }
