@@ -293,3 +293,13 @@ func TestFleetStatusFitsOnATerminal(t *testing.T) {
 		}
 	}
 }
+
+// A fleet whose machines were all forgotten is not said never to have run: who coordinates is known.
+func TestFleetStatusAfterAllWereForgotten(t *testing.T) {
+	f := api.Fleet{Shares: []api.FleetShare{{Share: "x", Coordinator: "12D3KooWJcge8xRZ5k8JqvEmhYiX4BRtBjinpdRf5jNBvhX5ycZN"}}}
+	var b bytes.Buffer
+	fleetApp{&app{stdout: &b, out: &reporter{}}}.showFleet(f, time.Now())
+	if want := "(its name is not known)\nx\nno machine is listed now; those whose nodes run are within seconds, coordinated by vhX5ycZN\n"; b.String() != want {
+		t.Errorf("%q", b.String())
+	}
+}

@@ -361,6 +361,12 @@ func TestANodeBelongsToTheFleetThatItsMachineHasJoined(t *testing.T) {
 	if r := inDir(t, m.dirs[1], "fleet", "forget", is.Peer); r.code != 0 || !strings.Contains(r.stderr, "comes back as long as its node runs") {
 		t.Errorf("forget: exit %d, %s", r.code, r.stderr)
 	}
+	for _, gone := range []string{is.Peer, "nas-7"} { // each may be back at once
+		inDir(t, m.dirs[1], "fleet", "forget", gone)
+	}
+	if s := output(t, "sh", "-c", `"$0" doctor --dir "$1"; true`, built(t), m.dirs[1]); strings.Contains(s, "fleet of 0 machines") {
+		t.Errorf("doctor: %s", s)
+	}
 	if r := inDir(t, m.dirs[1], "fleet", "forget", "nobody"); r.code != exitUsage || !strings.Contains(r.stderr, "not on the list") {
 		t.Errorf("forget nobody: exit %d, %s", r.code, r.stderr)
 	}

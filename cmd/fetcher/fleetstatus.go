@@ -44,8 +44,8 @@ func (a fleetApp) showFleet(f api.Fleet, now time.Time) {
 		text("nothing has been added to the fleet yet; %s\n", either(len(f.Members) == 0, "its members are listed once their nodes run", "it has "+words.Count(len(f.Members), "member")))
 	}
 	for i, x := range f.Shares {
-		text("%s%s\n%s\n%s, %s\n", either(i > 0, "\n", ""), either(x.Name != "", printable(x.Name), "(name not known yet)"), x.Share,
-			either(len(x.Members) == 0, "no member's node has run yet", fmt.Sprintf("%d of %d done", x.Done, len(x.Members))), coordinatorOf(x, f.Members, now))
+		text("%s%s\n%s\n%s, %s\n", either(i > 0, "\n", ""), either(x.Name != "", printable(x.Name), "(its name is not known)"), x.Share,
+			either(len(x.Members) == 0, "no machine is listed now; those whose nodes run are within seconds", fmt.Sprintf("%d of %d done", x.Done, len(x.Members))), coordinatorOf(x, f.Members, now))
 		a.out.write("rollout", map[string]any{"share": x.Share, "name": x.Name, "done": x.Done, "members": len(x.Members), "coordinator": x.Coordinator, "late": x.Late, "term": x.Term})
 		for j, s := range x.Members {
 			m := f.Members[j]
