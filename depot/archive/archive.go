@@ -63,9 +63,9 @@ type end struct {
 
 var (
 	// ErrFormat means that a stream is not an export of a depot that this program can read.
-	ErrFormat = errors.New("it is not an export of a depot")
+	ErrFormat = errors.New("this is not an export of a depot")
 	// ErrCut means that a stream has no end: what came before is good.
-	ErrCut = errors.New("it is not an export of a depot, or was cut short while it was written")
+	ErrCut = errors.New("this is not an export of a depot, or was cut short while it was written")
 	// ErrDamaged means that the data of a share is not what its manifest says.
 	ErrDamaged = errors.New("its data is damaged")
 )
