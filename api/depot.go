@@ -202,6 +202,7 @@ type Held struct {
 	At      time.Time `json:"at" doc:"the depot's clock"`
 	Here    int64     `json:"here_bytes,omitempty" doc:"of its files, that the depot has while it is coming or corrupt"`
 	Delay   string    `json:"delay,omitempty" doc:"why it does not come, or, after a release, has not ended: some words"`
+	Name    string    `json:"name,omitempty" doc:"release: of the entry for which it was made"`
 	Addr    string    `json:"addr,omitempty" doc:"hold: where the depot was reached, a multiaddr that ends in /p2p/ID"`
 	Lapses  time.Time `json:"lapses,omitzero" doc:"hold: when the lease ends, as the budget for the depot does not pay for its renewal"`
 	Renewal int64     `json:"renewal,omitempty" doc:"hold: passes that this renewal would cost"`

@@ -89,7 +89,7 @@ func (d *depots) StandingHolds(ctx context.Context) (out []api.StandingHold, err
 	l, err := d.node.Holds(ctx)
 	for _, h := range l.Holds {
 		v := api.StandingHold{ID: h.Want, Share: h.Share.String(), Depot: string(h.Depot), State: h.State.String(), Bytes: h.Bytes, Expires: h.Expires,
-			Since: h.Since, Addr: depotAddrs(l, []peers.ID{h.Depot})[0], Left: int64(h.Left / time.Second), Cost: h.Cost, Next: h.Next, Why: standingWhy(l, h), Ending: !h.Kept, Late: h.Late}
+			Since: h.Since, Addr: depotAddrs(l, []peers.ID{h.Depot})[0], Left: int64(h.Left / time.Second), Cost: h.Cost, Next: h.Next, Why: standingWhy(l, h), Ending: !h.Kept, Late: h.Late, Name: h.Name}
 		if i := slices.IndexFunc(l.Wants, func(w fetcher.Hold) bool { return w.ID == h.Want }); i >= 0 {
 			w := l.Wants[i]
 			v.Entry, v.Name, v.Pin, v.Fleet, v.Keep, v.Earlier = w.Entry, d.nameOf(w), w.Pin, w.Fleet, w.Keep, w.Share != h.Share

@@ -97,7 +97,7 @@ func TestWhatADepotRefusesToReleaseIsNotReleased(t *testing.T) {
 	_, err = depot.SetAccount(t.Context(), "me", api.SetAccount{AddKey: peer})
 	must(t, err)
 	got, err := a.Release(t.Context(), api.Release{Share: e.Share})
-	if err != nil || len(got) != 1 || got[0].State != "none" {
+	if err != nil || len(got) != 1 || got[0].State != "none" || got[0].Name != "film" {
 		t.Errorf("%+v, %v", got, err)
 	}
 	if all, err := depot.Leases(t.Context(), "me", "", 9); err != nil || len(all) != 0 {

@@ -67,6 +67,11 @@ func toRelease(l fetcher.HoldList, id share.ID, at *fetcher.Depot) []fetcher.Hol
 		version := slices.ContainsFunc(l.Wants, func(w fetcher.Hold) bool { return w.Share == id && h.Of(w.ID) })
 		return h.Share != id && !version || at != nil && h.Depot != at.ID()
 	})
+	for i, h := range all { // what is released is not known by any name any more
+		if w := slices.IndexFunc(l.Wants, func(w fetcher.Hold) bool { return w.ID == h.Want }); w >= 0 {
+			all[i].Name = l.Wants[w].Name
+		}
+	}
 	never := func(h fetcher.HoldStanding) bool { return h.Expires.IsZero() }
 	if granted := slices.DeleteFunc(slices.Clone(all), never); len(granted) > 0 {
 		return granted
@@ -100,7 +105,7 @@ func (d *depots) without(ctx context.Context, l fetcher.HoldList, w fetcher.Hold
 func releasedOf(l fetcher.HoldList, was []fetcher.HoldStanding) (out []api.Held, refused error) {
 	ended := false
 	for _, h := range was {
-		v := api.Held{Hold: h.Want, Share: h.Share.String(), Depot: string(h.Depot), State: "none", At: time.Now(), Bytes: h.Bytes}
+		v := api.Held{Hold: h.Want, Share: h.Share.String(), Depot: string(h.Depot), State: "none", At: time.Now(), Bytes: h.Bytes, Name: h.Name}
 		i := slices.IndexFunc(l.Holds, func(x fetcher.HoldStanding) bool { return x.Key == h.Key })
 		if ended = ended || i < 0; i >= 0 {
 			x := l.Holds[i]

@@ -49,6 +49,7 @@ type Hold struct {
 	State   State
 	Cost    int64  // passes paid so far, in units
 	Why     string // why the last request for it was refused
+	Name    string `json:",omitempty"` // of the last Want that it was for, once that is dropped
 }
 
 // Of says whether a hold is, or was, for a Want.

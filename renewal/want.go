@@ -94,6 +94,9 @@ func (s *Service) Unwant(id int64, now time.Time) {
 	}
 	s.forget(w)
 	for _, d := range s.hurryAll(w, now) {
+		for _, h := range d.versions[id] {
+			h.Name = w.Name
+		}
 		delete(d.versions, id)
 		s.tidy(d, now)
 	}

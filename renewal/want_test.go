@@ -114,6 +114,23 @@ func (d *desk) expect(x share.ID, want ...peers.ID) {
 
 var abc = []peers.ID{"a", "b", "c"}
 
+// What is to end keeps the name under which it was wanted, so that its owner can speak of it, also after a restart.
+func TestWhatIsToEndKeepsItsName(t *testing.T) {
+	d := newDesk(t)
+	d.s.Want(Want{ID: 1, Share: shareID(1), Bytes: 9, Depots: abc[:1], Name: "q"}, d.now)
+	d.visits()
+	d.away["a"] = true
+	d.s.Unwant(1, d.now)
+	d.visits()
+	again := New(Config{}, 1)
+	again.Resume(d.s.Book(), d.now)
+	for _, s := range []*Service{d.s, again} {
+		if h := s.Holds(d.now); len(h) != 1 || h[0].Kept || h[0].Name != "q" {
+			t.Errorf("%+v", h)
+		}
+	}
+}
+
 // The older version is renewed until the newer one is there, and released then.
 func TestAVersionIsKeptUntilTheNextIsThere(t *testing.T) {
 	d := newDesk(t)

@@ -360,6 +360,24 @@ func TestCommandsOfADepot(t *testing.T) {
 	}
 }
 
+// What is released while its depot is away, and whose entry is removed, is still called what it was.
+func TestWhatIsToBeReleasedKeepsItsName(t *testing.T) {
+	t.Parallel()
+	src := filepath.Join(t.TempDir(), "film")
+	rig.WriteRandom(t, src, 1000, 1)
+	k, owner := startNode(t, t.TempDir(), "--depot", t.TempDir(), "--depot-open", "1M"), startNode(t, t.TempDir())
+	owner.sure("hold", src, "--on", k.status().Addrs[0])
+	k.end(os.Kill)
+	owner.sure("release", "film")
+	owner.sure("rm", "film")
+	for _, args := range [][]string{{"holds"}, {"release", "film"}} {
+		stdout, stderr, code := inside(append(args, "--dir", owner.dir)...)
+		if code != 0 || !strings.Contains(stdout, " film\n") || strings.Contains(stderr, "released:") {
+			t.Errorf("%v: exit %d, %s%s", args, code, stdout, stderr)
+		}
+	}
+}
+
 // A depot whose folder is gone promises nothing, reports nothing that it has not seen, and every command says what is wrong.
 func TestADepotWhoseFolderIsGoneSaysSo(t *testing.T) {
 	t.Parallel()
