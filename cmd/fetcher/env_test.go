@@ -2,7 +2,9 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"strings"
@@ -58,5 +60,35 @@ func TestNamedCommandsHaveTheStateDirectory(t *testing.T) {
 		if got := (globals{}).named(message); got != message {
 			t.Errorf("without one: %q", got)
 		}
+	}
+}
+
+// So are those in the sentences of --json, whichever field they are in, and nothing else there is touched.
+func TestNamedCommandsHaveTheStateDirectoryInJSON(t *testing.T) {
+	dir := t.TempDir()
+	for _, x := range []struct{ args, typ, field, want string }{
+		{"doctor", "check", "text", "; fetcher --dir " + quote(dir) + " node run starts one"},
+		{"fleet status", "error", "message", "fetcher --dir " + quote(dir) + " fleet join TOKEN"},
+	} {
+		stdout, _, _ := inside(append(strings.Fields(x.args), "--json", "--dir", dir)...)
+		found := false
+		for l := range strings.Lines(stdout) {
+			var fields map[string]any
+			must(t, json.Unmarshal([]byte(l), &fields))
+			text, _ := fields[x.field].(string)
+			found = found || fields["type"] == x.typ && strings.Contains(text, x.want)
+		}
+		if !found {
+			t.Errorf("%s: no %s with a %s like %q in\n%s", x.args, x.typ, x.field, x.want, stdout)
+		}
+	}
+	var out bytes.Buffer
+	r := newReporter(&out, true)
+	r.edit = globals{dir: "/d"}.named
+	r.write("node", map[string]any{"warnings": []string{"see fetcher list"}, "name": "fetcher list", "why": nil, "text": 1})
+	var l map[string]any
+	must(t, json.Unmarshal([]byte(strings.Split(out.String(), "\n")[1]), &l))
+	if got := fmt.Sprint(l["warnings"], l["name"], l["why"], l["text"]); got != "[see fetcher --dir /d list]fetcher list<nil> 1" {
+		t.Error(got)
 	}
 }

@@ -150,6 +150,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer, ctx context.C
 	a.stderr.edit = func(s string) string { return a.flags.named(s) }
 	defer a.stderr.clear()
 	a.out = newReporter(stdout, wantsJSON(args))
+	a.out.edit = a.stderr.edit
 	root := a.root()
 	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
 		unquoted(root)

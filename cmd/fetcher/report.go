@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,8 +17,9 @@ import (
 // docs/json.md has the schema. It is safe for concurrent use, and silent when
 // JSON was not asked for.
 type reporter struct {
-	w  io.Writer
-	on bool
+	w    io.Writer
+	on   bool
+	edit func(string) string // what people read in it is edited by it; nil: it is not
 
 	mu      sync.Mutex
 	seq     int
@@ -26,6 +28,9 @@ type reporter struct {
 }
 
 const schemaVersion = 1
+
+// sentences are the fields for people: a string each, or several.
+var sentences = []string{"advice", "message", "passes_trouble", "reason", "refused", "text", "trouble", "warnings", "why"}
 
 func newReporter(w io.Writer, on bool) *reporter {
 	r := &reporter{w: w, on: on, summary: map[string]any{}}
@@ -49,7 +54,7 @@ func (r *reporter) write(typ string, values ...any) {
 			panic(err) // plain values only
 		}
 		for name, value := range fields {
-			line[name] = value
+			line[name] = r.edited(name, value)
 		}
 	}
 	line["v"], line["type"], line["seq"] = schemaVersion, typ, r.seq
@@ -60,6 +65,25 @@ func (r *reporter) write(typ string, values ...any) {
 		panic(err) // plain values only
 	}
 	r.w.Write(append(b, '\n')) // a reader that has gone is not our error
+}
+
+// edited is the value of a field, with the sentences in it edited.
+func (r *reporter) edited(name string, value json.RawMessage) any {
+	if r.edit == nil || !slices.Contains(sentences, name) {
+		return value
+	}
+	var one *string
+	if json.Unmarshal(value, &one) == nil && one != nil {
+		return r.edit(*one)
+	}
+	var more []string
+	if json.Unmarshal(value, &more) != nil || more == nil {
+		return value
+	}
+	for i, s := range more {
+		more[i] = r.edit(s)
+	}
+	return more
 }
 
 // sum sets fields of the summary.
