@@ -23,7 +23,15 @@ type Problem struct {
 	Detail string   `json:"detail,omitempty" doc:"one sentence"`
 	Code   string   `json:"code" doc:"stable; the name of an exit code, or no_entry, have, denied, too_large, too_many"`
 	Errors []string `json:"errors,omitempty" doc:"what is wrong with which field"`
-	class  error
+	// Unshared tells whoever wants to share the rest what to leave out.
+	Unshared []Unshared `json:"unshared,omitempty" doc:"files and folders in what was to be shared that cannot be; the first 100"`
+	class    error
+}
+
+// Unshared is a file or folder that cannot be shared.
+type Unshared struct {
+	Path string `json:"path" doc:"in what was to be shared; . is all of it"`
+	Why  string `json:"why"`
 }
 
 // Error returns the sentence.

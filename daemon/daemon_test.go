@@ -248,7 +248,8 @@ func TestWhatCannotBeSharedIsNotAdded(t *testing.T) {
 	}
 	dir := t.TempDir()
 	d := begun(t, dir)
-	at := filepath.Dir(file(t, "x", t.TempDir(), "tree", "a\x01b"))
+	at, links := filepath.Dir(file(t, "x", t.TempDir(), "tree", "a\x01b")), filepath.Dir(file(t, "x", t.TempDir(), "links", "a"))
+	must(t, os.Symlink("a", filepath.Join(links, "b")))
 	for why, x := range map[string]struct {
 		a     api.Add
 		class error
@@ -256,8 +257,13 @@ func TestWhatCannotBeSharedIsNotAdded(t *testing.T) {
 		"control character":           {api.Add{Paths: []string{at}}, share.ErrPath},
 		"so nothing is left to share": {api.Add{Paths: []string{at}, Exclude: []string{"*"}}, api.ErrRequest},
 		"it is a device":              {api.Add{Paths: []string{os.DevNull}}, api.ErrRequest},
+		"symlinks are refused":        {api.Add{Paths: []string{links}, Links: "refuse"}, api.ErrRequest},
 	} {
-		if _, err := d.Add(t.Context(), x.a); !errors.Is(err, x.class) || !strings.Contains(err.Error(), why) || !strings.Contains(err.Error(), "not added") || strings.Contains(err.Error(), "once that is mended") {
+		_, err := d.Add(t.Context(), x.a)
+		if p := api.ProblemOf(err); (len(p.Unshared) == 0) != (len(x.a.Exclude) > 0) {
+			t.Errorf("it lists %q", p.Unshared)
+		}
+		if !errors.Is(err, x.class) || !strings.Contains(err.Error(), why) || !strings.Contains(err.Error(), "not added") || strings.Contains(err.Error(), "once that is mended") {
 			t.Error(err)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/piecelease/fetcher/api"
 	"github.com/piecelease/fetcher/catalog"
 	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/store"
 )
 
 // keeper does what the owner wants of one entry, in one goroutine that ends with the
@@ -131,11 +132,31 @@ func (k *keeper) refuse(err error, why string) {
 	defer k.mu.Unlock()
 	if !k.settled {
 		class := api.ErrRequest
-		if errors.Is(err, share.ErrPath) {
+		var bad *store.ProblemsError
+		if errors.Is(err, share.ErrPath) && !errors.As(err, &bad) { // the command's exit codes make the same difference
 			class = share.ErrPath
 		}
-		k.refused = api.Refuse(class, "not added: %s", why)
+		refused := api.Refuse(class, "not added: %s", why)
+		refused.Unshared = unshared(err)
+		k.refused = refused
 	}
+}
+
+// unshared is what an error says of files and folders that cannot be shared.
+func unshared(err error) (out []api.Unshared) {
+	var bad *store.ProblemsError
+	var names *share.PathError
+	switch {
+	case errors.As(err, &bad):
+		for _, p := range bad.Problems {
+			out = append(out, api.Unshared{Path: p.Path, Why: p.Err.Error()})
+		}
+	case errors.As(err, &names):
+		for _, p := range names.Problems[:min(len(names.Problems), 100)] {
+			out = append(out, api.Unshared{Path: p.Path, Why: p.Why})
+		}
+	}
+	return out
 }
 
 // askedAgain reports whether the owner has asked for a new fetch while the files were being

@@ -105,9 +105,7 @@ func seedUntil(values []string) (ratio float64, long string, err error) {
 func (a asker) add(ctx context.Context, c *api.Client, all []api.Add, fl addFlags) error {
 	for i, one := range all {
 		e, err := c.Add(ctx, one)
-		if errors.Is(err, share.ErrPath) {
-			err = marked{err, errInPart}
-		}
+		err = inPart(err, one.Paths)
 		if fl.repair && errors.Is(err, api.ErrHave) {
 			return fmt.Errorf("%w; fetcher set ENTRY --repair repairs it", err)
 		}

@@ -129,7 +129,6 @@ var advices = []struct {
 	{fetcher.ErrWrongCode, "The code is used up, and whoever shares was told so: ask for a new one."},
 	{fetcher.ErrCodeGone, "A code is good for one try within two minutes, at the beacon where it was made: ask for a new one."},
 	{errLeased, "Check that the coordinator runs, that this machine can reach it, and that the share is still being shared; or go on without the coordinator with --alone-after TIME."},
-	{errInPart, leaveOutText},
 	{errLinks, "To list the rest, leave links out with --links skip."},
 	{errNoTable, "Check that --dht names a node that runs and takes part in the table, and that this machine can reach it; or ask whoever shares it for the ticket."},
 	{errUncalled, "Run on the other machine what was printed, while this waits, and see that it can reach this one at an address of the ticket."},
@@ -166,8 +165,8 @@ var errNoTable = words.Error(share.ErrNetwork, "no way into the hash table")
 // errLeased marks that a member of a fleet got nothing.
 var errLeased = errors.New("nothing was leased")
 
-// errInPart marks that some of what was given to add cannot be shared, and errLinks that this is so because of links.
-var errInPart, errLinks = errors.New("not all can be shared"), errors.New("links cannot be listed")
+// errLinks marks that some links cannot be listed.
+var errLinks = errors.New("links cannot be listed")
 
 // errUncalled marks that a fetch waited for a source to connect to it, and got nothing.
 var errUncalled = errors.New("no source came")
@@ -177,13 +176,13 @@ func advice(err error) string {
 	if errors.As(err, new(usageError)) {
 		return ""
 	}
-	if errors.As(err, new(*api.Problem)) && !errors.Is(err, errInPart) {
-		return "" // the node has said what to do
-	}
 	if in := (importError{}); errors.As(err, &in) {
 		if s := leaveOut(err, in.dir); s != "" {
 			return s
 		}
+	}
+	if errors.As(err, new(*api.Problem)) {
+		return "" // the node has said what to do
 	}
 	for _, x := range advices {
 		if errors.Is(err, x.err) {
@@ -220,6 +219,30 @@ func leaveOut(err error, dir string) string {
 		s += "\n" + verbatim + "--exclude " + quote("/"+pattern)
 	}
 	return s + "\n"
+}
+
+// inPart has an error of the node, about some of the files at the paths, say as one of share does how to share the rest.
+func inPart(err error, paths []string) error {
+	var p *api.Problem
+	if !errors.As(err, &p) || len(p.Unshared) == 0 {
+		return err
+	}
+	dir := ""
+	if len(paths) == 1 {
+		dir = paths[0]
+		if info, at := os.Stat(dir); at != nil || !info.IsDir() {
+			return err // no file can be left out of itself
+		}
+	}
+	names, bad := &share.PathError{}, &store.ProblemsError{Count: len(p.Unshared)}
+	for _, x := range p.Unshared {
+		names.Problems = append(names.Problems, share.PathProblem{Path: x.Path, Why: x.Why})
+		bad.Problems = append(bad.Problems, store.Problem{Path: x.Path, Err: errors.New(x.Why)})
+	}
+	if errors.Is(err, share.ErrPath) {
+		return importError{marked{err, names}, dir}
+	}
+	return importError{marked{err, bad}, dir}
 }
 
 // onlyBad says whether there are paths, and each is one of those that cannot be shared.

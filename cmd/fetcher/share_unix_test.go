@@ -84,3 +84,39 @@ func TestShareSaysHowToLeaveOutWhatCannotBeShared(t *testing.T) {
 		t.Errorf("it said: %s", said)
 	}
 }
+
+// What share refuses, add refuses with the same words, advice and exit code.
+func TestAddRefusesAsShareDoes(t *testing.T) {
+	t.Parallel()
+	n := startNode(t, t.TempDir())
+	links, pipe, out := t.TempDir(), t.TempDir(), t.TempDir()
+	for _, dir := range []string{links, pipe, out} {
+		rig.WriteRandom(t, filepath.Join(dir, "a"), 10, 1)
+	}
+	must(t, os.Symlink("a", filepath.Join(links, "x")))
+	must(t, os.Symlink("/etc/passwd", filepath.Join(out, "x")))
+	if err := syscall.Mkfifo(filepath.Join(pipe, "p"), 0o600); err != nil {
+		t.Skip(err)
+	}
+	for _, x := range []struct {
+		code  int
+		wants string
+		args  []string
+	}{
+		{exitUsage, "--exclude /x", []string{links, "--links", "refuse"}},
+		{exitUsage, "--exclude /p", []string{pipe}},
+		{exitUsage, "--exclude /" + filepath.Base(pipe) + "/p", []string{pipe, links, "--name", "y"}},
+		{exitPath, "or all links with --links skip", []string{out}},
+		{exitPath, "is never shared", []string{n.dir}},
+		{exitUsage, "it is a device", []string{os.DevNull}},
+	} {
+		_, shared, code := inside(append([]string{"share", "--listen", "none", "--dir", t.TempDir()}, x.args...)...)
+		_, added, codeToo := inside(append([]string{"add", "--dir", n.dir}, x.args...)...)
+		if code != x.code || codeToo != x.code || !strings.Contains(shared, x.wants) {
+			t.Errorf("%q: exit %d and %d: %s", x.args, code, codeToo, shared)
+		}
+		if !strings.HasSuffix(added, strings.TrimPrefix(shared, "fetcher: ")) {
+			t.Errorf("share said %s\nand add %s", shared, added)
+		}
+	}
+}
