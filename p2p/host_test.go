@@ -88,8 +88,7 @@ func TestEveryListenAddressBindsOrIsNamed(t *testing.T) {
 		fmt.Sprintf("/ip4/127.0.0.1/tcp/%d", tcp),
 		fmt.Sprintf("/ip4/0.0.0.0/tcp/%d", tcp),
 		fmt.Sprintf("/ip4/127.0.0.1/udp/%d/quic-v1", udp),
-		"/ip4/192.0.2.1/tcp/0",    // not an address of this machine
-		"/ip4/127.0.0.1/tcp/0/ws", // no such transport
+		"/ip4/192.0.2.1/tcp/0", // not an address of this machine
 		fmt.Sprintf("127.0.0.1:%d", tcp),
 		fmt.Sprint(tcp), // on all interfaces
 	} {
@@ -101,7 +100,8 @@ func TestEveryListenAddressBindsOrIsNamed(t *testing.T) {
 			t.Errorf("listening on %s: %v; want an error that names it and wraps ErrNetwork", bad, err)
 		}
 	}
-	for _, bad := range []string{"/ip4/127.0.0.1/tcp/0/tcp/1/tcp", "here", "65536", "-1", ":", "", "localhost:4001", "[fe80::1%lo]:4001", "none"} {
+	for _, bad := range []string{"/ip4/127.0.0.1/tcp/0/tcp/1/tcp", "here", "65536", "-1", ":", "", "localhost:4001", "[fe80::1%lo]:4001", "none",
+		"/ip4/127.0.0.1/tcp/0/ws", "/ip4/127.0.0.1/udp/0", "/ip4/127.0.0.1/udp/0/quic", "/ip4/127.0.0.1", "/unix/x", "/tcp/0", "/ip4/127.0.0.1/tcp/0/p2p/" + somebody} {
 		if _, err := New(Config{Listen: []string{"/ip4/127.0.0.1/tcp/0", bad}}); !errors.Is(err, ErrAddress) || !strings.Contains(fmt.Sprint(err), strconv.Quote(bad)) {
 			t.Errorf("listening on %s: %v; want an error that names it and wraps ErrAddress", bad, err)
 		}

@@ -62,9 +62,22 @@ func spots(cfg Config) ([]spot, error) {
 		if err != nil {
 			return nil, words.Error(ErrAddress, "%q is not an address to listen on: give a port such as 4001, an address such as 192.0.2.1:4001 or /ip4/192.0.2.1/tcp/4001, or none", s)
 		}
+		if !transported(a) {
+			return nil, words.Error(ErrAddress, "%q is not an address to listen on: one ends in /tcp/PORT or /udp/PORT/quic-v1, such as /ip4/192.0.2.1/tcp/4001", s)
+		}
 		out = append(out, spot{addr: a})
 	}
 	return out, nil
+}
+
+// transported says whether connections to an address are made by one of our transports.
+func transported(a ma.Multiaddr) bool {
+	var codes []int
+	for _, p := range a.Protocols() {
+		codes = append(codes, p.Code)
+	}
+	n := len(codes)
+	return n > 1 && codes[n-1] == ma.P_TCP || n > 2 && codes[n-2] == ma.P_UDP && codes[n-1] == ma.P_QUIC_V1
 }
 
 func (h *Host) listen(at []spot) error {

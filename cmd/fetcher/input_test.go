@@ -222,6 +222,7 @@ func TestMistakesInFlagsAreExplained(t *testing.T) {
 		`there is no command "move"; see fetcher depot account`:                                       "depot account move --help",
 		`--name "." cannot be the name of a share`:                                                    "share . --name .",
 		`--name "a/b" holds a / and cannot be the name of a share`:                                    "add . --name a/b",
+		`"/ip4/127.0.0.1/udp/0" is not an address to listen on: one ends in /tcp/PORT or /udp/`:       "share . --listen /ip4/127.0.0.1/udp/0",
 		`"localhost:80" is not an address to listen on: give a port, or an IP`:                        "share . --listen localhost:80",
 		`--seeds takes a number, not "many"`:                                                          "sim run x --seeds many",
 		`--json takes true or false, not "x"`:                                                         "ls x --json=x",
