@@ -151,7 +151,7 @@ func TestWrongFoldedTicketsAreToldApart(t *testing.T) {
 	if got, err := unfold(sixteen); err != nil || len(got.Peers) != 32 {
 		t.Errorf("sixteen addresses: %v, %v", got, err)
 	}
-	const later, canonical, short = "made by a later version", "not in canonical form", "it ends early"
+	const later, canonical, short = "made by a later version", "not written as tickets are", "it ends early"
 	for name, c := range map[string]struct {
 		b    []byte
 		says string
@@ -205,7 +205,7 @@ func TestWrongFoldedTicketsAreToldApart(t *testing.T) {
 		"nothing folded":     {object(1).num("v", 2), "garbled"},
 		"a text":             {object(2).num("v", 2).str("x", "hello"), "garbled"},
 		"a key nobody knows": {append(object(3).num("v", 2).text("x").head(cborBytes, 32), append(slices.Clone(digest), cbor(nil).text("zz").head(cborUint, 1)...)...), `does not know its field "zz"`},
-		"keys out of order":  {append(append(object(2).text("x").head(cborBytes, 32), digest...), cbor(nil).num("v", 2)...), "not in canonical form"},
+		"keys out of order":  {append(append(object(2).text("x").head(cborBytes, 32), digest...), cbor(nil).num("v", 2)...), "not written as tickets are"},
 		"a longer head":      {append(append(object(2).num("v", 2).text("x"), 0x59, 0, 32), digest...), "garbled"},
 	} {
 		if got, err := ParseTicket(seal(c.body)); err == nil || !strings.Contains(err.Error(), c.says) {

@@ -311,13 +311,17 @@ func parseTicket(s string) (Ticket, error) {
 		return Ticket{}, errors.New("mistyped: its checksum does not match; copy the whole of it again")
 	}
 	// Base32 leaves up to four bits over, and package base32 accepts any value of them.
-	if seal(body) != s {
-		return Ticket{}, errNotCanonical
+	switch whole := seal(body); {
+	case len(s) > len(whole):
+		return Ticket{}, errors.New("mistyped: it has a letter too many at its end; copy the whole of it again")
+	case s != whole:
+		return Ticket{}, errors.New("mistyped: its last letter is not the right one; copy the whole of it again")
 	}
 	return decodeTicket(body)
 }
 
-var errNotCanonical = errors.New("garbled: not in canonical form; copy the whole of it again")
+// errNotCanonical says that the bytes are not those that would be written, so that a share had two tickets.
+var errNotCanonical = errors.New("garbled: it is not written as tickets are; ask for another")
 
 // ErrCut says that the end of a ticket is missing.
 var ErrCut = errors.New("cut short: its end is missing; copy the whole of it")
