@@ -233,7 +233,7 @@ func RestoreLeases(ctx context.Context, cfg Config) (r Restored, err error) {
 	}
 	at, err := p.Get(ctx)
 	if errors.Is(err, rounds.ErrNever) {
-		return r, fmt.Errorf("the fleet has no snapshot of this depot's leases: %w", err)
+		return r, words.Error(rounds.ErrNever, "no snapshot of this depot's leases was made yet, so the fleet has none; run the node without one: it enters the leases that it finds in the depot's folder")
 	}
 	if err != nil {
 		return r, err

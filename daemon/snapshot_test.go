@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -94,6 +95,10 @@ func TestALostDatabaseOfLeasesComesBackFromTheFleet(t *testing.T) {
 	cfg := Config{Dir: dir, Settings: Settings{Depot: folder, Listen: []string{"127.0.0.1:0"}}}
 	if _, err := RestoreLeases(t.Context(), cfg); !errors.Is(err, ErrMembership) {
 		t.Errorf("without a fleet: %v", err)
+	}
+	must(t, Membership{URL: "sqlite:" + filepath.Join(t.TempDir(), "kv"), Secret: m.Secret}.Save(dir))
+	if _, err := RestoreLeases(t.Context(), cfg); !errors.Is(err, rounds.ErrNever) || !strings.Contains(err.Error(), "run the node without one") || strings.Contains(err.Error(), "pointer") {
+		t.Errorf("from a fleet that has made no snapshot: %v", err)
 	}
 	must(t, m.Save(dir))
 	r, err := RestoreLeases(t.Context(), cfg)
