@@ -94,6 +94,11 @@ type Reach = p2p.Reach
 // repeat the text, which may hold a password.
 func CheckProxy(url string) error { return p2p.CheckProxy(url) }
 
+// CheckAddrs says whether addresses are as Config.Listen, Config.Announce and Reach.Relays have them. Errors wrap ErrAddress.
+func CheckAddrs(listen, announce, relays []string) error {
+	return p2p.CheckAddrs(listen, announce, relays)
+}
+
 // ErrStateDir says that the state directory cannot be used.
 var ErrStateDir = errors.New("the state directory cannot be used")
 

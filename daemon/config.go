@@ -189,6 +189,15 @@ func (s Settings) each() error {
 	return f.Err()
 }
 
+// Validate says what of the settings cannot be. It asks neither the system nor the network.
+func (s Settings) Validate() error {
+	if err := s.addresses(); err != nil {
+		return err
+	}
+	_, err := s.withDefaults("/")
+	return err
+}
+
 func (s Settings) checked(dir string) (Settings, error) {
 	if err := s.each(); err != nil {
 		return s, err
@@ -196,6 +205,14 @@ func (s Settings) checked(dir string) (Settings, error) {
 	var f bounds.Fields
 	if s.RelayCarries > 0 && !s.Relay {
 		f.Add("relay-carries", errors.New("it is for a relay: set relay too"))
+	}
+	for _, x := range []struct {
+		of  string
+		set bool
+	}{{"http-hosts", len(s.Hosts) > 0}, {"http-cert", s.Cert != ""}, {"http-key", s.Key != ""}, {"http-insecure", s.Insecure}} {
+		if x.set && s.HTTP == "" {
+			f.Add(x.of, errors.New("it is for http: set http too"))
+		}
 	}
 	f.Add("http", s.checkHTTP())
 	if err := f.Err(); err != nil {
@@ -411,6 +428,14 @@ func (s Settings) addresses() error {
 	if _, err := dht.Parse(s.DHT); err != nil {
 		return fmt.Errorf("dht: %w", err)
 	}
+	for _, x := range []struct {
+		of  string
+		err error
+	}{{"listen", fetcher.CheckAddrs(s.Listen, nil, nil)}, {"announce", fetcher.CheckAddrs(nil, s.Announce, nil)}, {"via", fetcher.CheckAddrs(nil, nil, s.Via)}} {
+		if x.err != nil {
+			return fmt.Errorf("%s: %w", x.of, x.err)
+		}
+	}
 	return nil
 }
 
@@ -418,15 +443,33 @@ func (f slotFile) slot() (s Slot, err error) {
 	if s.Days, err = parseDays(f.Days); err != nil {
 		return s, err
 	}
+	if missing := missing(f.From, f.To); missing != "" {
+		return s, fmt.Errorf("%s missing: limits apply from one time of day to another, as in from = \"08:00\" and to = \"18:00\"", missing)
+	}
 	if s.From, err = parseClock(f.From); err != nil {
-		return s, err
+		return s, fmt.Errorf("from: %w", err)
 	}
 	if s.To, err = parseClock(f.To); err != nil {
-		return s, err
+		return s, fmt.Errorf("to: %w", err)
 	}
 	if s.Up, err = ParseRate(f.Up); err != nil {
-		return s, err
+		return s, fmt.Errorf("up: %w", err)
 	}
-	s.Down, err = ParseRate(f.Down)
-	return s, err
+	if s.Down, err = ParseRate(f.Down); err != nil {
+		return s, fmt.Errorf("down: %w", err)
+	}
+	return s, nil
+}
+
+// missing says which of two keys have no value.
+func missing(from, to string) string {
+	switch {
+	case from == "" && to == "":
+		return "from and to are"
+	case from == "":
+		return "from is"
+	case to == "":
+		return "to is"
+	}
+	return ""
 }

@@ -96,10 +96,16 @@ func TestSettingsThatCannotBeReadAreNamed(t *testing.T) {
 		"limit-down = \"1\"":                                   "limit-down: a limit is bytes per second, at least 1024",
 		"rescan = \"often\"":                                   "rescan",
 		"[[limits]]\ndays = [\"monday\"]":                      "limits, number 1: a day is one of",
-		"[[limits]]\nfrom = \"8\"":                             "a time of day is like 08:30",
-		"[[limits]]\nfrom=\"08:00\"\nto=\"25:00\"":             "a time of day is like 08:30",
-		"[[limits]]\nfrom=\"08:00\"\nto=\"09:00\"\nup=\"x\"":   "a limit is bytes",
-		"[[limits]]\nfrom=\"08:00\"\nto=\"09:00\"\ndown=\"x\"": "a limit is bytes",
+		"[[limits]]\nup = \"1M\"":                              "limits, number 1: from and to are missing: limits apply from one time of day to another, as in from = \"08:00\"",
+		"[[limits]]\nfrom = \"08:00\"":                         "limits, number 1: to is missing",
+		"[[limits]]\nto = \"08:00\"":                           "limits, number 1: from is missing",
+		"via = [\"x\"]":                                        `via: "x" is not an address of a relay`,
+		"announce = [\"x\"]":                                   `announce: "x" is not an address to announce`,
+		"listen = [\"x\"]":                                     `listen: "x" is not an address to listen on`,
+		"[[limits]]\nfrom = \"8\"\nto = \"09:00\"":             "from: a time of day is like 08:30",
+		"[[limits]]\nfrom=\"08:00\"\nto=\"25:00\"":             "to: a time of day is like 08:30",
+		"[[limits]]\nfrom=\"08:00\"\nto=\"09:00\"\nup=\"x\"":   "up: a limit is bytes",
+		"[[limits]]\nfrom=\"08:00\"\nto=\"09:00\"\ndown=\"x\"": "down: a limit is bytes",
 		"limit-down = 5":                                       "line 1 cannot be read: limit-down takes text in quotes, as in limit-down = \"...\"",
 		"\nlimit-up = nonsense":                                "line 2 cannot be read: limit-up takes text in quotes",
 		"listen = [\n4001":                                     "line 2 cannot be read: ",
@@ -145,16 +151,17 @@ func TestSettingsOutOfRangeAreRefused(t *testing.T) {
 		"up": {Up: 1}, "down": {Down: -1}, "fetches": {Fetches: 1001}, "rescan": {Rescan: time.Millisecond}, "into": {Into: "x"}, "socket": {Socket: "x"}, "machine": {Name: strings.Repeat("x", 65)}, "control": {Name: "a\nb"},
 		"http": {HTTP: "4820"}, "name": {HTTP: "example.org:4820"}, "public": {HTTP: "0.0.0.0:4820"}, "half": {HTTP: "127.0.0.1:1", Cert: "c"},
 		"no relay": {RelayCarries: 1 << 30}, "carries": {Relay: true, RelayCarries: 1000},
+		"hosts without http": {Hosts: []string{"foo"}}, "certificate without http": {Cert: "c", Key: "k"}, "key without http": {Key: "k"}, "insecure without http": {Insecure: true},
 	} {
-		if _, err := s.withDefaults("/"); err == nil {
-			t.Errorf("%s: taken", what)
+		if _, err := s.withDefaults("/"); err == nil || s.Validate() == nil || strings.Contains(what, "without") && !strings.Contains(err.Error(), "set http too") {
+			t.Errorf("%s: %v", what, err)
 		}
 	}
 	for what, s := range map[string]Settings{
 		"loopback": {HTTP: "[::1]:4820"}, "localhost": {HTTP: "localhost:0"}, "insecure": {HTTP: "0.0.0.0:4820", Insecure: true},
 		"TLS": {HTTP: "192.0.2.1:4820", Cert: "c", Key: "k"},
 	} {
-		if _, err := s.withDefaults("/"); err != nil {
+		if _, err := s.withDefaults("/"); err != nil || s.Validate() != nil {
 			t.Errorf("%s: %v", what, err)
 		}
 	}

@@ -70,6 +70,14 @@ func spots(cfg Config) ([]spot, error) {
 	return out, nil
 }
 
+// CheckAddrs says whether addresses are as Config.Listen, Config.Announce and Reach.Relays have them. Errors wrap ErrAddress.
+func CheckAddrs(listen, announce, relays []string) error {
+	_, bad := spots(Config{Listen: listen})
+	_, wrong := announced(Config{Announce: announce})
+	_, lost := newPlaces(relays)
+	return cmp.Or(bad, wrong, lost)
+}
+
 // transported says whether connections to an address are made by one of our transports.
 func transported(a ma.Multiaddr) bool {
 	var codes []int

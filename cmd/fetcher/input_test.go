@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -14,6 +15,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/spf13/pflag"
 
 	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/share"
@@ -244,6 +247,7 @@ func TestMistakesInFlagsAreExplained(t *testing.T) {
 		`"../fetcher" is a folder, not a program`:                                                     "round run --kv sqlite:x --name x --every 1h -- ../fetcher",
 		"give --fleet-secret FILE too":                                                                "fleet status --fleet sqlite:x",
 		"man needs a DIR; see fetcher man --help":                                                     "man",
+		"http-hosts: it is for http: set http too":                                                    "node run --http-host foo --listen none",
 		"name: it has at most 64 bytes":                                                               "node run --name " + strings.Repeat("x", 65),
 		"unknown flag: -x; see fetcher cat --help":                                                    "cat T -x",
 		"unknown flag: --jsno; did you mean --json?":                                                  "list --jsno",
@@ -352,5 +356,31 @@ func TestCompletionsHaveNoQuotes(t *testing.T) {
 	code := run([]string{"__complete", "fetch", "--"}, strings.NewReader(""), &stdout, &stderr, t.Context())
 	if code != 0 || strings.Contains(stdout.String(), "`") || !strings.Contains(stdout.String(), "this folder, DIR") {
 		t.Errorf("exit %d: %s %s", code, &stdout, &stderr)
+	}
+}
+
+// What is wrong in node.toml is said with its name, and what a flag makes wrong without it.
+func TestWhatIsWrongInTheSettingsSaysWhere(t *testing.T) {
+	for _, x := range []struct{ file, args, wants string }{
+		{`via = ["x"]`, "", `node.toml: via: "x" is not an address of a relay`},
+		{`announce = ["x"]`, "", `node.toml: announce: "x" is not an address to announce`},
+		{`listen = ["x"]`, "", `node.toml: listen: "x" is not an address to listen on`},
+		{`http = "x"`, "", "node.toml: http: an address to answer at is like 127.0.0.1:4820"},
+		{`relay-carries = "1G"`, "", "node.toml: relay-carries: it is for a relay"},
+		{`http-cert = "/c"`, "", "node.toml: http-cert: it is for http: set http too"},
+		{`fleet = "sqlite:/x"`, "", "node.toml: fleet, the URL"},
+		{"", "--http-host foo", ""}, // the node says it as it starts
+		{`http-key = "/k"`, "--http 127.0.0.1:0 --http-cert c", ""},
+		{`relay-carries = "1G"`, "--relay", ""},
+	} {
+		dir := t.TempDir()
+		must(t, os.WriteFile(filepath.Join(dir, "node.toml"), []byte(x.file), 0o600))
+		fl, flags := nodeFlags{}, pflag.NewFlagSet("", pflag.ContinueOnError)
+		fl.add(flags)
+		must(t, flags.Parse(strings.Fields(x.args)))
+		_, err := asker{&app{flags: globals{dir: dir}}}.settings(fl)
+		if x.wants == "" && err != nil || x.wants != "" && (!errors.As(err, new(usageError)) || !strings.Contains(err.Error(), x.wants)) {
+			t.Errorf("%s, %s: %v", x.file, x.args, err)
+		}
 	}
 }

@@ -146,9 +146,22 @@ func (a asker) settings(fl nodeFlags) (s daemon.Settings, err error) {
 	if err != nil {
 		return s, err
 	}
-	if s, err = daemon.ReadSettings(filepath.Join(dir, daemon.SettingsName)); err != nil {
+	at := filepath.Join(dir, daemon.SettingsName)
+	file, err := daemon.ReadSettings(at)
+	if err != nil {
 		return s, usageError{err}
 	}
+	if s, err = fl.over(file); err != nil {
+		return s, err
+	}
+	if wrong, inFile := s.Validate(), file.Validate(); wrong != nil && inFile != nil && wrong.Error() == inFile.Error() {
+		return s, usageError{fmt.Errorf("%s: %w", at, wrong)} // what is wrong because of a flag is said without the file
+	}
+	return s, nil
+}
+
+// over returns settings with the flags over them.
+func (fl nodeFlags) over(s daemon.Settings) (_ daemon.Settings, err error) {
 	for _, x := range []struct {
 		from string
 		to   *string
