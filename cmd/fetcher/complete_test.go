@@ -42,7 +42,7 @@ func TestCompletionOffersWhatFits(t *testing.T) {
 // A command that refuses to run without a flag has it in its usage line.
 func TestUsageNamesTheFlagsThatMustBeGiven(t *testing.T) {
 	for args, flags := range map[string]string{"hold x": "--on ADDR", "holdings": "--on ADDR", "depot voucher": "--passes NUMBER", "coordinate x": "--allow PEER",
-		"round run -- true": "--kv URL --name NAME --every TIME", "round show x": "--kv URL"} {
+		"round run -- true": "--kv URL --name NAME --every TIME [flags] -- CMD ARG...", "round show x": "--kv URL"} {
 		a := &app{stdin: strings.NewReader(""), stdout: io.Discard, stderr: newTerminal(io.Discard)}
 		c, _, err := a.root().Find(strings.Fields(args))
 		must(t, err)

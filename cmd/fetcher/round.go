@@ -49,7 +49,7 @@ type roundFlags struct {
 func (a *app) roundRunCommand() *cobra.Command {
 	var fl roundFlags
 	c := &cobra.Command{
-		Use:   "run --kv URL --name NAME --every TIME -- CMD ARG...",
+		Use:   "run --kv URL --name NAME --every TIME [flags] -- CMD ARG...", // flags after -- are those of CMD
 		Short: "Run a command in each round that this machine wins",
 		Long: `Run a command in each round that this machine wins, until Ctrl-C. A round
 begins at each multiple of --every (24h: at midnight, UTC; 168h: on Mondays),
