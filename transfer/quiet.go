@@ -129,11 +129,13 @@ func (q *quiet) stallError(quiet time.Duration) error {
 // why returns what the transfer waits for while no byte comes in, and a sentence on it;
 // word is what a source says.
 func (q *quiet) why(word string) (Wait, string) {
-	var active, left int
+	var active, asked, left int
 	for _, src := range q.sources.order {
 		switch {
 		case src.out:
 			left++
+		case src.info.State == Active && src.fetching:
+			active, asked = active+1, asked+1
 		case src.info.State == Active:
 			active++
 		}
@@ -156,6 +158,9 @@ func (q *quiet) why(word string) (Wait, string) {
 		return ForLimit, Paced(q.limit)
 	case q.plan.Leased > 0:
 		return ForBytes, fmt.Sprintf("waiting for %s from %s (%s)", words.Count(q.plan.Leased, "piece"), words.Count(active, "source"), word)
+	}
+	if asked > 0 { // under leases that have ended since the plan was made
+		return ForBytes, fmt.Sprintf("%s asked, and nothing has come yet", words.Count(asked, "source"))
 	}
 	return ForLease, fmt.Sprintf("%s connected, and none sends (%s)", words.Count(active, "source"), word)
 }

@@ -324,8 +324,13 @@ func TestWhyNothingMovesIsSaid(t *testing.T) {
 			w.find("a")
 			w.status(SourceStatus{Source: "a", Why: "dialling", State: Connecting, Connected: true})
 		}, reason: "no connection to 1 source (a: dialling)", end: "no connection to 1 source", wait: ForConnection},
-		"waits":        {plan: PlanStatus{Leased: 2, Why: []string{"x"}}, reason: "waiting for 2 pieces from 1 source (a: fetching)", end: "no verified byte for 20 s: waiting for 2 pieces", wait: ForBytes},
-		"idle":         {plan: PlanStatus{}, reason: "1 source connected, and none sends (a: fetching)", end: "none sends", wait: ForLease},
+		"waits": {plan: PlanStatus{Leased: 2, Why: []string{"x"}}, reason: "waiting for 2 pieces from 1 source (a: fetching)", end: "no verified byte for 20 s: waiting for 2 pieces", wait: ForBytes},
+		"idle":  {plan: PlanStatus{}, reason: "1 source connected, and none sends (a: fetching)", end: "none sends", wait: ForLease},
+		"asked": {begin: func(w *world) {
+			w.find("a", "b")
+			w.active("b")
+			w.status(SourceStatus{Source: "a", Why: "fetching", State: Active, Connected: true, Fetching: true})
+		}, reason: "1 source asked, and nothing has come yet", end: "nothing has come yet", wait: ForBytes},
 		"a piece":      {plan: PlanStatus{Why: []string{"piece 3: nobody has it"}}, reason: "piece 3: nobody has it", end: "nobody has it", wait: ForLease},
 		"the fleet":    {plan: PlanStatus{Fleet: "the fleet waits", Why: []string{"x"}}, reason: "the fleet waits", end: "the fleet waits", wait: ForLease},
 		"it is away":   {plan: PlanStatus{Fleet: "not joined" + fleet.Again + "4 s"}, reason: "not joined; tried again in 4 s", end: "no verified byte for 20 s: not joined", wait: ForLease},

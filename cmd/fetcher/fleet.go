@@ -365,6 +365,7 @@ type fleetRun struct {
 	limitUp   string
 	limitDown string
 	heartbeat time.Duration
+	typed     string // heartbeat, as it was
 	alone     time.Duration
 }
 
@@ -381,7 +382,10 @@ enters the fleet once. If it is lost, another takes over.
 
 While the store cannot be reached, what runs goes on, and nobody is elected.`,
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, args []string) error { return a.run(cmd.Context(), fl) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			fl.typed = cmd.Flag("heartbeat").Value.String()
+			return a.run(cmd.Context(), fl)
+		},
 	}
 	f := c.Flags()
 	fl.store.add(f)
@@ -397,7 +401,7 @@ While the store cannot be reached, what runs goes on, and nobody is elected.`,
 
 func (a fleetApp) run(ctx context.Context, fl fleetRun) error {
 	if fl.heartbeat < 50*time.Millisecond || fl.heartbeat > time.Minute {
-		return usageError{fmt.Errorf("--heartbeat is from 50ms to 1m, not %s", typed(fl.heartbeat))}
+		return usageError{fmt.Errorf("--heartbeat is from 50ms to 1m, not %s", fl.typed)}
 	}
 	if fl.alone < 0 {
 		return usageError{errors.New("--alone-after must not be negative")}

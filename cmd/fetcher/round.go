@@ -44,6 +44,7 @@ type roundFlags struct {
 	kv, name, holder string
 	every            time.Duration
 	once             bool
+	typed            string // every, as it was
 }
 
 func (a *app) roundRunCommand() *cobra.Command {
@@ -77,7 +78,10 @@ round is over is stopped.`,
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return a.roundRun(cmd.Context(), fl, args) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			fl.typed = cmd.Flag("every").Value.String()
+			return a.roundRun(cmd.Context(), fl, args)
+		},
 	}
 	f := c.Flags()
 	f.StringVar(&fl.kv, "kv", "", "the store that all machines reach: a `URL`; see fetcher round --help")
@@ -102,7 +106,7 @@ func (fl *roundFlags) check() error {
 		if fl.every == 0 {
 			return usageError{errors.New("--every is from 1s to 768h (32 days), such as 1h, and must be given")}
 		}
-		return usageError{fmt.Errorf("--every is from 1s to 768h (32 days), such as 1h, not %s", typed(fl.every))}
+		return usageError{fmt.Errorf("--every is from 1s to 768h (32 days), such as 1h, not %s", fl.typed)}
 	}
 	if fl.holder == "" {
 		host, err := os.Hostname()

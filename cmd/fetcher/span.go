@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"strings"
 	"time"
 
@@ -9,26 +10,34 @@ import (
 	"github.com/piecelease/fetcher/internal/words"
 )
 
-// span is the value of a flag that is a time. It is shown as people write it.
-type span time.Duration
+// span is the value of a flag that is a time. It is shown as it was typed, or as people write it.
+type span struct {
+	to   *time.Duration
+	text string // that was typed
+}
 
 // spanVar makes a flag that is a time.
 func spanVar(f *pflag.FlagSet, to *time.Duration, name string, usual time.Duration, usage string) {
 	*to = usual
-	f.Var((*span)(to), name, usage)
+	f.Var(&span{to: to}, name, usage)
 }
 
 func (s *span) Set(text string) error {
 	d, err := words.ParseDuration(text)
 	if err == nil {
-		*s = span(d)
+		*s.to, s.text = d, text
 	}
 	return err
 }
 
 func (s *span) Type() string { return "duration" }
 
-func (s *span) String() string { return typed(time.Duration(*s)) }
+func (s *span) String() string {
+	if s.to == nil { // pflag asks a zero value how the default looks
+		return "0"
+	}
+	return cmp.Or(s.text, typed(*s.to))
+}
 
 // typed is a time as people type it: 1m and 900h, where Go writes 1m0s and 900h0m0s.
 func typed(d time.Duration) string {

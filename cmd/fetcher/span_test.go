@@ -18,7 +18,9 @@ func TestTimesAreShownAsPeopleTypeThem(t *testing.T) {
 		want string
 	}{
 		{[]string{"round", "run", "--kv", "sqlite:x", "--name", "n", "--every", "900h", "--", "true"}, "such as 1h, not 900h\n"},
+		{[]string{"round", "run", "--kv", "sqlite:x", "--name", "n", "--every", "800d", "--", "true"}, "such as 1h, not 800d\n"},
 		{[]string{"fleet", "run", "--heartbeat", "30ms"}, "from 50ms to 1m, not 30ms\n"},
+		{[]string{"fleet", "run", "--heartbeat", "2d"}, "from 50ms to 1m, not 2d\n"},
 		{[]string{"fetch", "x", "--stall", "soon"}, `--stall takes a time such as 30s, 5m or 7d, not "soon"`},
 	} {
 		if r := command(t, x.args...); r.code != exitUsage || !strings.Contains(r.stderr, x.want) {

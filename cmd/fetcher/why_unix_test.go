@@ -72,7 +72,7 @@ func sameWhy(t *testing.T, got []string, want ...string) {
 const fetching = `; no byte for TIME, gives up in TIME unless one comes`
 
 // lacking is what is said when no source has the rest: in short, until the plan was looked at.
-const lacking = `fetching: (pieces N: wanted; 1 source is connected and none has it; waits for one that does|1 source connected, and none sends \(WORD\))`
+const lacking = `fetching: (pieces N: wanted; 1 source is connected and none has it; waits for one that does|1 source connected, and none sends \(WORD\)|1 source asked, and nothing has come yet)`
 
 func TestWhyWhenAllSourcesAreGone(t *testing.T) {
 	t.Parallel()
