@@ -367,7 +367,7 @@ func (d *Daemon) RemoveFromFleet(ctx context.Context, text string) (api.FleetSha
 	}
 	err = m.store.Remove(ctx, id)
 	m.forget()
-	return api.FleetShare{Share: text}, err
+	return api.FleetShare{Share: text}, notListed(err)
 }
 
 // Rounds returns the rounds in the store of the fleet.
@@ -405,7 +405,16 @@ func (d *Daemon) ForgetMachine(ctx context.Context, text string) (api.FleetMembe
 		return api.FleetMember{}, err
 	}
 	defer m.forget()
-	return ForgetMachine(ctx, m.store, text)
+	was, err := ForgetMachine(ctx, m.store, text)
+	return was, notListed(err)
+}
+
+// notListed has an error about what is not on the list of the fleet say where the list is shown.
+func notListed(err error) error {
+	if errors.Is(err, fetcher.ErrNotListed) {
+		return fmt.Errorf("%w; fetcher fleet status shows the list", err)
+	}
+	return err
 }
 
 // ForgetMachine removes the machine with a name or an ID from the reports of a fleet, and returns its last one.

@@ -177,7 +177,7 @@ func (d *depots) RedeemPasses(ctx context.Context, r api.RedeemPasses) ([]api.Pa
 		return nil, api.Refuse(api.ErrRequest, "%s (a code ends in the address of a depot, and this one in %.40q)", codeIs, at)
 	}
 	if who.ID == d.node.ID() {
-		return nil, api.Refuse(api.ErrRequest, "these are passes of this node, which holds nothing at itself")
+		return nil, api.Refuse(api.ErrRequest, "this code is of this node's own depot; redeem it on the node that holds shares here")
 	}
 	if err := d.purse.Redeem(ctx, who, v, units); err != nil {
 		return nil, heldError(who.ID, err)

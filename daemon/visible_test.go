@@ -75,7 +75,7 @@ func TestWhatNobodyCouldFindIsRefused(t *testing.T) {
 	t.Parallel()
 	d := begun(t, t.TempDir()) // silent on the local network, and in no table
 	e := added(t, d, api.Add{Paths: []string{file(t, large(1), t.TempDir(), "f")}})
-	for where, want := range map[string]string{"lan": "does not use the local network", "public": "no distributed hash table"} {
+	for where, want := range map[string]string{"lan": "lan = false, which is in its node.toml", "public": "no distributed hash table"} {
 		if _, err := d.Set(t.Context(), e.ID, api.Set{Visible: &where}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", where, err)
 		}

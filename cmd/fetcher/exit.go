@@ -134,7 +134,7 @@ var advices = []struct {
 	{errUncalled, "Run on the other machine what was printed, while this waits, and see that it can reach this one at an address of the ticket."},
 	{share.ErrNetwork, sharedText},
 	{rounds.ErrAway, "Check that it runs, and that this machine can reach it; then run the same command again."},
-	{fetcher.ErrNotListed, "fetcher fleet status shows what is."},
+	{fetcher.ErrNotListed, "fetcher fleet status shows the list."},
 	{share.ErrNotFound, "It is not shared there now: ask whoever shares it to share or resume it, or for a new ticket."},
 	{fetcher.ErrNotMember, `Where the coordinator runs, give this node's ID to --allow, or write it into the --allow-file; or, if the fleet has a store, join it with the token that "fetcher fleet invite" prints now. Then run the same command again.`},
 	{share.ErrNotAllowed, "Ask whoever shares it to allow the ID that fetcher id prints, and run the same command again (fetch, cat and ls with --identity: without that, the ID above is of this run alone); or, if the share has a secret, for the ticket that holds it."},

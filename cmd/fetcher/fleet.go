@@ -189,7 +189,7 @@ func (a fleetApp) addCommand() *cobra.Command {
 name somebody who has it. A ticket of "-" is read from stdin. A PATH is served
 by the node of this machine from then on, as with fetcher add, and fetched by
 the others.`,
-		Args: oneTicket("TICKET or a PATH"),
+		Args: oneTicket("TICKET or PATH"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if _, missing := os.Lstat(args[0]); args[0] != "-" && missing == nil {
 				return a.through(cmd.Context(), fl, func(d fleetDoor) error { return a.addPath(cmd.Context(), d, args[0]) })

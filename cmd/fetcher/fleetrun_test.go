@@ -367,7 +367,7 @@ func TestANodeBelongsToTheFleetThatItsMachineHasJoined(t *testing.T) {
 	if s := output(t, "sh", "-c", `"$0" doctor --dir "$1"; true`, built(t), m.dirs[1]); strings.Contains(s, "fleet of 0 machines") {
 		t.Errorf("doctor: %s", s)
 	}
-	if r := inDir(t, m.dirs[1], "fleet", "forget", "nobody"); r.code != exitUsage || !strings.Contains(r.stderr, "not on the list") {
+	if r := inDir(t, m.dirs[1], "fleet", "forget", "nobody"); r.code != exitUsage || !strings.Contains(r.stderr, "not on the list of the fleet; ") || !strings.Contains(r.stderr, " fleet status shows the list\n") {
 		t.Errorf("forget nobody: exit %d, %s", r.code, r.stderr)
 	}
 	for end := time.Now().Add(30 * time.Second); len(all) > 0 && time.Now().Before(end); time.Sleep(50 * time.Millisecond) {

@@ -232,6 +232,7 @@ func TestMistakesInFlagsAreExplained(t *testing.T) {
 		"--only needs a value; see fetcher fetch --help":                                              "fetch T --only",
 		"unknown flag: --frob; see fetcher cat --help":                                                "cat T --frob",
 		"fetch needs a TICKET, ID or CODE;":                                                           "fetch",
+		"fleet add takes one TICKET or PATH, not 2;":                                                  "fleet add a b",
 		"fetch takes one TICKET, ID or CODE, not 2;":                                                  "fetch a b",
 		`peer "x" is not a multiaddr such as /ip4/192.0.2.1/tcp/4001/p2p/12D3... (must begin with /)`: "fetch bafyr4ia7sfg2elagmztpbrylvubxq73ujgvbk4s4fhbifood3yr6mrrxsy --peer x",
 		`"." is the same as "../fetcher": give each PATH once`:                                        "share ../fetcher . --listen none",

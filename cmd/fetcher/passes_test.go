@@ -50,6 +50,9 @@ func TestAHoldIsPaidWithPasses(t *testing.T) {
 	if r := owner.on("passes", "redeem", code[1:]); r.code != exitUsage {
 		t.Errorf("a code that is cut off: exit %d, %s", r.code, r.stderr)
 	}
+	if r := keeper.on("passes", "redeem", code); r.code != exitUsage || !strings.Contains(r.stderr, "of this node's own depot; redeem it on the node that holds shares here") {
+		t.Errorf("at the depot itself: exit %d: %s", r.code, r.stderr)
+	}
 	owner.sure("passes", "redeem", "> "+code[:20]+"\r\n> "+code[20:]) // as mail quotes it
 	if r := owner.on("passes", "redeem", code); r.code != exitNotAllowed || !strings.Contains(r.stderr, "redeemed before") {
 		t.Errorf("a code entered twice: exit %d, %s", r.code, r.stderr)
