@@ -150,7 +150,7 @@ func (n *Node) p2pConfig() (p2p.Config, error) {
 			return p, words.Error(share.ErrHeld, "another fetcher is using the state directory %s", n.cfg.Dir)
 		}
 		if !stored {
-			n.log.Warn("another fetcher is using the state directory: this one has another ID, and its addresses and tickets are good only while it runs", "dir", n.cfg.Dir)
+			n.log.Warn("another fetcher is using the state directory " + n.cfg.Dir + ": this one has another ID, and its addresses and tickets are good only while it runs")
 		}
 		p.Key, n.named = key, stored
 	}

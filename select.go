@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"strings"
 
@@ -139,11 +140,16 @@ func (u *unreadable) add(path string, err error) {
 }
 
 func (u *unreadable) warn(log *slog.Logger) {
-	switch {
-	case u.count == 1:
-		log.Warn("nothing is taken from what cannot be read of an older version", "path", u.first, "error", u.err)
-	case u.count > 1:
-		log.Warn("nothing is taken from what cannot be read of an older version", "path", u.first, "more", u.count-1, "error", u.err)
+	what, err := u.first, u.err
+	if u.count > 1 {
+		what += fmt.Sprintf(" and %d more", u.count-1)
+	}
+	var at *fs.PathError
+	if errors.As(err, &at) { // its path is said already
+		err = at.Err
+	}
+	if u.count > 0 {
+		log.Warn(what+" cannot be read, so nothing is taken from there", "error", err)
 	}
 }
 

@@ -3,6 +3,8 @@ package fetcher
 import (
 	"context"
 	"errors"
+	"io/fs"
+	"log/slog"
 	"os"
 	"path"
 	"path/filepath"
@@ -183,5 +185,21 @@ func TestABusySourceIsAskedForTheListAgain(t *testing.T) {
 	m, err := openNode(t).Manifest(t.Context(), id.String(), n.Addrs())
 	if err != nil || m.ID() != id {
 		t.Error(err)
+	}
+}
+
+// What cannot be read of an older version is named, once, with why.
+func TestWhatCannotBeReadOfAnOlderVersionIsNamed(t *testing.T) {
+	for n, want := range []string{"", "a cannot be read, so nothing is taken from there", "a and 1 more cannot be read, so nothing is taken from there"} {
+		var u unreadable
+		for i := range n {
+			u.add(string(rune('a'+i)), &fs.PathError{Op: "open", Path: "a", Err: fs.ErrPermission})
+		}
+		var b strings.Builder
+		u.warn(slog.New(slog.NewTextHandler(&b, nil)))
+		said, why, _ := strings.Cut(b.String(), "error=")
+		if n == 0 && said != "" || n > 0 && (!strings.Contains(said, want) || strings.Trim(why, "\"\n") != fs.ErrPermission.Error()) {
+			t.Errorf("of %d: %s", n, &b)
+		}
 	}
 }

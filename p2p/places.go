@@ -154,7 +154,7 @@ func (r *reach) set(p *station, s Place) {
 	case s.Held && !was.Held:
 		r.h.log.Info("others can reach this node through a relay", "relay", s.Relay)
 	case !s.Held && was.Why != s.Why:
-		r.h.log.Warn("others cannot reach this node through a relay", "relay", s.Relay, "reason", s.Why)
+		r.h.log.Warn("others cannot reach this node through the relay "+s.Relay.Short(), "reason", s.Why)
 	}
 }
 

@@ -104,6 +104,8 @@ func (w warnings) Handle(_ context.Context, r slog.Record) error {
 	each := func(a slog.Attr) bool {
 		if err, ok := a.Value.Any().(error); ok {
 			why = ": " + words.Plain(err)
+		} else if a.Key == "reason" { // a sentence, as an error is
+			why = ": " + a.Value.String()
 		} else {
 			about = append(about, strings.ReplaceAll(a.Key, "_", " ")+" "+a.Value.String())
 		}
