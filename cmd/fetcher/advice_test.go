@@ -120,6 +120,10 @@ func TestAdviceFollowsTheError(t *testing.T) {
 	if code != exitOther || len(lines) != 2 || !strings.HasPrefix(lines[0], "fetcher: the state directory") || stdout.Len() > 0 {
 		t.Errorf("exit %d: %s%s", code, &stdout, &stderr)
 	}
+	_, said, code := inside("node", "run", "--dir", t.TempDir(), "--listen", "none", "--socket", filepath.Join(t.TempDir(), "nowhere", "x"))
+	if code != exitUsage || !strings.HasSuffix(said, "give socket another path, in node.toml or as a flag\n") {
+		t.Errorf("exit %d: %s", code, said)
+	}
 	if s := advice(errors.New("anything")) + advice(io.EOF); s != "" {
 		t.Error(s)
 	}

@@ -142,6 +142,7 @@ var advices = []struct {
 	{errUnfound, "Ask whoever shares it for the ticket, or name a peer that has it with --peer. By its ID alone a share is found only where it is announced: on this network with --visible lan, or in the table of --dht with --visible public."},
 	{fetcher.ErrNoSource, "Give a ticket, or name a peer with --peer ADDR."},
 	{share.ErrStalled, sharedText},
+	{daemon.ErrSettings, ""}, // it says itself which setting to change
 	{syscall.EROFS, "Name another folder, on a disk that can be written to."},
 	{fs.ErrPermission, "Let this user use that file or folder, or run the command as a user who may."},
 	{fs.ErrNotExist, "Check its path."},
