@@ -170,7 +170,7 @@ func (d *Daemon) complete(w *catalog.Wish) error {
 		}
 		if err := Readable(w.Paths[i]); err != nil { // of a folder, what is in it is looked at later
 			if errors.Is(err, os.ErrPermission) {
-				return api.Refuse(api.ErrRequest, "the user of the node, %s, may not read %s; allow it, or serve another path", userName(), p)
+				return api.Refuse(api.ErrRequest, "the user of the node, %q, may not read %s; allow it, or serve another path", userName(), p)
 			}
 			return api.Refuse(api.ErrRequest, "%s", words.Plain(err))
 		}

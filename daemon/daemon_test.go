@@ -19,6 +19,7 @@ import (
 	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/api"
 	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/store"
 )
 
 func must(t testing.TB, err error) {
@@ -562,6 +563,19 @@ func TestADamagedCatalogIsSaid(t *testing.T) {
 	}
 }
 
+// Only if nothing else is wrong, and not with all of it, is what cannot be shared put down to the user of the node.
+func TestWhatOfAFolderIsLocked(t *testing.T) {
+	shut, pipe, all := store.Problem{Path: "a", Err: fs.ErrPermission}, store.Problem{Path: "b", Err: errors.New("it is a pipe")}, store.Problem{Path: ".", Err: fs.ErrPermission}
+	for want, bad := range map[string][]store.Problem{"\n  \"a\": permission denied": {shut}, "": {shut, pipe}} {
+		if got := locked(fmt.Errorf("x: %w", &store.ProblemsError{Problems: bad, Count: len(bad)})); got != want {
+			t.Errorf("%v: %q, want %q", bad, got, want)
+		}
+	}
+	if got := locked(&store.ProblemsError{Problems: []store.Problem{all}, Count: 1}) + locked(fs.ErrPermission); got != "" {
+		t.Error(got)
+	}
+}
+
 // A folder with files that the node may not read is not added, nor is a fetch into what is a file: a second try that
 // is right finds nothing of the first.
 func TestWhatTheNodeMayNotUseIsNotAdded(t *testing.T) {
@@ -577,7 +591,7 @@ func TestWhatTheNodeMayNotUseIsNotAdded(t *testing.T) {
 	}
 	if os.Getuid() > 0 { // root reads all
 		must(t, os.Chmod(file(t, "y", at, "tree", "shut"), 0))
-		if _, err := d.Add(t.Context(), api.Add{Paths: []string{filepath.Dir(one)}}); !errors.Is(err, api.ErrRequest) || !strings.Contains(err.Error(), "not added") || strings.Contains(err.Error(), "remove the entry") {
+		if _, err := d.Add(t.Context(), api.Add{Paths: []string{filepath.Dir(one)}}); !errors.Is(err, api.ErrRequest) || !strings.Contains(err.Error(), "not added: the user of the node, ") || strings.Contains(err.Error(), "remove the entry") {
 			t.Error(err)
 		}
 	}

@@ -122,7 +122,10 @@ func (k *keeper) missing(paths []string, err error) {
 	case errors.Is(err, fs.ErrNotExist):
 		why = "the path is not there: " + why + ". It is served again when it is back"
 	case errors.Is(err, fs.ErrPermission):
-		why = "the path cannot be read by the user of the node, " + userName() + ": " + why
+		why = fmt.Sprintf("the path cannot be read by the user of the node, %q: %s", userName(), why)
+		if list := locked(err); list != "" && len(paths) == 1 {
+			why = fmt.Sprintf("the user of the node, %q, may not read all of %s:%s", userName(), paths[0], list)
+		}
 		if k.entry().Kind == catalog.Serve {
 			k.refuse(err, why)
 		}
@@ -136,6 +139,15 @@ func (k *keeper) missing(paths []string, err error) {
 	}
 	k.fail(state, why)
 	k.lookOut(paths, errors.Is(err, fs.ErrNotExist), min(k.backOff(), k.d.setting().Rescan))
+}
+
+// locked lists what of a folder cannot be read; "" if that is all of it, or something else is wrong too.
+func locked(err error) string {
+	var bad *store.ProblemsError
+	if !errors.As(err, &bad) || slices.ContainsFunc(bad.Problems, func(p store.Problem) bool { return p.Path == "." || !errors.Is(p.Err, fs.ErrPermission) }) {
+		return ""
+	}
+	return bad.List()
 }
 
 // lookOut rests until something changes at some paths, or where they were, for at most d. gone

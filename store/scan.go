@@ -39,8 +39,12 @@ type ProblemsError struct {
 const maxProblems = 100
 
 func (e *ProblemsError) Error() string {
+	return "cannot be shared:" + e.List()
+}
+
+// List is the list alone: a line for each file or folder, each after a line break.
+func (e *ProblemsError) List() string {
 	var b strings.Builder
-	b.WriteString("cannot be shared:")
 	for _, p := range e.Problems {
 		fmt.Fprintf(&b, "\n  %q: %v", p.Path, p.Err)
 	}
