@@ -89,14 +89,9 @@ func (a asker) tellFindings(found []finding) error {
 	for _, f := range found {
 		a.out.write("check", map[string]any{"what": f.what, "ok": f.ok, "text": f.text, "advice": f.advice})
 		if !a.flags.json {
-			mark := either(f.ok, either(f.advice == "", "ok   ", "note "), "WRONG")
-			if _, err := fmt.Fprintf(a.prose(), "%s  %-8s %s\n", mark, f.what, printable(f.text)); err != nil {
+			f.text, f.advice = a.flags.named(f.text), a.flags.named(f.advice) // before their lines are broken
+			if _, err := fmt.Fprint(a.prose(), f.lines(newTerminal(a.stdout).columns())); err != nil {
 				return err
-			}
-			if f.advice != "" {
-				if _, err := fmt.Fprintf(a.prose(), "       %-8s %s\n", "", printable(f.advice)); err != nil {
-					return err
-				}
 			}
 		}
 		if !f.ok {
@@ -104,6 +99,17 @@ func (a asker) tellFindings(found []finding) error {
 		}
 	}
 	return err
+}
+
+// lines are a finding for a terminal of so many columns, 0 for none: the mark, what it is about, and the text in a column.
+func (f finding) lines(columns int) string {
+	const at = 16
+	mark := either(f.ok, either(f.advice == "", "ok   ", "note "), "WRONG")
+	out := fmt.Sprintf("%s  %-8s %s\n", mark, f.what, beside(printable(f.text), columns, at))
+	if f.advice != "" {
+		out += strings.Repeat(" ", at) + beside(printable(f.advice), columns, at) + "\n"
+	}
+	return out
 }
 
 // checkState says whether the state directory can be written.

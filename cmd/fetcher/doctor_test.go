@@ -139,3 +139,16 @@ func TestDoctorKnowsFromWhereANodeCanBeReached(t *testing.T) {
 		}
 	}
 }
+
+// On a terminal the text of a finding stays in its column.
+func TestAFindingStaysInItsColumn(t *testing.T) {
+	f := finding{"reach", true, strings.Repeat("found ", 30), strings.Repeat("advice ", 30)}
+	for l := range strings.Lines(f.lines(80)) {
+		if !strings.HasPrefix(l, "note   reach    found") && !strings.HasPrefix(l, strings.Repeat(" ", 16)) || len(l) > 81 || l[16] == ' ' {
+			t.Errorf("%q", l)
+		}
+	}
+	if n := strings.Count(f.lines(0), "\n"); n != 2 {
+		t.Errorf("%d lines where there is no terminal", n)
+	}
+}
