@@ -126,14 +126,15 @@ func (m *Manager) weigh(i, at uint32) (o offer, how standing, due instant) {
 		return offer{}, closed, due
 	}
 	left := m.left(holder, l)
-	if m.moves(s, holder, l, left) {
-		return offer{at, true, left}, open, due
-	}
-	if !overdue && !m.slower(left, s, int64(l.length)) {
+	moves := m.moves(s, holder, l, left)
+	if !moves && !overdue && !m.slower(left, s, int64(l.length)) {
 		return offer{}, early, due
 	}
 	if (m.spared(s) || s.relied) && !m.awaited(l.piece) {
 		return offer{}, closed, m.clock.at + lookAgain
+	}
+	if moves {
+		return offer{at, true, left}, open, due
 	}
 	if m.hedged+m.stats.Duplicate+m.stake(l, take) > m.allowance() || !m.room(s, int64(l.length)) {
 		return offer{}, closed, m.clock.at + retryLatest
@@ -143,10 +144,10 @@ func (m *Manager) weigh(i, at uint32) (o offer, how standing, due instant) {
 
 // moves says whether a source that holds nothing may take over a lease under which nothing has come, overdue or not: what waits for
 // a slow line costs nothing to move to another, except for what it carries now. The rates of sources whose line many share vary, hence the
-// factor.
+// factor. A rate may be from better times: a lease moves once, and to no source that failed lately.
 func (m *Manager) moves(s, holder *source, l *lease, left time.Duration) bool {
 	n := int64(l.length)
-	return s.line != holder.line && s.count == 0 && l.twin == 0 && !m.begun.has(l.piece) && float64(left) > 2*m.cfg.HedgeFactor*float64(s.needs(n)) && m.room(s, n) && !m.oldest(holder.line, l)
+	return s.line != holder.line && s.count == 0 && len(s.shunned) == 0 && l.twin == 0 && !l.moved && !m.begun.has(l.piece) && float64(left) > 2*m.cfg.HedgeFactor*float64(s.needs(n)) && m.room(s, n) && !m.oldest(holder.line, l)
 }
 
 // oldest says whether no lease of a line was granted before l: it is what the line carries now.
@@ -263,7 +264,7 @@ func (m *Manager) second(i uint32, o offer) uint32 {
 		}
 		at := m.pair(i, o.at)
 		m.revoke(o.at)
-		m.leases[at].hedge = false
+		m.leases[at].hedge, m.leases[at].moved = false, true
 		return at
 	}
 	m.stats.Hedged++

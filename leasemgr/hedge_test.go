@@ -407,3 +407,35 @@ func TestWhatWaitsAtASlowSourceMovesToAnIdleOne(t *testing.T) {
 		r.not("fast", AllLeased) // of what is left bytes have come or are on their way, or it may not move
 	}
 }
+
+// A fast source to which leases move, and that sends nothing any more, is given none again and again: neither one that it was given
+// before, nor, once it has missed a deadline, another. Nor is one that is to be spared.
+func TestLeasesDoNotMoveToASourceThatFails(t *testing.T) {
+	rig := func() (*rig, []Lease) {
+		r := newRig(t, 4, Config{HedgeFloor: -1, HedgeShare: -1, Ahead: 5 * time.Second})
+		r.add("slow", "slow2", "fast", "fast2").full("slow", "slow2", "fast", "fast2")
+		for id, line := range map[peers.ID]peers.ID{"slow": "x", "slow2": "x", "fast": "y", "fast2": "y"} {
+			r.rate(id, map[peers.ID]float64{"x": 4 * mib, "y": 64 * mib}[line], 0)
+			r.m.Shares(id, line)
+		}
+		r.one("fast2")
+		return r, r.get("slow", 3)
+	}
+	r, l := rig()
+	equal(t, "piece", r.one("fast").Piece, l[2].Piece)
+	r.pass(1500 * time.Millisecond) // nothing came, and it is not overdue by so much that the lease ends
+	r.m.Progress("slow", l[0].Piece, l[0].Token, 1000, r.now)
+	r.not("slow2", AllLeased)
+	r.pass(time.Second)
+	r.m.Progress("slow", l[0].Piece, l[0].Token, 1000, r.now)
+	equal(t, "expired", len(r.m.Expire(r.now).Expired), 2)
+	r.done(r.one("slow2")) // what the two of the fast line did not send
+	r.done(r.one("slow2"))
+	r.not("fast", AllLeased) // and no other lease
+	r.pass(r.m.cfg.ShunFor)
+	r.m.Expire(r.now)
+
+	r, l = rig()
+	r.m.sources[r.m.byID["fast"]].spareAt, r.m.sources[r.m.byID["fast"]].spareTo = r.m.clock.at, r.m.clock.at+instant(time.Minute)
+	r.not("fast", Spared)
+}

@@ -53,6 +53,7 @@ type lease struct {
 	next, prev uint32 // neighbours in the source's queue, zero at its ends
 	twin       uint32 // the other lease on the piece, zero if none
 	hedge      bool
+	moved      bool // from another source
 }
 
 // outcome is how a lease leaves.

@@ -27,6 +27,7 @@ type machine struct {
 	trace []string         // what the Manager answered, if it is recorded
 	keep  bool
 	names []peers.ID
+	lines bool // sources share lines
 }
 
 func newMachine(t *rapid.T, only int) *machine {
@@ -59,6 +60,7 @@ func newMachine(t *rapid.T, only int) *machine {
 	for i := range rapid.IntRange(1, 4).Draw(t, "sources") {
 		x.names = append(x.names, peers.ID(fmt.Sprintf("source-%c", 'a'+i)))
 	}
+	x.lines = rapid.Bool().Draw(t, "lines")
 	return x
 }
 
@@ -394,7 +396,11 @@ func (x *machine) step() {
 	t := x.t
 	switch op := rapid.IntRange(0, 22).Draw(t, "op"); op {
 	case 0:
-		x.never15(func() { x.m.AddSource(x.source(), x.now) })
+		id := x.source()
+		x.never15(func() { x.m.AddSource(id, x.now) })
+		if x.lines {
+			x.m.Shares(id, rapid.SampledFrom([]peers.ID{"", "x", "y"}).Draw(t, "line"))
+		}
 	case 1:
 		x.apply(x.m.SetHave(x.source(), x.set("have"), x.now))
 	case 2:
