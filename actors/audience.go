@@ -14,6 +14,7 @@ import (
 type audience struct {
 	children []*child // in order of arrival
 	byPeer   map[peers.ID]*child
+	fleet    bool        // this node fetches the share in one
 	nameable int         // children
 	turns    peers.Turns // to be named
 
@@ -35,7 +36,7 @@ type child struct {
 	pid       *actor.PID
 	endpoints []peers.Endpoint // to be named
 	nameable  bool
-	member    bool // of a fleet
+	member    bool // says that it is one of a fleet
 	set       peers.Set
 	told      int  // how many of the news it has been told
 	whole     bool // send a HaveMap
@@ -64,7 +65,7 @@ func (o *audience) untold(c *child) (news []share.Piece, ok bool) {
 }
 
 // crowd returns how many other children and mirrors could pass a piece on to a child (none if
-// it does not know of them), whether it passes on what it has, and whether it is a member of a fleet.
+// it does not know of them), whether it passes on what it has, and whether it is of a fleet as this node is.
 func (o *audience) crowd(peer peers.ID) (others int, spreads, member bool) {
 	c := o.byPeer[peer]
 	if c == nil {
@@ -73,7 +74,7 @@ func (o *audience) crowd(peer peers.ID) (others int, spreads, member bool) {
 	if others = o.nameable + o.mirrors.Len(); c.nameable {
 		others--
 	}
-	return others, c.nameable, c.member
+	return others, c.nameable, c.member && o.fleet
 }
 
 // When those who stay and have the whole share are enough to fill a newcomer's line, it is given a little less than an

@@ -125,23 +125,6 @@ func (d *seeder) offer(m OfferShare) {
 	}
 }
 
-func (d *seeder) available(m PieceAvailable) {
-	o := d.audiences[m.Share]
-	if o == nil || len(o.children) == 0 {
-		return
-	}
-	if _, whole := d.catalog.Whole(m.Share); whole {
-		return
-	}
-	o.heard(m.Piece)
-	for s := range flushHave {
-		d.flushSoon(peers.Set(s))
-	}
-	if m.Soon {
-		d.flushSooner()
-	}
-}
-
 // withdraw says goodbye to those who subscribed to a share, unless it is still offered.
 func (d *seeder) withdraw(ctx actor.Context, m WithdrawShare) {
 	told := 0

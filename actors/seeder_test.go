@@ -320,6 +320,35 @@ func TestAPieceGoesToOneOfManyChildrenAtATime(t *testing.T) {
 	}
 }
 
+// A quick node sends no member of its fleet elsewhere. That a stranger says that it is one, or is one of another fleet, counts for nothing.
+func TestAStrangerIsNoMember(t *testing.T) {
+	for _, x := range []struct {
+		fleet, says bool
+		want        wire.Status
+	}{{true, true, wire.OK}, {true, false, wire.Busy}, {false, true, wire.Busy}} {
+		sw := newSwarm(t, 1)
+		m, _ := testShare(t, 3<<20)
+		source := sw.add("source", 1e6)
+		source.offer(m.ID(), 3, share.NewSet(3))
+		source.tellSeeder(PieceAvailable{m.ID(), 0, !x.fleet})
+		for i := range 8 {
+			sw.puppet(string(rune('a'+i)), source).subscribes(source, wire.Subscribe{Share: m.ID(), Nameable: true, MirrorsOnly: x.says})
+		}
+		var got Admission
+		ask := func(child peers.ID, piece share.Piece) {
+			source.program.Request(AdmitRequest{Child: child, Share: m.ID(), Piece: piece, Bytes: 1 << 16, Reply: func(a Admission) { got = a }})
+			sw.w.Settle()
+		}
+		ask("a", 0)
+		sw.w.Run(100 * time.Millisecond)
+		source.program.Served(got.Job, 1<<16)
+		ask("a", 1)
+		if ask("b", 1); got.Reply.Status != x.want {
+			t.Errorf("%+v: %+v", x, got.Reply)
+		}
+	}
+}
+
 // mirrored is a source, with mirrors and a child that was given some of the share here before it became one of them.
 func mirrored(t *testing.T, size int64, mirrors int, whole bool, before int64) (sw *swarm, give func(to peers.ID, piece share.Piece, pressed bool) int64) {
 	t.Helper()

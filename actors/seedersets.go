@@ -24,6 +24,30 @@ const flushEach = 5 * time.Millisecond
 // measureEvery is how often the round trip of a child is read.
 const measureEvery = time.Second
 
+// available tells the children of a new piece, unless they know that this node has the whole share.
+func (d *seeder) available(m PieceAvailable) {
+	o := d.audiences[m.Share]
+	if !m.Soon { // children that come later may be members
+		o = d.audience(m.Share)
+	}
+	if o == nil {
+		return
+	}
+	if o.fleet = !m.Soon; len(o.children) == 0 {
+		return
+	}
+	if _, whole := d.catalog.Whole(m.Share); whole {
+		return
+	}
+	o.heard(m.Piece)
+	for s := range flushHave {
+		d.flushSoon(peers.Set(s))
+	}
+	if m.Soon {
+		d.flushSooner()
+	}
+}
+
 func (d *seeder) flushSoon(s peers.Set) {
 	if d.tiers.Len(s) > 0 && d.flushAt[s].IsZero() {
 		wait := flushHave[s]
