@@ -126,14 +126,14 @@ func (m *Manager) weigh(i, at uint32) (o offer, how standing, due instant) {
 		return offer{}, closed, due
 	}
 	left := m.left(holder, l)
-	moves := m.moves(s, holder, l, left)
-	if !moves && !overdue && !m.slower(left, s, int64(l.length)) {
+	slower := m.slower(left, s, int64(l.length))
+	if !overdue && !slower {
 		return offer{}, early, due
 	}
 	if (m.spared(s) || s.relied) && !m.awaited(l.piece) {
 		return offer{}, closed, m.clock.at + lookAgain
 	}
-	if moves {
+	if slower && m.moves(s, holder, l, left) {
 		return offer{at, true, left}, open, due
 	}
 	if m.hedged+m.stats.Duplicate+m.stake(l, take) > m.allowance() || !m.room(s, int64(l.length)) {
@@ -142,7 +142,7 @@ func (m *Manager) weigh(i, at uint32) (o offer, how standing, due instant) {
 	return offer{at, take, left}, open, due
 }
 
-// moves says whether a source that holds nothing may take over a lease under which nothing has come, overdue or not: what waits for
+// moves says whether a source that holds nothing may take over a lease under which nothing has come, of a clearly slower holder: what waits for
 // a slow line costs nothing to move to another, except for what it carries now. The rates of sources whose line many share vary, hence the
 // factor. A rate may be from better times: a lease moves once, and to no source that failed lately.
 func (m *Manager) moves(s, holder *source, l *lease, left time.Duration) bool {

@@ -439,3 +439,16 @@ func TestLeasesDoNotMoveToASourceThatFails(t *testing.T) {
 	r.m.sources[r.m.byID["fast"]].spareAt, r.m.sources[r.m.byID["fast"]].spareTo = r.m.clock.at, r.m.clock.at+instant(time.Minute)
 	r.not("fast", Spared)
 }
+
+// What is slower by a moment alone stays, as everywhere: onTime relies on it.
+func TestNothingMovesToSaveAMoment(t *testing.T) {
+	for size, moves := range map[int]bool{100: false, share.MinPiece: true} {
+		r := newRigOf(t, even{3, size}, Config{HedgeFloor: -1, HedgeShare: -1, Ahead: 5 * time.Second})
+		r.add("slow", "fast").full("slow", "fast").rate("slow", mib, 0).rate("fast", 1000*mib, 0)
+		r.m.Shares("slow", "x")
+		r.m.Shares("fast", "y")
+		r.get("slow", 2)
+		r.done(r.one("fast"))
+		equal(t, "moves", len(r.get("fast", 1)) == 1, moves)
+	}
+}

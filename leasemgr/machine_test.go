@@ -404,8 +404,7 @@ func (x *machine) step() {
 	case 1:
 		x.apply(x.m.SetHave(x.source(), x.set("have"), x.now))
 	case 2:
-		ps := []share.Piece{x.piece(), x.piece()}
-		x.never15(func() { x.apply(x.m.Have(x.source(), ps, x.now)) })
+		x.announce(x.source(), x.piece(), x.piece())
 	case 3:
 		x.crash(x.source())
 	case 4:
@@ -467,6 +466,19 @@ func (x *machine) step() {
 	x.drain() // as every caller does, by its alarm
 	x.pass()
 	x.invariants()
+}
+
+// announce gives pieces to a source. If it waits on, none of them is of use to it now.
+func (x *machine) announce(id peers.ID, pieces ...share.Piece) {
+	i, known := x.m.byID[id]
+	news := slices.DeleteFunc(slices.Clone(pieces), func(p share.Piece) bool {
+		return int(p) >= x.n || known && x.m.sources[i].have.has(uint32(p), x.n)
+	})
+	x.never15(func() { x.apply(x.m.Have(id, pieces, x.now)) })
+	if known && x.m.asleep.has(i) && x.m.sources[i].idle() {
+		got, _ := x.m.clone().Acquire(id, 1, x.now)
+		x.claim(10, len(got) == 0 || !slices.Contains(news, got[0].Piece), "%s could have %v, and was not woken", id, got)
+	}
 }
 
 func (x *machine) haveNot(id peers.ID, pieces ...share.Piece) {

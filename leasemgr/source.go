@@ -63,14 +63,18 @@ func (m *Manager) Have(id peers.ID, pieces []share.Piece, now time.Time) Todo {
 }
 
 // ofUse says whether a source that waits should ask because it has p now. One that was told when to ask again
-// would be refused before, unless p is leased to nobody or it could share that lease at once.
+// would be refused before, unless p is leased to nobody or it could share a lease on it at once.
 func (m *Manager) ofUse(i, p uint32) bool {
 	s, at := m.sources[i], m.held[p]
 	if at == 0 || s.waiting == NoneHere || s.waiting == Unread {
 		return true
 	}
-	_, how, _ := m.weigh(i, at)
-	return how == open
+	for ; at != 0; at = m.twinOf(p, at) {
+		if _, how, _ := m.weigh(i, at); how == open {
+			return true
+		}
+	}
+	return false
 }
 
 // count enters a source's have-set into the rarities.

@@ -470,3 +470,22 @@ func TestCallsForStrangersDoNothing(t *testing.T) {
 	equal(t, "state", r.m.fingerprint(), before)
 	equal(t, "why", r.m.Why(3, r.now).State, IsUnknown)
 }
+
+// Of the two holders of a piece either may be late, and lose it to a faster source.
+func TestAnAnnouncementIsOfUseIfEitherHolderIsLate(t *testing.T) {
+	r := newRig(t, 2, Config{})
+	r.add("a", "b", "c", "d").has("a", 0).has("b", 0).has("d", 1).has("c", 1)
+	r.rate("a", 1<<16, 0).rate("b", 1<<20, 0).rate("c", 1<<30, 0).rate("d", 1<<30, 0)
+	l := r.one("a")
+	r.pass(time.Millisecond)
+	if !r.one("b").Hedge {
+		t.Fatal("no hedge")
+	}
+	other := r.one("d")
+	r.not("c", AllLeased)
+	r.pass(1900 * time.Millisecond)
+	r.m.Progress("a", l.Piece, l.Token, 1, r.now)
+	r.m.Progress("d", other.Piece, other.Token, 1, r.now)
+	r.woken(r.m.Have("c", []share.Piece{0}, r.now), "c")
+	equal(t, "piece", r.one("c").Piece, 0)
+}
