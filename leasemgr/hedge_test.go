@@ -452,3 +452,24 @@ func TestNothingMovesToSaveAMoment(t *testing.T) {
 		equal(t, "moves", len(r.get("fast", 1)) == 1, moves)
 	}
 }
+
+// One that takes what waits elsewhere and gives it back, whatever it says of its rate, does so once.
+func TestNobodyTakesLeasesToGiveThemBack(t *testing.T) {
+	for _, why := range []Reason{GaveBack, Lost, Elsewhere, NotFound} {
+		r := newRig(t, 5, Config{Ahead: 5 * time.Second})
+		r.add("slow", "liar").full("slow").has("liar", 1, 2, 3, 4).rate("slow", mib, 0).rate("liar", 1e300, 0)
+		r.m.Shares("slow", "x")
+		r.m.Shares("liar", "y")
+		for range 1000 {
+			r.get("slow", 8)
+			for _, l := range r.get("liar", 1) {
+				r.m.Fail("liar", l.Piece, l.Token, why, r.now)
+			}
+			r.m.Expire(r.now)
+			r.pass(time.Millisecond)
+		}
+		if n := r.m.Stats().Taken; n != 1 {
+			t.Errorf("%s: took %d leases", why, n)
+		}
+	}
+}

@@ -364,9 +364,12 @@ func (m *Manager) fail(id peers.ID, p share.Piece, token share.Token, why Reason
 	if at == 0 {
 		return m.settle()
 	}
-	i := m.leases[at].source
+	i, moved := m.leases[at].source, m.leases[at].moved
 	m.record(at, Failed, why)
 	m.end(at, failed)
+	if moved { // it took it from another
+		m.shun(i, uint32(p))
+	}
 	switch why {
 	case BadData, Missed:
 		m.shun(i, uint32(p))
