@@ -64,10 +64,8 @@ func (c *coordinator) Receive(ctx actor.Context) {
 	case fleetSaved:
 		c.core.Kept()
 	case system.WakeDue:
-	case *actor.Terminated: // it overtakes what the member said last, such as that it leaves
-		who := portOf(m.Who)
-		c.s.Task(ctx, func(context.Context) any { return memberEnded{who} })
-		return
+	case *actor.Terminated:
+		c.ended(ctx, m.Who)
 	case memberEnded:
 		c.core.Ended(m.who, now)
 	case *actor.Stopping, *actor.Restarting:
@@ -79,6 +77,11 @@ func (c *coordinator) Receive(ctx actor.Context) {
 		c.core.Unknown(by)
 	}
 	c.do(ctx, c.core.Next(now))
+}
+
+// ended has word of a member's end wait for what the member said last, such as that it leaves, which it overtakes.
+func (c *coordinator) ended(ctx actor.Context, who *actor.PID) {
+	c.s.Task(ctx, func(context.Context) any { return memberEnded{portOf(who)} })
 }
 
 // deposed has the members told, and ends.

@@ -22,7 +22,7 @@ const everySetting = `
 into = "/srv/shares"
 listen = ["4001"]
 announce = ["/dns4/example.org/tcp/4001"]
-via = ["/ip4/1.2.3.4/tcp/1/p2p/r"]
+via = ["/ip4/1.2.3.4/tcp/1/p2p/12D3KooWGRUVh2z7bWbXoYbF7TjJn9r8oPTP6Qo2sKZkHcSBFwZS"]
 map-port = true
 proxy = "socks5://127.0.0.1:1080"
 relay = true
@@ -66,7 +66,7 @@ func TestEverySettingIsRead(t *testing.T) {
 	t.Parallel()
 	s, err := parseSettings([]byte(everySetting))
 	want := Settings{Into: "/srv/shares", Listen: []string{"4001"}, Announce: []string{"/dns4/example.org/tcp/4001"}, Up: 1e7, Down: 5e5, Fetches: 7,
-		Via: []string{"/ip4/1.2.3.4/tcp/1/p2p/r"}, MapPort: true, Proxy: "socks5://127.0.0.1:1080", Relay: true, Beacon: true, BeaconAt: []string{"/ip4/1.2.3.4/tcp/1/p2p/12D3KooWGRUVh2z7bWbXoYbF7TjJn9r8oPTP6Qo2sKZkHcSBFwZS"}, RelayCarries: 1e9, DHT: []string{"own"}, NoLAN: true,
+		Via: []string{"/ip4/1.2.3.4/tcp/1/p2p/12D3KooWGRUVh2z7bWbXoYbF7TjJn9r8oPTP6Qo2sKZkHcSBFwZS"}, MapPort: true, Proxy: "socks5://127.0.0.1:1080", Relay: true, Beacon: true, BeaconAt: []string{"/ip4/1.2.3.4/tcp/1/p2p/12D3KooWGRUVh2z7bWbXoYbF7TjJn9r8oPTP6Qo2sKZkHcSBFwZS"}, RelayCarries: 1e9, DHT: []string{"own"}, NoLAN: true,
 		Depot: "/srv/depot", Reserve: 1e10, DepotOpen: 1e9, DepotPaid: true, DepotGrace: 7 * 24 * time.Hour, Fleet: "nats://10.0.0.5/ours", FleetSecret: "/s", Name: "office", Rescan: 30 * time.Minute, Socket: "/run/fetcher/node.sock", HTTP: "127.0.0.1:4820", Hosts: []string{"nas.example:4820"}, Cert: "/c", Key: "/k", Insecure: true,
 		Schedule: []Slot{{Days: []time.Weekday{time.Monday, time.Friday}, From: 8*time.Hour + 30*time.Minute, To: 24 * time.Hour, Up: 1e6, Down: 2e6},
 			{From: 22 * time.Hour, To: 6 * time.Hour}}}

@@ -97,9 +97,9 @@ func (d dirFS) told(err error) error {
 	switch e := err.(type) {
 	case *fs.PathError:
 		err = &fs.PathError{Op: e.Op, Path: d.whole(e.Path), Err: e.Err}
-	case *os.LinkError: // it is of the new name; and what is not permitted is to write to its folder
-		err = &fs.PathError{Op: e.Op, Path: d.whole(e.New), Err: e.Err}
-		if errors.Is(e.Err, fs.ErrPermission) {
+	case *os.LinkError:
+		err = &os.LinkError{Op: e.Op, Old: d.whole(e.Old), New: d.whole(e.New), Err: e.Err}
+		if errors.Is(e.Err, fs.ErrPermission) { // to write to the folder of the new name
 			err = &fs.PathError{Op: "write", Path: filepath.Dir(d.whole(e.New)), Err: e.Err}
 		}
 	}

@@ -103,12 +103,12 @@ func TestErrorsNameTheWholePath(t *testing.T) {
 	}
 }
 
-// An error of a move names one path: the new one or, if it is not permitted, the folder that may not be written to.
+// An error of a move that is not permitted names the folder that may not be written to; others name both paths.
 func TestAMoveThatFailsNamesWhatIsToBeChanged(t *testing.T) {
 	d := dirFS{path: "/d"}
-	for err, want := range map[error]*fs.PathError{
-		syscall.EACCES: {Op: "write", Path: filepath.Join("/d", "to"), Err: syscall.EACCES},
-		syscall.EXDEV:  {Op: "renameat", Path: filepath.Join("/d", "to", "f"), Err: syscall.EXDEV},
+	for err, want := range map[error]error{
+		syscall.EACCES: &fs.PathError{Op: "write", Path: filepath.Join("/d", "to"), Err: syscall.EACCES},
+		syscall.EXDEV:  &os.LinkError{Op: "renameat", Old: filepath.Join("/d", "from", "f"), New: filepath.Join("/d", "to", "f"), Err: syscall.EXDEV},
 	} {
 		if got := d.told(&os.LinkError{Op: "renameat", Old: "from/f", New: "to/f", Err: err}); got.Error() != want.Error() || !errors.Is(got, err) {
 			t.Errorf("%v, want %v", got, want)
