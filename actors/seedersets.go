@@ -17,7 +17,8 @@ import (
 // one that knows no other source would wait for ever.
 var flushHave = [...]time.Duration{peers.Active: 100 * time.Millisecond, peers.Passive: time.Second, peers.Tracked: 30 * time.Second}
 
-// flushEach is how long pieces are gathered for each active child, so that this node sends them at most 200 messages a second.
+// flushEach is how long pieces are gathered for each active child of a share, so that this node sends them at most 200 messages a second,
+// or one a second to each.
 // Where they are few they may hear sooner: a piece that their neighbour lacks is soon one that they ask the source for.
 const flushEach = 5 * time.Millisecond
 
@@ -52,7 +53,7 @@ func (d *seeder) flushSoon(s peers.Set) {
 	if d.tiers.Len(s) > 0 && d.flushAt[s].IsZero() {
 		wait := flushHave[s]
 		if s == peers.Active {
-			wait = max(wait, time.Duration(d.tiers.Len(s))*flushEach)
+			wait = max(wait, d.gather())
 		}
 		d.flushAt[s] = d.s.Now().Add(wait)
 	}
@@ -60,9 +61,25 @@ func (d *seeder) flushSoon(s peers.Set) {
 
 // flushSooner makes a flush of the active children, if one is due, come sooner where they are few.
 func (d *seeder) flushSooner() {
-	if at := d.s.Now().Add(time.Duration(d.tiers.Len(peers.Active)) * flushEach); at.Before(d.flushAt[peers.Active]) {
+	if d.tiers.Len(peers.Active) > int(flushHave[peers.Active]/flushEach) {
+		return
+	}
+	if at := d.s.Now().Add(d.gather()); at.Before(d.flushAt[peers.Active]) {
 		d.flushAt[peers.Active] = at
 	}
+}
+
+// gather is how long news are gathered for the active children, as what each of them hears of each share is a message.
+func (d *seeder) gather() time.Duration {
+	n := 0
+	for _, o := range d.audiences {
+		for _, c := range o.children {
+			if c.set == peers.Active {
+				n++
+			}
+		}
+	}
+	return min(time.Duration(n)*flushEach, flushHave[peers.Passive])
 }
 
 // flush tells the children of a set what is new, in an order that depends on their history

@@ -118,6 +118,43 @@ func TestFewChildrenHearSoon(t *testing.T) {
 	}
 }
 
+// What each child hears of each share is a message.
+func TestNewsOfManySharesAreNoMoreMessages(t *testing.T) {
+	sw := newSwarm(t, 1)
+	source := sw.add("source", 1e6, func(*Deps) {})
+	var ids []share.ID
+	for i := range 4 {
+		m, _ := testShare(t, (12+i)<<20)
+		source.offer(m.ID(), 12+i, share.NewSet(12+i))
+		ids = append(ids, m.ID())
+	}
+	var all []*puppet
+	for i := range 40 {
+		p := sw.puppet(fmt.Sprint("child", i), source)
+		for _, id := range ids {
+			p.subscribe(source, id, 7)
+		}
+		all = append(all, p)
+	}
+	count := func() (n int) {
+		for _, p := range all {
+			n += p.hears(wire.TypeHave)
+		}
+		return n
+	}
+	sw.w.Run(time.Second)
+	before := count()
+	for j := range share.Piece(10) {
+		for _, id := range ids {
+			source.tellSeeder(PieceAvailable{id, j, true})
+		}
+		sw.w.Run(100 * time.Millisecond)
+	}
+	if n := count() - before; n != 160 {
+		t.Errorf("%d messages in a second, want one to each child for each share", n)
+	}
+}
+
 // A child that has to make room for another is told goodbye, and its subscriptions are over.
 func TestAChildWithoutAPlaceIsToldGoodbye(t *testing.T) {
 	sw := newSwarm(t, 1)
