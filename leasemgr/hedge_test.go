@@ -435,7 +435,7 @@ func TestLeasesDoNotMoveToASourceThatFails(t *testing.T) {
 	r.pass(r.m.cfg.ShunFor)
 	r.m.Expire(r.now)
 
-	r, l = rig()
+	r, _ = rig()
 	r.m.sources[r.m.byID["fast"]].spareAt, r.m.sources[r.m.byID["fast"]].spareTo = r.m.clock.at, r.m.clock.at+instant(time.Minute)
 	r.not("fast", Spared)
 }
