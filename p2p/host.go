@@ -143,6 +143,9 @@ func announced(cfg Config) (out []ma.Multiaddr, err error) {
 		if err != nil {
 			return nil, err
 		}
+		if !transported(a) {
+			return nil, words.Error(ErrAddress, "%q is not an address to announce: one ends in /tcp/PORT or /udp/PORT/quic-v1, such as /dns4/example.org/tcp/4001", s)
+		}
 		out = append(out, a)
 	}
 	return out, nil

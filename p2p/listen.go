@@ -58,6 +58,9 @@ func spots(cfg Config) ([]spot, error) {
 			}
 			return nil, words.Error(ErrAddress, "%q is not an address to listen on: a port is at most 65535", s)
 		}
+		if s == "none" {
+			return nil, words.Error(ErrAddress, "\"none\" stands alone: leave it out, or the other addresses to listen on")
+		}
 		a, err := share.ParseAddr(s)
 		if err != nil {
 			return nil, words.Error(ErrAddress, "%q is not an address to listen on: give a port such as 4001, an address such as 192.0.2.1:4001 or /ip4/192.0.2.1/tcp/4001, or none", s)

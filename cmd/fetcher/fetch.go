@@ -223,7 +223,7 @@ func (a *app) fetch(cmd *cobra.Command, args []string, fl fetchFlags) error {
 	fmt.Fprintf(a.stderr, "done: %s\n%s\n", printable(t.Path()), achieved(t.Progress(), time.Since(began)))
 	files, _, _ := t.Manifest().Count()
 	if _, err := os.Lstat(t.Path() + ".partial"); err == nil && t.Progress().Files < files { // files that were there before need none
-		fmt.Fprintf(a.stderr, "%s.partial stays, for when more of its %d files are wanted\n", printable(t.Path()), files)
+		fmt.Fprintf(a.stderr, "%s.partial stays, for when others of the %d files are wanted; a fetch of all of them removes it\n", printable(t.Path()), files)
 	}
 	if seed != 0 {
 		if err := w.seed(ctx, seed); err != nil {

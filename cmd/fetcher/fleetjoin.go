@@ -12,6 +12,7 @@ import (
 	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/api"
 	"github.com/piecelease/fetcher/daemon"
+	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/rounds/kvurl"
 	"github.com/piecelease/fetcher/store"
 )
@@ -82,6 +83,12 @@ func (a fleetApp) invite(ctx context.Context, fl storeFlags) error {
 	}
 	if err != nil {
 		return err
+	}
+	switch asked := a.asksStore(ctx, m); {
+	case ctx.Err() != nil:
+		return cause(ctx)
+	case errors.Is(asked, fetcher.ErrOtherFleet):
+		return errors.New("this machine is no member any more: the store belongs to a fleet with another secret; run the command on a machine that has the new one")
 	}
 	a.printToken(m)
 	return nil
@@ -182,13 +189,13 @@ func (a fleetApp) join(ctx context.Context, m daemon.Membership) error {
 	case ctx.Err() != nil:
 		return cause(ctx)
 	case errors.Is(asked, fetcher.ErrOtherFleet):
-		return errors.New(`this token does not hold any more: the store belongs to a fleet with another secret; join with what "fetcher fleet invite" prints on a member now`)
+		return errors.New(`this token does not hold any more: the store belongs to a fleet with another secret; join with what "fetcher fleet invite" prints on a machine that has the new one`)
 	}
 	if err := m.Save(dir); err != nil {
 		return err
 	}
 	if asked != nil {
-		fmt.Fprintf(a.stderr, "the token is kept, but the store could not be asked whether it still holds: %v\n", asked)
+		fmt.Fprintf(a.stderr, joinedText+", but the store could not be asked whether the token still holds: %s\nfetcher fleet status says so once the store answers\n", words.Plain(asked))
 	} else {
 		fmt.Fprintln(a.stderr, joinedText)
 	}

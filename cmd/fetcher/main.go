@@ -282,7 +282,8 @@ Exit codes, the first that holds in this order:
        round show: nobody has held it
     7  the share is for named peers only, and this node is not one of them, or
        the coordinator of its fleet does not admit it;
-       hold: the depot does not know this node, or passes are missing;
+       hold, release: the depot does not know this node;
+       hold: passes are missing;
        passes redeem: the voucher was redeemed before; a code with wrong words
     5  no source is left, and one lied
     4  stalled: no verified byte for --stall; hold: ask the depot again later

@@ -79,7 +79,9 @@ round is over is stopped.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			fl.typed = cmd.Flag("every").Value.String()
+			if f := cmd.Flag("every"); f.Changed {
+				fl.typed = f.Value.String()
+			}
 			return a.roundRun(cmd.Context(), fl, args)
 		},
 	}
@@ -103,7 +105,7 @@ func (fl *roundFlags) check() error {
 	case rounds.CheckKey(fl.name) != nil:
 		return usageError{fmt.Errorf("--name: %w", rounds.CheckKey(fl.name))}
 	case fl.every < minEvery || fl.every > maxEvery:
-		if fl.every == 0 {
+		if fl.typed == "" {
 			return usageError{errors.New("--every is from 1s to 768h (32 days), such as 1h, and must be given")}
 		}
 		return usageError{fmt.Errorf("--every is from 1s to 768h (32 days), such as 1h, not %s", fl.typed)}
