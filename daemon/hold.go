@@ -28,7 +28,8 @@ func (d *depots) Holdings(ctx context.Context, addr string) (out []api.Held, err
 	}
 	all, err := at.Holdings(ctx)
 	if err != nil {
-		return nil, heldError(at.ID(), err)
+		l, _ := d.node.Holds(ctx) // without it, the advice is that for a stranger
+		return nil, lenderError(l, at.ID(), err)
 	}
 	for _, h := range all {
 		v, _ := heldView(at, h, nil)
@@ -92,6 +93,16 @@ func heldError(at peers.ID, err error) error {
 		return api.Refuse(share.ErrNetwork, "%v. Check its address, and that it runs", err)
 	}
 	return err
+}
+
+// lenderError is heldError of a depot at which this node may have leases: a new account would not have them, so the owner is to
+// add the key to the account that has.
+func lenderError(l fetcher.HoldList, at peers.ID, err error) error {
+	var r *fetcher.HoldRefused
+	if errors.As(err, &r) && r.Reason == fetcher.HoldUnknownAccount && slices.ContainsFunc(l.Holds, func(h fetcher.HoldStanding) bool { return h.Depot == at && h.Left > 0 }) {
+		return api.Refuse(share.ErrNotAllowed, `the depot %s refuses: it does not know this node any more; its owner lets it in again with "fetcher depot account set", which adds the ID that fetcher id prints to the keys of the account that has the leases`, at.Short())
+	}
+	return heldError(at, err)
 }
 
 // getPasses is what to do where passes are missing.

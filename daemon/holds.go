@@ -111,7 +111,7 @@ func standingWhy(l fetcher.HoldList, h fetcher.HoldStanding) string {
 func refusalOf(l fetcher.HoldList, h fetcher.HoldStanding) error {
 	for _, k := range []renewal.Key{h.Key, {Depot: h.Depot}} {
 		if r := (*fetcher.HoldRefused)(nil); errors.As(l.Errs[k], &r) && h.Why == r.Error() {
-			return heldError(h.Depot, r)
+			return lenderError(l, h.Depot, r)
 		}
 	}
 	return nil
@@ -286,7 +286,7 @@ func (d *depots) heldAt(l fetcher.HoldList, m *share.Manifest, depots []peers.ID
 		if j < 0 {
 			for _, k := range []renewal.Key{k, {Depot: id}} {
 				if why := l.Errs[k]; why != nil && err == nil {
-					err = heldError(id, fmt.Errorf("depot %s: %w", id.Short(), why))
+					err = lenderError(l, id, fmt.Errorf("depot %s: %w", id.Short(), why))
 				}
 			}
 			continue

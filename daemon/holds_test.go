@@ -86,13 +86,20 @@ func TestWhatADepotRefusesToReleaseIsNotReleased(t *testing.T) {
 	must(t, err)
 	for range 2 { // as the first time, it is asked
 		got, err := a.Release(t.Context(), api.Release{Share: e.Share})
-		if !errors.Is(err, share.ErrNotAllowed) || !strings.Contains(err.Error(), "refuses: it does not know this node") || !strings.Contains(err.Error(), "nothing was released") {
+		if !errors.Is(err, share.ErrNotAllowed) || !strings.Contains(err.Error(), "refuses: it does not know this node") || !strings.Contains(err.Error(), "nothing was released") ||
+			!strings.Contains(err.Error(), `with "fetcher depot account set"`) { // a new account would not have the lease
 			t.Errorf("released %+v, %v", got, err)
 		}
 		all, err := a.StandingHolds(t.Context())
 		if err != nil || len(all) != 1 || !all[0].Ending || all[0].State == "missing" || all[0].Left < 24*3600 || !strings.Contains(all[0].Why, "does not know this node") {
 			t.Errorf("%+v, %v", all, err)
 		}
+	}
+	if _, err := a.Holdings(t.Context(), depot.node.Addrs()[0]); err == nil || !strings.Contains(err.Error(), `"fetcher depot account set"`) {
+		t.Errorf("%v", err)
+	}
+	if _, err := depot.AddAccount(t.Context(), api.AddAccount{Name: "me", Key: peer, Quota: 1e9}); err == nil || !strings.Contains(err.Error(), "fetcher depot account set adds a key") {
+		t.Errorf("%v", err)
 	}
 	_, err = depot.SetAccount(t.Context(), "me", api.SetAccount{AddKey: peer})
 	must(t, err)
