@@ -10,6 +10,7 @@ import (
 
 	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/renewal"
 	"github.com/piecelease/fetcher/share"
@@ -145,6 +146,7 @@ func (d *depots) Hold(ctx context.Context, h api.Hold) ([]api.Held, error) {
 	if err != nil {
 		return nil, err
 	}
+	was := l
 	before, want, addrs := wanted(l, ask)
 	if n := distinct(want.Depots, depots); h.Copies > n {
 		return nil, api.Refuse(api.ErrRequest, "%d copies need %d depots; named so far: %d. Name another", h.Copies, h.Copies, n)
@@ -159,7 +161,7 @@ func (d *depots) Hold(ctx context.Context, h api.Hold) ([]api.Held, error) {
 	if err != nil {
 		return nil, api.Refuse(api.ErrRequest, "%v", err)
 	}
-	out, err := d.heldAt(l, m, depots, h.Depots)
+	out, err := d.heldAt(was, l, m, depots, h.Depots)
 	if len(out) > 0 && h.Fleet {
 		err = d.member.holds.list(ctx, l, wantOf(l))
 	}
@@ -278,10 +280,27 @@ func (d *depots) unhold(ctx context.Context, l fetcher.HoldList, before *fetcher
 	}
 }
 
-// heldAt returns what some depots have granted of a share; if none has, why.
-func (d *depots) heldAt(l fetcher.HoldList, m *share.Manifest, depots []peers.ID, addrs []string) (out []api.Held, err error) {
+// unasked says why a depot could not be asked again for what it had granted before; nil if it was asked.
+func (d *depots) unasked(was, l fetcher.HoldList, k renewal.Key) error {
+	why := l.Errs[renewal.Key{Depot: k.Depot}]
+	i := slices.IndexFunc(was.Holds, func(h fetcher.HoldStanding) bool { return h.Key == k && h.Left > 0 })
+	if why == nil || i < 0 {
+		return nil
+	}
+	err := lenderError(l, k.Depot, fmt.Errorf("depot %s: %w", k.Depot.Short(), why))
+	return api.Refuse(err, "%v. The lease of %s there stands for %s more, and is not renewed meanwhile", err, d.heldName(l, k), words.Duration(was.Holds[i].Left))
+}
+
+// heldAt returns what some depots have granted of a share, or say again that they have; if none has, why. was is how it stood before.
+func (d *depots) heldAt(was, l fetcher.HoldList, m *share.Manifest, depots []peers.ID, addrs []string) (out []api.Held, err error) {
 	for i, id := range depots {
 		k := renewal.Key{Depot: id, Share: m.ID()}
+		if why := d.unasked(was, l, k); why != nil {
+			if err == nil {
+				err = why
+			}
+			continue
+		}
 		j := slices.IndexFunc(l.Holds, func(h fetcher.HoldStanding) bool { return h.Key == k && h.Kept && !h.Expires.IsZero() && h.Left > 0 })
 		if j < 0 {
 			for _, k := range []renewal.Key{k, {Depot: id}} {

@@ -84,6 +84,9 @@ func TestWhatADepotRefusesToReleaseIsNotReleased(t *testing.T) {
 	must(t, err)
 	_, err = depot.SetAccount(t.Context(), "me", api.SetAccount{RemoveKey: peer})
 	must(t, err)
+	if got, err := a.Hold(t.Context(), api.Hold{Entry: e.ID, Depots: depot.node.Addrs()[:1]}); !errors.Is(err, share.ErrNotAllowed) || !strings.Contains(err.Error(), "The lease of film there stands for 31 d more") {
+		t.Errorf("asked again, it says %+v, %v", got, err)
+	}
 	for range 2 { // as the first time, it is asked
 		got, err := a.Release(t.Context(), api.Release{Share: e.Share})
 		if !errors.Is(err, share.ErrNotAllowed) || !strings.Contains(err.Error(), "refuses: it does not know this node") || !strings.Contains(err.Error(), "nothing was released") ||
@@ -94,6 +97,12 @@ func TestWhatADepotRefusesToReleaseIsNotReleased(t *testing.T) {
 		if err != nil || len(all) != 1 || !all[0].Ending || all[0].State == "missing" || all[0].Left < 24*3600 || !strings.Contains(all[0].Why, "does not know this node") {
 			t.Errorf("%+v, %v", all, err)
 		}
+	}
+	if got, err := a.Hold(t.Context(), api.Hold{Entry: e.ID, Depots: depot.node.Addrs()[:1]}); !errors.Is(err, share.ErrNotAllowed) {
+		t.Errorf("asked again, it says %+v, %v", got, err)
+	}
+	if all, err := a.StandingHolds(t.Context()); err != nil || len(all) != 1 || !all[0].Ending {
+		t.Errorf("a hold that was refused takes back a release: %+v, %v", all, err)
 	}
 	if _, err := a.Holdings(t.Context(), depot.node.Addrs()[0]); err == nil || !strings.Contains(err.Error(), `"fetcher depot account set"`) {
 		t.Errorf("%v", err)
