@@ -95,6 +95,21 @@ func (n *Node) VisitDepot(ctx context.Context, id peers.ID) error {
 	return err
 }
 
+// DepotsAt says where depots are. Of those that are to keep something it is remembered, before the addresses that they had. It
+// does not contact them.
+func (n *Node) DepotsAt(ctx context.Context, addrs ...string) (l HoldList, err error) {
+	who, err := depotsAt(addrs)
+	if err != nil {
+		return l, err
+	}
+	for _, at := range who {
+		if _, err := actors.AskHolds(ctx, n.program, actors.DepotAt{Depot: at}); err != nil {
+			return l, err
+		}
+	}
+	return n.Holds(ctx)
+}
+
 // Holds is what depots are to keep for this node, and how that stands.
 func (n *Node) Holds(ctx context.Context) (HoldList, error) {
 	return actors.AskHolds(ctx, n.program, actors.HoldsQuery{})

@@ -45,7 +45,7 @@
 //	depotcall.go      depotCall: one request of this node to a depot; AskDepot
 //	renewal.go        renewals: renewal's actor, what depots keep for this node;
 //	                  renewalcommands.go: KeepHold, DropHold, DropVersion, SetBudget, VisitDepot,
-//	                  HoldsQuery
+//	                  DepotAt, HoldsQuery
 //
 // A message belongs to its receiver once it is sent. Between nodes the messages of package
 // wire are sent, as they are.

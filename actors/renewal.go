@@ -127,7 +127,7 @@ func (r *renewals) Receive(ctx actor.Context) {
 		r.load(ctx)
 	case holdsLoaded:
 		r.loaded(ctx, m)
-	case KeepHold, DropHold, DropVersion, SetBudget, VisitDepot, HoldsQuery:
+	case KeepHold, DropHold, DropVersion, SetBudget, VisitDepot, DepotAt, HoldsQuery:
 		r.told(ctx)
 	case DepotAnswer:
 		r.answered(ctx, m)

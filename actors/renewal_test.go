@@ -3,7 +3,9 @@ package actors
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -176,6 +178,26 @@ func TestAPaymentThatIsWrittenLateIsCredit(t *testing.T) {
 		if failed > 0 && a.Credit != renewal.Paid(1<<10) {
 			t.Errorf("1,024 units were paid, and credit is %d units", a.Credit/renewal.Paid(1))
 		}
+	}
+}
+
+// The latest word on where a depot is comes first, and what was known is not forgotten at once.
+func TestADepotIsWhereItWasNamedLast(t *testing.T) {
+	h := newHeld(t, nil)
+	h.keep(1, "d")
+	for _, x := range []struct{ depot, named, want string }{{"d", "a", "[a]"}, {"d", "b", "[b a]"}, {"d", "a", "[a b]"}, {"d", "", "[a b]"}, {"stranger", "a", "[]"}} {
+		h.s.Send(h.pid, DepotAt{peers.Addr{ID: peers.ID(x.depot), Addrs: strings.Fields(x.named)}})
+		h.w.Run(time.Second)
+		if got := fmt.Sprint(h.r.core.Account(peers.ID(x.depot)).Addrs); got != x.want {
+			t.Errorf("%+v: %s", x, got)
+		}
+	}
+	for i := range maxDepotAddrs {
+		h.s.Send(h.pid, DepotAt{peers.Addr{ID: "d", Addrs: []string{fmt.Sprint(i)}}})
+	}
+	h.w.Run(time.Second)
+	if got := h.book.Accounts; len(got) != 1 || len(got[0].Addrs) != maxDepotAddrs || got[0].Addrs[0] != fmt.Sprint(maxDepotAddrs-1) {
+		t.Errorf("%+v", got)
 	}
 }
 

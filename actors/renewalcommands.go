@@ -38,6 +38,10 @@ type DropVersion struct {
 // Answered with HoldList, before the visit.
 type VisitDepot struct{ Depot peers.ID }
 
+// DepotAt, API -> Node -> renewals: where a depot is by the latest word, remembered if it is to keep something.
+// Answered with HoldList when the book is written.
+type DepotAt struct{ Depot peers.Addr }
+
 // SetBudget, API -> Node -> renewals: a depot may be paid that many units in a month; 0: any number. Answered with HoldList,
 // before its next visit.
 type SetBudget struct {
@@ -94,7 +98,7 @@ func (n *node) renewals(self *actor.PID) func() actor.Actor {
 }
 
 // AskHolds is what depots keep for a node, after it was told something: KeepHold, DropHold,
-// DropVersion, SetBudget, VisitDepot or HoldsQuery.
+// DropVersion, SetBudget, VisitDepot, DepotAt or HoldsQuery.
 func AskHolds(ctx context.Context, p *Program, what any) (HoldList, error) {
 	return system.Ask[HoldList](ctx, p.s, p.node, what)
 }
@@ -146,12 +150,41 @@ func (r *renewals) command(ctx actor.Context, what any, from *actor.PID, err err
 		r.core.Hurry(m.Depot, now)
 		r.respond(ctx, from, r.list(0, 0))
 		return
+	case DepotAt:
+		if !r.moved(m.Depot, now) {
+			r.respond(ctx, from, r.list(0, 0))
+			return
+		}
+		a.noWait = true
 	default:
 		r.respond(ctx, from, r.list(0, 0))
 		return
 	}
 	r.dirty = true
 	r.asked = append(r.asked, a)
+}
+
+// maxDepotAddrs are remembered of a depot, the last named first.
+const maxDepotAddrs = 8
+
+// moved puts addresses of a depot before those that it had, and reports whether that changes anything.
+func (r *renewals) moved(to peers.Addr, now time.Time) bool {
+	for _, account := range r.core.Accounts() {
+		if account.Depot != to.ID {
+			continue
+		}
+		was := account.Addrs
+		account.Addrs = slices.Clone(to.Addrs)
+		for _, a := range was {
+			if !slices.Contains(to.Addrs, a) {
+				account.Addrs = append(account.Addrs, a)
+			}
+		}
+		account.Addrs = account.Addrs[:min(len(account.Addrs), maxDepotAddrs)]
+		r.core.Know(account, now)
+		return !slices.Equal(was, account.Addrs)
+	}
+	return false
 }
 
 // answer answers the requests that have nothing left to wait for.

@@ -35,13 +35,13 @@ func (d *depots) Holdings(ctx context.Context, addr string) (out []api.Held, err
 		v, _ := heldView(at, h, nil)
 		out = append(out, v)
 	}
-	d.hear(ctx, at.ID(), all)
+	d.hear(ctx, at.ID(), addr, all)
 	return out, nil
 }
 
-// hear has a depot visited if it has all of a share that was still coming when it was visited last.
-func (d *depots) hear(ctx context.Context, at peers.ID, all []fetcher.Holding) {
-	l, err := d.node.Holds(ctx)
+// hear remembers where a depot was reached, and has it visited if it has all of a share that was still coming when it was visited last.
+func (d *depots) hear(ctx context.Context, at peers.ID, addr string, all []fetcher.Holding) {
+	l, err := d.node.DepotsAt(ctx, addr)
 	if slices.ContainsFunc(l.Holds, func(h fetcher.HoldStanding) bool {
 		return h.Depot == at && h.State == renewal.Coming && slices.ContainsFunc(all, func(x fetcher.Holding) bool { return x.Share == h.Share && x.State == depot.Stable })
 	}) {

@@ -142,12 +142,11 @@ func (d *depots) Hold(ctx context.Context, h api.Hold) ([]api.Held, error) {
 	}
 	d.holds.changing.Lock()
 	defer d.holds.changing.Unlock()
-	l, err := d.node.Holds(ctx)
+	was, err := d.node.DepotsAt(ctx, h.Depots...)
 	if err != nil {
 		return nil, err
 	}
-	was := l
-	before, want, addrs := wanted(l, ask)
+	before, want, addrs := wanted(was, ask)
 	if n := distinct(want.Depots, depots); h.Copies > n {
 		return nil, api.Refuse(api.ErrRequest, "%d copies need %d depots; named so far: %d. Name another", h.Copies, h.Copies, n)
 	}
@@ -157,7 +156,8 @@ func (d *depots) Hold(ctx context.Context, h api.Hold) ([]api.Held, error) {
 	want.Share, want.Bytes, want.Length, want.Copies, want.Name = m.ID(), fetcher.HoldBytes(m), long, h.Copies, k.view().Name
 	keep := asBefore(h.Keep, want.Keep)
 	want.Keep = max(want.Keep, keep) // what is released cannot be had back when the request is undone
-	l, err = d.node.KeepHold(ctx, want, append(addrs, h.Depots...), false)
+	addrs = slices.Concat(addrs, h.Depots, depotAddrs(was, depots))
+	l, err := d.node.KeepHold(ctx, want, addrs, false)
 	if err != nil {
 		return nil, api.Refuse(api.ErrRequest, "%v", err)
 	}
@@ -173,7 +173,7 @@ func (d *depots) Hold(ctx context.Context, h api.Hold) ([]api.Held, error) {
 	if want.Keep != keep {
 		want = wantOf(l)
 		want.Keep = keep
-		if _, err = d.node.KeepHold(ctx, want, append(addrs, h.Depots...), true); err != nil {
+		if _, err = d.node.KeepHold(ctx, want, addrs, true); err != nil {
 			return out, err
 		}
 	}

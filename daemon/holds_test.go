@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"errors"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/passes/purse"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/renewal"
@@ -71,7 +73,7 @@ func TestAReleaseIsOfTheVersionThatIsThere(t *testing.T) {
 	}
 }
 
-// Where a depot keeps the version before one that it lacks, the warning says so.
+// What a depot refuses to release stands, and is asked about each time.
 func TestWhatADepotRefusesToReleaseIsNotReleased(t *testing.T) {
 	t.Parallel()
 	depot := begun(t, t.TempDir(), func(c *Config) { c.Depot = filepath.Join(t.TempDir(), "depot") })
@@ -121,6 +123,46 @@ func TestWhatADepotRefusesToReleaseIsNotReleased(t *testing.T) {
 	}
 }
 
+// A depot that is at another address is asked there by whatever names that.
+func TestADepotIsAskedWhereItIsNamed(t *testing.T) {
+	t.Parallel()
+	dir, kept := t.TempDir(), filepath.Join(t.TempDir(), "depot")
+	start := func() *Daemon {
+		return begun(t, dir, func(c *Config) {
+			c.Depot, c.Listen = kept, []string{fmt.Sprintf("/ip4/127.0.0.1/tcp/%d", rig.FreePort(t))}
+		})
+	}
+	depot, a := start(), begun(t, t.TempDir())
+	_, err := depot.AddAccount(t.Context(), api.AddAccount{Name: "me", Key: string(a.node.ID()), Quota: 1e9})
+	must(t, err)
+	e := added(t, a, api.Add{Paths: []string{file(t, large(1), t.TempDir(), "film")}})
+	_, err = a.Hold(t.Context(), api.Hold{Entry: e.ID, Depots: depot.node.Addrs()[:1]})
+	must(t, err)
+	for name, ask := range map[string]func(at string) error{
+		"hold": func(at string) error {
+			_, err := a.Hold(t.Context(), api.Hold{Entry: e.ID, Depots: []string{at}})
+			return err
+		},
+		"holdings": func(at string) error { _, err := a.Holdings(t.Context(), at); return err },
+	} {
+		must(t, depot.Close())
+		depot = start()
+		at := depot.node.Addrs()[0]
+		if err := ask(at); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if all, err := a.StandingHolds(t.Context()); err != nil || len(all) != 1 || all[0].Addr != at {
+			t.Errorf("%s at %s: %+v, %v", name, at, all, err)
+		}
+	}
+	must(t, depot.Close())
+	depot = start()
+	if got, err := a.Release(t.Context(), api.Release{Share: e.Share, Depot: depot.node.Addrs()[0]}); err != nil || len(got) != 1 || got[0].State != "none" {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// Where a depot keeps the version before one that it lacks, the warning says so.
 func TestAWarningSaysThatTheVersionBeforeIsKept(t *testing.T) {
 	t.Parallel()
 	day := 24 * time.Hour

@@ -25,7 +25,11 @@ func (d *depots) Release(ctx context.Context, r api.Release) ([]api.Held, error)
 	}
 	d.holds.changing.Lock()
 	defer d.holds.changing.Unlock()
-	l, err := d.node.Holds(ctx)
+	var asked []string
+	if at != nil {
+		asked = []string{r.Depot}
+	}
+	l, err := d.node.DepotsAt(ctx, asked...)
 	if err != nil {
 		return nil, err
 	}
