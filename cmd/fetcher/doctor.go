@@ -68,6 +68,7 @@ func (a asker) doctor(ctx context.Context) error {
 		if s, err := c.Status(ctx); err == nil {
 			status = &s
 			ofFleet, ofDepot = checkFleet(ctx, c, s), checkDepot(ctx, c, s)
+			ofDepot = append(ofDepot, checkHolds(c.Holds(ctx))...)
 		}
 		c.Close()
 	}
@@ -170,6 +171,35 @@ func checkDepot(ctx context.Context, c *api.Client, s api.Status) []finding {
 		return []finding{{"depot", false, "it takes no passes now: " + d.PassesTrouble, ""}}
 	}
 	return []finding{{"depot", true, "it keeps shares in " + d.Dir, ""}}
+}
+
+// checkHolds says whether depots keep what they are to keep for this node.
+func checkHolds(all []api.StandingHold, err error) []finding {
+	switch {
+	case err != nil:
+		return []finding{{"holds", false, "what depots keep for this node is not known: " + words.Plain(err), "See fetcher holds."}}
+	case len(all) == 0:
+		return nil
+	}
+	late, refused := 0, 0
+	for _, h := range all {
+		if h.Late {
+			late++
+		} else if h.Ending && h.Why != "" {
+			refused++
+		}
+	}
+	f := finding{what: "holds", ok: late+refused == 0, text: words.Count(len(all), "lease") + " at depots elsewhere"}
+	if late > 0 {
+		f.text += fmt.Sprintf("; not renewed: %d", late)
+	}
+	if refused > 0 {
+		f.text += fmt.Sprintf("; not released: %d", refused)
+	}
+	if !f.ok {
+		f.advice = "fetcher holds says which, and why."
+	}
+	return []finding{f}
 }
 
 func checkDisk(dir string) finding {

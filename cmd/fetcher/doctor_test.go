@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -61,6 +62,27 @@ func TestDoctorNamesWhatIsWrongAndWhatToDo(t *testing.T) {
 	}
 	if again, err := store.OpenState(dir); err != nil || again.LoadPort() != port {
 		t.Errorf("doctor has changed the port that tickets name: %v", err)
+	}
+}
+
+func TestDoctorKnowsWhatDepotsDoNotDo(t *testing.T) {
+	fine, late, ending := api.StandingHold{}, api.StandingHold{Late: true, Why: "refused"}, api.StandingHold{Ending: true, Why: "refused"}
+	for want, all := range map[string][]api.StandingHold{
+		"1 lease at depots elsewhere":                                   {fine},
+		"2 leases at depots elsewhere; not renewed: 1":                  {fine, late},
+		"3 leases at depots elsewhere; not renewed: 1; not released: 1": {fine, late, ending},
+		"1 lease at depots elsewhere; not released: 1":                  {ending},
+	} {
+		f := checkHolds(all, nil)
+		if len(f) != 1 || f[0].text != want || f[0].ok != !strings.Contains(want, "not") || f[0].ok != (f[0].advice == "") {
+			t.Errorf("%+v, want %s", f, want)
+		}
+	}
+	if f := checkHolds(nil, nil); f != nil {
+		t.Errorf("%+v", f)
+	}
+	if f := checkHolds(nil, errors.New("x")); len(f) != 1 || f[0].ok {
+		t.Errorf("%+v", f)
 	}
 }
 
