@@ -275,6 +275,8 @@ func troubleText(d api.Depot) string {
 // cycleText is the state of the crawler's cycle.
 func cycleText(d api.Depot) string {
 	switch {
+	case d.Trouble != "":
+		return "waits"
 	case d.Crawl.Done:
 		return "done; the next begins " + either(time.Until(d.Next) > time.Second, "in "+words.Duration(time.Until(d.Next)), "now")
 	case d.Left > 0:
