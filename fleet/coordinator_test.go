@@ -150,6 +150,26 @@ func TestALeaseEndsWhenTheOnlySourceServesAnotherInstead(t *testing.T) {
 	}
 }
 
+// What a member was fetching when another was elected has just been leased to it: the source has not passed it over.
+func TestALeaseOfTheRunBeforeLivesOnWaits(t *testing.T) {
+	f, a, b := newPair(t)
+	rest := []share.Piece{0, 1, 2, 3, 4, 5, 6, 7}
+	for len(rest) > 2 {
+		l := b.lease("x", 1)[0]
+		b.say(wire.LeaseProgress{Share: theShare, Source: "x", Items: []wire.Progress{{Piece: l.Piece, Token: l.Token, Bytes: 1000}}}, b.done(l))
+		rest = slices.DeleteFunc(rest, func(p share.Piece) bool { return p == l.Piece })
+	}
+	ls := a.granted(a.ask("x", 1, rest...)).Leases
+	b.say(b.ask("x", 1)) // it has nothing to do
+	for range 4 {
+		f.run(10 * time.Second)
+		a.say(wire.LeaseProgress{Share: theShare, Source: "x", Items: []wire.Progress{{Piece: ls[0].Piece, Token: ls[0].Token}}})
+	}
+	if st := f.status(); st.Leased != 2 {
+		t.Errorf("%+v", st)
+	}
+}
+
 // Members hedge, and notice what is slow; the coordinator does neither unless told to.
 func TestTheDefaultsAreThoseOfAFleet(t *testing.T) {
 	c := Config{}.withDefaults()

@@ -66,13 +66,14 @@ func (c *Coordinator) LeaseRequest(by From, m wire.LeaseRequest, now time.Time) 
 	} else {
 		more, no := c.m.Acquire(o.id, int(min(m.Max, wire.MaxLeases-uint32(len(leases)))), now)
 		leases = append(leases, more...)
-		if o.idle = len(more) == 0; !o.idle {
-			o.since = now
-		}
+		o.idle = len(leases) == 0
 		answer.Refused, answer.Never = wire.Why(refusals[no.Reason]), no.Never
 		if !no.Until.IsZero() {
 			answer.Until = max(no.Until.Sub(now), time.Millisecond)
 		}
+	}
+	if len(leases) > 0 {
+		o.since = now
 	}
 	for _, l := range leases {
 		answer.Leases = append(answer.Leases, wire.Lease{Piece: l.Piece, Token: l.Token, Expires: l.Expires.Sub(now), Hedge: l.Hedge, Begun: l.Begun})

@@ -49,7 +49,7 @@ type outlet struct {
 	parked bool       // was refused before the run began to lease
 	idle   bool       // got no lease when it asked last
 	got    time.Time  // when bytes of it were last reported
-	since  time.Time  // the same, or when it was last leased something
+	since  time.Time  // the same, or when something was last leased to it
 }
 
 // outletID is the name of an outlet for the manager.
