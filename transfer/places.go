@@ -112,7 +112,8 @@ func (s *sources) rateAll(idle bool) (next time.Time) {
 	s.clock = s.clock.Add(passed)
 	usual := usualOf(rates)
 	for _, src := range s.order {
-		if src.pool == 0 || s.mayStillBring(src) {
+		alone := s.leasedAlone(src)
+		if src.pool == 0 || !alone && s.mayStillBring(src) {
 			continue
 		}
 		worth := 0.0
@@ -121,12 +122,21 @@ func (s *sources) rateAll(idle bool) (next time.Time) {
 		} else if src.held {
 			worth = peers.InitialScore // it waits for this node, like those without a place
 		}
+		if alone {
+			worth = 1
+		}
 		s.tiers.Did(src.addr.ID, worth, s.clock)
 		s.rehouse(src)
 	}
 	s.tiers.Tick(s.clock)
 	s.place()
 	return s.now.Add(rateEvery)
+}
+
+// leasedAlone says whether a source outside a fleet is asked for pieces. No other member asks for these, however long the line that all of them
+// share takes, and what is on its way would enter the fleet twice. That it brings nothing at all is for the coordinator to notice.
+func (s *sources) leasedAlone(src *source) bool {
+	return s.cfg.Fleet.Used() && src.fetching && src.info.Via != peers.ViaPeer && src.info.Via != peers.ViaItself
 }
 
 // mayStillBring says whether a block of a slow source may be under way, which would be lost with its place.

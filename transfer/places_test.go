@@ -114,6 +114,44 @@ func TestAnotherLocationGetsItsPlaces(t *testing.T) {
 	}
 }
 
+// A source outside the fleet keeps its place while pieces are leased from it, though the other members bring more.
+func TestWhatIsLeasedFromOutsideTheFleetIsWaitedFor(t *testing.T) {
+	for _, x := range []struct {
+		of       Fleet
+		via      peers.Via
+		fetching bool
+		want     int
+	}{
+		{Fleet{Secret: "s"}, peers.ViaTicket, true, 1},
+		{Fleet{Coordinator: peers.Addr{ID: "c"}}, peers.ViaDHT, true, 1},
+		{Fleet{Secret: "s"}, peers.ViaTicket, false, 0}, // nothing is leased from it
+		{Fleet{Secret: "s"}, peers.ViaPeer, true, 0},    // a member
+		{Fleet{Secret: "s"}, peers.ViaItself, true, 0},
+		{Fleet{}, peers.ViaTicket, true, 0},
+	} {
+		members := named("m", 12)
+		w := fetching(t, Config{MaxSources: 8, Fleet: x.of}, members[:7]...)
+		w.happens(func() { w.x.SourceFound(SourceFound{Addr: peers.Addr{ID: "o"}, Via: x.via}, w.now) })
+		w.active("o")
+		w.find(members[7:]...)
+		for range 120 {
+			for _, id := range w.running() {
+				if id != "o" {
+					w.happens(func() {
+						w.x.moved = w.now
+						w.x.gave(id, 1<<20)
+					})
+				}
+				w.status(SourceStatus{Source: id, State: Active, Connected: true, Fetching: id != "o" || x.fetching, From: at(id)})
+			}
+			w.pass(time.Second)
+		}
+		if n := w.run([]peers.ID{"o"}); n != x.want {
+			t.Errorf("%+v: %d, want %d", x, n, x.want)
+		}
+	}
+}
+
 // While the node itself holds its sources back, none loses its place for bringing nothing.
 func TestWhoIsHeldBackByThisNodeKeepsItsPlace(t *testing.T) {
 	for name, hold := range map[string]func(w *world){
