@@ -206,7 +206,7 @@ func (f *follower) owned(ctx context.Context) error {
 	err := f.store.owned(ctx)
 	if errors.Is(err, ErrOtherFleet) {
 		f.ours = false
-		f.log.Warn("this node is no longer a member of the fleet", "error", err)
+		f.log.Warn("this node is no longer a member of the fleet; after it has joined that again, restart it", "error", err)
 	}
 	return err
 }

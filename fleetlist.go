@@ -192,8 +192,8 @@ func (s FleetStore) delete(ctx context.Context, key, what string) error {
 	defer cancel()
 	for range 5 {
 		e, err := s.KV.Get(ctx, key)
-		if err == nil {
-			err = s.owned(ctx)
+		if err == nil || errors.Is(err, rounds.ErrNotFound) {
+			err = cmp.Or(s.owned(ctx), err) // what a stranger does not find may be there
 		}
 		switch {
 		case errors.Is(err, rounds.ErrNotFound) || err == nil && len(e.Value) == 0:

@@ -352,7 +352,7 @@ func (d *Daemon) AddToFleet(ctx context.Context, ticket string) (api.FleetShare,
 	}
 	id, err := m.store.Add(ctx, ticket)
 	m.forget()
-	return api.FleetShare{Share: id.String()}, err
+	return api.FleetShare{Share: id.String()}, m.told(err)
 }
 
 // RemoveFromFleet makes every member stop fetching and serving a share.
@@ -367,7 +367,7 @@ func (d *Daemon) RemoveFromFleet(ctx context.Context, text string) (api.FleetSha
 	}
 	err = m.store.Remove(ctx, id)
 	m.forget()
-	return api.FleetShare{Share: text}, notListed(err)
+	return api.FleetShare{Share: text}, m.told(err)
 }
 
 // Rounds returns the rounds in the store of the fleet.
@@ -406,15 +406,7 @@ func (d *Daemon) ForgetMachine(ctx context.Context, text string) (api.FleetMembe
 	}
 	defer m.forget()
 	was, err := ForgetMachine(ctx, m.store, text)
-	return was, notListed(err)
-}
-
-// notListed has an error about what is not on the list of the fleet say where the list is shown.
-func notListed(err error) error {
-	if errors.Is(err, fetcher.ErrNotListed) {
-		return fmt.Errorf("%w; fetcher fleet status shows the list", err)
-	}
-	return err
+	return was, m.told(err)
 }
 
 // ForgetMachine removes the machine with a name or an ID from the reports of a fleet, and returns its last one.

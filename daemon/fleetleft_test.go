@@ -21,6 +21,7 @@ func TestANodeThatWasPutOutOfItsFleetSaysSo(t *testing.T) {
 	dir := t.TempDir()
 	a := begun(t, dir, inFleet(m), func(c *Config) { c.Name = "nas-7" })
 	rolled(t, a, "its own", func(f api.Fleet) bool { return len(f.Members) == 1 && f.Members[0].Name == "nas-7" })
+	film := added(t, a, api.Add{Paths: []string{file(t, large(9), t.TempDir(), "film")}})
 	kv, err := kvurl.Open(t.Context(), m.URL)
 	must(t, err)
 	defer kv.Close()
@@ -38,11 +39,45 @@ func TestANodeThatWasPutOutOfItsFleetSaysSo(t *testing.T) {
 			t.Errorf("%+v; the status warns of %q", f, s.Warnings)
 		}
 	}
-	out(`join it with the token that "fetcher fleet invite" prints on another member`)
+	const toJoin, toRestart = `the fleet has another secret; join it with the token that "fetcher fleet invite" prints on another member`, "it runs with the previous secret of the fleet; restart the node"
+	out(toJoin)
+	refusedOut(t, a, film.Ticket, toJoin)
 	must(t, next.Save(dir))
-	out("restart the node")
+	out(toRestart)
+	refusedOut(t, a, film.Ticket, toRestart)
 	must(t, fetcher.FleetStore{KV: kv, Secret: next.Secret}.ChangeSecret(t.Context(), m.Secret)) // and back
 	rolled(t, a, "its own again", func(f api.Fleet) bool { return f.Away == "" })
+}
+
+// refusedOut sees what asks for something of the fleet refused, with a sentence about this node.
+func refusedOut(t *testing.T, d *Daemon, ticket, why string) {
+	t.Helper()
+	_, added := d.AddToFleet(t.Context(), ticket)
+	_, removed := d.RemoveFromFleet(t.Context(), share.IDOf(nil).String())
+	_, forgot := d.ForgetMachine(t.Context(), "nas-8")
+	for what, err := range map[string]error{"add": added, "remove": removed, "forget": forgot} {
+		if !errors.Is(err, fetcher.ErrOtherFleet) || !strings.Contains(err.Error(), "this node is no member of its fleet any more: "+why) {
+			t.Errorf("%s: %v; want %q", what, err, why)
+		}
+	}
+}
+
+// A node whose settings name the file of the secret is to be restarted once that holds the new one.
+func TestASecretInAFileThatChangedNeedsARestart(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "secret")
+	must(t, os.WriteFile(path, []byte("the secret of a fleet"), 0o600))
+	cfg := Config{Dir: t.TempDir(), Settings: Settings{Fleet: "sqlite:" + filepath.Join(t.TempDir(), "kv"), FleetSecret: path}}
+	m, err := openMember(&Daemon{dir: cfg.Dir, settings: cfg.Settings}, cfg)
+	must(t, err)
+	defer m.close()
+	if got := m.whyOut(); !strings.Contains(got, "put the new one into the file") {
+		t.Error(got)
+	}
+	must(t, os.WriteFile(path, []byte("another secret of it"), 0o600))
+	if got := m.whyOut(); !strings.Contains(got, "previous secret") || !strings.Contains(got, "restart the node") {
+		t.Error(got)
+	}
 }
 
 // What a fleet has put into the catalog is the owner's after the node has gone to another fleet, except what the fleet

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/catalog"
 	"github.com/piecelease/fetcher/internal/words"
 )
@@ -112,13 +113,31 @@ func (m *member) Member(err error) {
 
 // putOut says that this node is no member any more, and what to do.
 func (m *member) putOut(now, since time.Time) string {
-	what := `join it with the token that "fetcher fleet invite" prints on another member, and restart the node`
-	if joined, ok, err := Joined(m.d.dir); err == nil && ok && joined.Secret != m.store.Secret && m.d.setting().Fleet == "" {
-		what = "this machine has joined it anew: restart the node"
-	} else if m.d.setting().Fleet != "" {
-		what = "put the new one into the file that fleet-secret names, and restart the node"
+	return fmt.Sprintf("this node ceased to be a member of its fleet %s ago: %s", words.Duration(max(now.Sub(since), time.Second)), m.whyOut())
+}
+
+// whyOut says why the fleet is not this node's any more, and what to do: the node has its secret from its start.
+func (m *member) whyOut() string {
+	cfg := m.d.setting()
+	now, ok, err := membershipFor(Config{Dir: m.d.dir, Settings: cfg})
+	switch {
+	case err == nil && ok && now.Secret != m.store.Secret:
+		return "it runs with the previous secret of the fleet; restart the node"
+	case cfg.Fleet != "":
+		return "the fleet has another secret; put the new one into the file that fleet-secret names, and restart the node"
 	}
-	return fmt.Sprintf("this node ceased to be a member of its fleet %s ago: the fleet has another secret; %s", words.Duration(max(now.Sub(since), time.Second)), what)
+	return `the fleet has another secret; join it with the token that "fetcher fleet invite" prints on another member, and restart the node`
+}
+
+// told has an error of the store about the fleet say what to do here.
+func (m *member) told(err error) error {
+	switch {
+	case errors.Is(err, fetcher.ErrOtherFleet):
+		return words.Error(fetcher.ErrOtherFleet, "this node is no member of its fleet any more: %s", m.whyOut())
+	case errors.Is(err, fetcher.ErrNotListed):
+		return fmt.Errorf("%w; fetcher fleet status shows the list", err)
+	}
+	return err
 }
 
 // away says what keeps this node from its fleet, that it is no member any more or that the store does not answer, and

@@ -163,7 +163,7 @@ func (d *depots) Hold(ctx context.Context, h api.Hold) ([]api.Held, error) {
 	}
 	out, err := d.heldAt(was, l, m, depots, h.Depots)
 	if len(out) > 0 && h.Fleet {
-		err = d.member.holds.list(ctx, l, wantOf(l))
+		err = d.member.told(d.member.holds.list(ctx, l, wantOf(l)))
 	}
 	if len(out) == 0 || h.Fleet && err != nil { // no depot granted anything, or the fleet is not told: undo the request
 		d.unhold(ctx, l, before)
