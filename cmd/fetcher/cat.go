@@ -122,16 +122,22 @@ func (c *catting) run(ctx context.Context, file string) error {
 		return err
 	}
 	var telling sync.WaitGroup
-	telling.Go(func() { c.tell(t) })
-	defer telling.Wait()
-	if err := c.copy(ctx, t, e.Path); err != nil || c.fl.out == "" {
-		c.kept = c.fl.out != "" && t.Progress().Verified > 0
-		t.Stop(context.WithoutCancel(ctx))
-		return err
+	unheard := false
+	telling.Go(func() { unheard = c.tell(ctx, t) })
+	err = c.copy(ctx, t, e.Path)
+	if err == nil && c.fl.out != "" {
+		err = t.Wait(ctx)
 	}
-	if err := t.Wait(ctx); err != nil {
+	if err != nil || c.fl.out == "" {
+		c.kept = err != nil && c.fl.out != "" && t.Progress().Verified > 0
 		t.Stop(context.WithoutCancel(ctx))
-		return err
+	}
+	telling.Wait()
+	if unheard && err != nil {
+		err = fetcher.ErrUnfound
+	}
+	if err != nil || c.fl.out == "" {
+		return c.id.unfound(err)
 	}
 	at := t.Path()
 	if !m.Single() {
@@ -187,16 +193,37 @@ func diskFull(err error) error {
 	return err
 }
 
-// tell reports on stderr what a person should know, until the transfer ends.
-func (c *catting) tell(t *fetcher.Transfer) {
-	for e := range t.Events(context.Background()) {
-		switch e := e.(type) {
-		case fetcher.Stalled:
-			fmt.Fprintf(c.stderr, "waiting: %s\n", printable(e.Reason))
-		case fetcher.SourceChanged:
-			if e.Source.Banned {
-				fmt.Fprintf(c.stderr, "source %s is %s\n", e.Source.Peer, printable(e.Source.Why))
+// tell reports on stderr what a person should know, until the transfer ends. One for which nobody was found it ends itself:
+// unheard.
+func (c *catting) tell(ctx context.Context, t *fetcher.Transfer) (unheard bool) {
+	slow, lost := c.id.alarms()
+	events := t.Events(context.Background())
+	for {
+		select {
+		case <-slow:
+			if looks(t) {
+				fmt.Fprintln(c.stderr, c.id.says())
 			}
+		case <-lost:
+			if unheard = looks(t); unheard {
+				t.Stop(context.WithoutCancel(ctx))
+			}
+		case e, ok := <-events:
+			if !ok {
+				return unheard
+			}
+			c.say(e)
+		}
+	}
+}
+
+func (c *catting) say(e fetcher.Event) {
+	switch e := e.(type) {
+	case fetcher.Stalled:
+		fmt.Fprintf(c.stderr, "waiting: %s\n", printable(e.Reason))
+	case fetcher.SourceChanged:
+		if e.Source.Banned {
+			fmt.Fprintf(c.stderr, "source %s is %s\n", e.Source.Peer, printable(e.Source.Why))
 		}
 	}
 }

@@ -285,12 +285,12 @@ func (w *watcher) follow(ctx context.Context) error {
 	for {
 		select {
 		case <-slow:
-			if w.looks() {
+			if looks(w.t) {
 				w.stderr.clear()
 				fmt.Fprintln(w.stderr, w.id.says())
 			}
 		case <-lost:
-			if unheard = w.looks(); unheard {
+			if unheard = looks(w.t); unheard {
 				w.t.Stop(ctx) // it has ended: the end is among the events
 			}
 		case <-asked:

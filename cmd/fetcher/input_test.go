@@ -319,6 +319,33 @@ func TestATableThatCannotBeReachedIsNamed(t *testing.T) {
 	}
 }
 
+// An ID alone ends alike whether or not its list of files is known here.
+func TestAnIDWhoseListIsKnownEndsAsAnyOther(t *testing.T) {
+	t.Parallel()
+	file, dir := filepath.Join(t.TempDir(), "file"), t.TempDir()
+	rig.WriteRandom(t, file, 10, 1)
+	s := startShare(t, file)
+	if r := inDir(t, dir, "ls", s.ticket); r.code != 0 {
+		t.Fatalf("%+v", r)
+	}
+	dead := "/ip4/127.0.0.1/tcp/1/p2p/12D3KooWMoMcABCBb2XGPeqif4B5js5S5jJvPGsg6zme8Ui5o6Ap"
+	for name, x := range map[string]struct {
+		with []string
+		code int
+		says string
+	}{
+		"nowhere": {nil, exitUsage, "fetcher: found nobody who has the share"},
+		"a table": {[]string{"--dht", dead, "--stall", "3s"}, exitNetwork, "found nobody who has the share: the hash table could not be reached: 8Ui5o6Ap (refused: "},
+	} {
+		for _, cmd := range [][]string{{"fetch", "-o", t.TempDir()}, {"cat"}, {"cat", "-o", t.TempDir()}} {
+			r := finish(t, exec.Command(built(t), append(append(cmd, s.id, "--dir", dir, "--lan=false", "--listen", "127.0.0.1:0"), x.with...)...), nil)
+			if r.code != x.code || !strings.Contains(r.stderr, x.says) {
+				t.Errorf("%s, %s: exit %d, %s", name, cmd, r.code, r.stderr)
+			}
+		}
+	}
+}
+
 // No name in an error, or in what it says to run, sends control codes to a terminal.
 func TestErrorsAreSafeForATerminal(t *testing.T) {
 	t.Parallel()

@@ -53,9 +53,9 @@ func (id loneID) alarms() (slow, lost <-chan time.Time) {
 	return slow, lost
 }
 
-// looks says whether the transfer waits for a source, and knows of none.
-func (w *watcher) looks() bool {
-	p := w.t.Progress()
+// looks says whether a transfer waits for a source, and knows of none.
+func looks(t *fetcher.Transfer) bool {
+	p := t.Progress()
 	return len(p.Sources) == 0 && (p.State == fetcher.Finding || p.State == fetcher.Fetching)
 }
 
