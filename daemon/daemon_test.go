@@ -563,16 +563,29 @@ func TestADamagedCatalogIsSaid(t *testing.T) {
 	}
 }
 
-// Only if nothing else is wrong, and not with all of it, is what cannot be shared put down to the user of the node.
+// What cannot be shared stands under a heading that is true of all of it: only if nothing else is wrong is it put down to what
+// the user of the node may not read.
 func TestWhatOfAFolderIsLocked(t *testing.T) {
 	shut, pipe, all := store.Problem{Path: "a", Err: fs.ErrPermission}, store.Problem{Path: "b", Err: errors.New("it is a pipe")}, store.Problem{Path: ".", Err: fs.ErrPermission}
-	for want, bad := range map[string][]store.Problem{"\n  \"a\": permission denied": {shut}, "": {shut, pipe}} {
-		if got := locked(fmt.Errorf("x: %w", &store.ProblemsError{Problems: bad, Count: len(bad)})); got != want {
-			t.Errorf("%v: %q, want %q", bad, got, want)
+	user := fmt.Sprintf("the user of the node, %q, ", userName())
+	for name, x := range map[string]struct {
+		bad  []store.Problem
+		in   []string
+		want string
+		more bool
+	}{
+		"locked":    {[]store.Problem{shut}, []string{"/x"}, user + "may not read all of /x:\n  \"a\": permission denied", false},
+		"both":      {[]store.Problem{shut, pipe}, []string{"/x"}, user + "cannot share all of /x:\n  \"a\": permission denied\n  \"b\": it is a pipe", true},
+		"of two":    {[]store.Problem{shut, pipe}, []string{"/x", "/y"}, "x: cannot be shared:\n  \"a\": permission denied\n  \"b\": it is a pipe", true},
+		"a pipe":    {[]store.Problem{pipe}, []string{"/x"}, "", false},
+		"all of it": {[]store.Problem{all}, []string{"/x"}, "the path cannot be read by " + user[:len(user)-2] + ": x: cannot be shared:\n  \".\": permission denied", false},
+	} {
+		if why, more := unreadable(fmt.Errorf("x: %w", &store.ProblemsError{Problems: x.bad, Count: len(x.bad)}), x.in); why != x.want || more != x.more {
+			t.Errorf("%s: %q, %v", name, why, more)
 		}
 	}
-	if got := locked(&store.ProblemsError{Problems: []store.Problem{all}, Count: 1}) + locked(fs.ErrPermission); got != "" {
-		t.Error(got)
+	if why, _ := unreadable(fs.ErrPermission, []string{"/x"}); !strings.HasPrefix(why, "the path cannot be read by ") {
+		t.Error(why)
 	}
 }
 

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -118,19 +119,18 @@ func (k *keeper) missing(paths []string, err error) {
 	}
 	why, state := words.Plain(err), catalog.Missing
 	var bad *store.ProblemsError
+	shut, more := unreadable(err, paths)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		why = "the path is not there: " + why + ". It is served again when it is back"
-	case errors.Is(err, fs.ErrPermission):
-		why = fmt.Sprintf("the path cannot be read by the user of the node, %q: %s", userName(), why)
-		if list := locked(err); list != "" && len(paths) == 1 {
-			why = fmt.Sprintf("the user of the node, %q, may not read all of %s:%s", userName(), paths[0], list)
-		}
+	case shut != "" && !more:
+		why = shut
 		if k.entry().Kind == catalog.Serve {
 			k.refuse(err, why)
 		}
 		why += ". Let that user read it, or remove the entry"
 	case k.entry().Kind == catalog.Serve && (errors.Is(err, share.ErrPath) || errors.Is(err, share.ErrLimit) || errors.Is(err, fetcher.ErrNothingSelected) || errors.As(err, &bad)):
+		why = cmp.Or(shut, why)
 		k.refuse(err, why)
 		why, state = why+". It is served once that is mended. Or remove the entry, and add it again with that left out", catalog.Failed
 	}
@@ -141,13 +141,26 @@ func (k *keeper) missing(paths []string, err error) {
 	k.lookOut(paths, errors.Is(err, fs.ErrNotExist), min(k.backOff(), k.d.setting().Rescan))
 }
 
-// locked lists what of a folder cannot be read; "" if that is all of it, or something else is wrong too.
-func locked(err error) string {
-	var bad *store.ProblemsError
-	if !errors.As(err, &bad) || slices.ContainsFunc(bad.Problems, func(p store.Problem) bool { return p.Path == "." || !errors.Is(p.Err, fs.ErrPermission) }) {
-		return ""
+// unreadable says what of some paths the user of the node may not read; "" if an error about them is about nothing of the kind. more says
+// that something else is wrong with them, too: then the text is true of all of it.
+func unreadable(err error, paths []string) (why string, more bool) {
+	if !errors.Is(err, fs.ErrPermission) {
+		return "", false
 	}
-	return bad.List()
+	var bad *store.ProblemsError
+	found := errors.As(err, &bad)
+	more = found && slices.ContainsFunc(bad.Problems, func(p store.Problem) bool { return !errors.Is(p.Err, fs.ErrPermission) })
+	switch {
+	case found && len(paths) == 1 && bad.Problems[0].Path != ".":
+		can := "may not read"
+		if more {
+			can = "cannot share"
+		}
+		return fmt.Sprintf("the user of the node, %q, %s all of %s:%s", userName(), can, paths[0], bad.List()), more
+	case more:
+		return words.Plain(err), more
+	}
+	return fmt.Sprintf("the path cannot be read by the user of the node, %q: %s", userName(), words.Plain(err)), more
 }
 
 // lookOut rests until something changes at some paths, or where they were, for at most d. gone
