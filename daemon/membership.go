@@ -57,7 +57,7 @@ func Joined(dir string) (m Membership, ok bool, err error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return m, false, nil
 	case err != nil:
-		return m, false, err
+		return m, false, fmt.Errorf("%w: %w", fetcher.ErrStateDir, err)
 	}
 	if json.Unmarshal(b, &m) != nil || m.check() != nil {
 		return m, false, fmt.Errorf("%s is %w: remove it, and join the fleet again", path, ErrMembership)
@@ -129,7 +129,7 @@ func ParseToken(s string) (m Membership, err error) {
 // is perhaps being changed to is kept until it is the fleet's.
 func (m Membership) Save(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
+		return fmt.Errorf("%w: %w", fetcher.ErrStateDir, err)
 	}
 	path := filepath.Join(dir, MembershipName)
 	old, ok, err := Joined(dir)
@@ -151,7 +151,10 @@ func (m Membership) Save(dir string) error {
 	if err != nil {
 		return err
 	}
-	return replace(path, append(b, '\n'))
+	if err := replace(path, append(b, '\n')); err != nil {
+		return fmt.Errorf("%w: %w", fetcher.ErrStateDir, err)
+	}
+	return nil
 }
 
 // Leave removes the membership from a state directory. It does not while the secret of the fleet is perhaps changed in part,
@@ -173,7 +176,9 @@ func Leave(dir string) error {
 func replace(path string, b []byte) error {
 	dir := filepath.Dir(path)
 	f, err := os.CreateTemp(dir, ".fleet-*") // 0600
-	if err != nil {
+	if at := (*fs.PathError)(nil); errors.As(err, &at) {
+		return &fs.PathError{Op: "create", Path: path, Err: at.Err} // nobody knows the other name
+	} else if err != nil {
 		return err
 	}
 	_, err = f.Write(b)

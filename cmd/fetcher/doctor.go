@@ -52,14 +52,14 @@ type finding struct {
 var errUnwell = errors.New("something needs attention; see the lines above")
 
 func (a asker) doctor(ctx context.Context) error {
-	dir, err := a.stateDir()
+	dir, err := a.namedDir()
 	if err != nil {
 		return err
 	}
 	found := []finding{checkState(dir)}
 	var status *api.Status
 	var ofFleet, ofDepot []finding
-	node := finding{"node", true, "no node runs with " + dir + "; fetcher node run starts one", ""}
+	node := finding{"node", true, "no node runs with " + dir + either(found[0].ok, "; fetcher node run starts one", ""), ""}
 	c, err := a.dial(ctx)
 	if errors.Is(err, api.ErrDenied) {
 		node.text, node.advice = "whether one runs is not known", strings.TrimPrefix(words.Plain(err), api.ErrDenied.Error()+": ")
@@ -131,7 +131,9 @@ func checkState(dir string) finding {
 	}
 	f.text = fmt.Sprintf("%s cannot be written: %s", dir, system(err))
 	f.advice = "Give this user the right to write there, mount its disk for writing, or name another folder with --dir."
-	if errors.Is(diskFull(err), share.ErrDiskFull) {
+	if at := inTheWay(dir); at != nil {
+		f.text, f.advice = words.Plain(at), "Name another folder with --dir, or FETCHER_DIR in the environment."
+	} else if errors.Is(diskFull(err), share.ErrDiskFull) {
 		f.advice = "The disk is full: make room on it, or name a folder on another disk with --dir."
 	}
 	return f

@@ -53,13 +53,6 @@ func (fl *storeFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&fl.secret, "fleet-secret", "", "the fleet's secret is in this `FILE` (default: that of the joined fleet)")
 }
 
-func (a fleetApp) stateDir() (string, error) {
-	if a.flags.dir != "" {
-		return a.flags.dir, nil
-	}
-	return fetcher.DefaultDir()
-}
-
 // membership is that of the flags, or of the fleet that this machine has joined.
 func (a fleetApp) membership(fl storeFlags) (m daemon.Membership, err error) {
 	if fl.url == "" && fl.secret == "" {

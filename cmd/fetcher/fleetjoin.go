@@ -245,7 +245,7 @@ func (a fleetApp) tellOfStart(ctx context.Context) {
 // ifItRuns says what is to be done about a node that runs on the state directory, or else about another command that may
 // be fleet run.
 func (a fleetApp) ifItRuns(ctx context.Context, node, follower string) {
-	dir, err := asker(a).stateDir()
+	dir, err := a.stateDir()
 	if err != nil {
 		return
 	}

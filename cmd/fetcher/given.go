@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -147,6 +148,31 @@ func canBeFolder(dir string) (there string, err error) {
 		return there, usageError{fmt.Errorf("%s is not a folder", printable(there))}
 	}
 	return there, err
+}
+
+// stateDir is that of --dir, or the user's. It need not be there yet, but no file may be in its way.
+func (a *app) stateDir() (string, error) {
+	dir, err := a.namedDir()
+	if at := inTheWay(dir); err == nil && at != nil {
+		err = fmt.Errorf("%w: %w", fetcher.ErrStateDir, at)
+	}
+	return dir, err
+}
+
+// namedDir is stateDir, whatever is there.
+func (a *app) namedDir() (string, error) {
+	if a.flags.dir != "" {
+		return filepath.Abs(a.flags.dir)
+	}
+	return fetcher.DefaultDir()
+}
+
+// inTheWay is an error about a file that is where the path of a folder leads, or on the way there; nil: there is none.
+func inTheWay(dir string) error {
+	if there, err := vfs.Nearest(dir); vfs.NotDir(err) {
+		return &os.PathError{Op: "mkdir", Path: there, Err: syscall.ENOTDIR}
+	}
+	return nil
 }
 
 // canHold refuses a folder that is none, or that can neither be made nor be written to.

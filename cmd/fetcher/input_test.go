@@ -18,6 +18,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/piecelease/fetcher/daemon"
 	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/share"
 )
@@ -412,6 +413,50 @@ func TestWhatIsWrongInTheSettingsSaysWhere(t *testing.T) {
 		_, err := asker{&app{flags: globals{dir: dir}}}.settings(fl)
 		if x.wants == "" && err != nil || x.wants != "" && (!errors.As(err, new(usageError)) || !strings.Contains(err.Error(), x.wants)) {
 			t.Errorf("%s, %s: %v", x.file, x.args, err)
+		}
+	}
+}
+
+// A state directory that is a file, or below one, or may not be made, is said so by every command, with what to do.
+func TestAFileInTheWayOfTheStateDirectoryIsNamed(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "file")
+	rig.WriteRandom(t, file, 10, 1)
+	token := daemon.Membership{URL: "sqlite:" + filepath.Join(t.TempDir(), "kv"), Secret: "the secret of a fleet"}.Token()
+	for _, dir := range []string{file, filepath.Join(file, "below")} {
+		for _, args := range []string{"share " + file, "ls " + file, "id", "list", "add " + file, "node run", "node status", "node open", "holds", "depot status", "round list",
+			"fleet status", "fleet run", "fleet leave", "fleet join " + token, "fleet invite --fleet sqlite:" + filepath.Join(t.TempDir(), "kv")} {
+			_, said, code := inside(append(strings.Fields(args), "--dir", dir)...)
+			if code != exitOther || !strings.Contains(said, "the state directory cannot be used: "+file+" cannot be a folder: a file is in its way") || !strings.Contains(said, "Name another folder with --dir") {
+				t.Errorf("%s: exit %d, %s", args, code, said)
+			}
+		}
+		out, _, code := inside("doctor", "--dir", dir)
+		if code != exitOther || !strings.Contains(out, file+" cannot be a folder: a file is in its way") || strings.Contains(out, "node run starts one") {
+			t.Errorf("doctor: exit %d, %s", code, out)
+		}
+	}
+}
+
+// What a fleet or a node keeps in a state directory that cannot be used is said to be that.
+func TestAStateDirectoryThatMayNotBeUsedIsNamed(t *testing.T) {
+	t.Parallel()
+	taken, closed, shut := t.TempDir(), t.TempDir(), t.TempDir()
+	must(t, os.Mkdir(filepath.Join(taken, "fleet.json"), 0o700))
+	must(t, os.Mkdir(filepath.Join(taken, "node.toml"), 0o700))
+	must(t, os.Chmod(closed, 0o500))
+	must(t, os.Chmod(shut, 0))
+	dirs := map[string]string{taken: "fleet.json cannot be"}
+	if runtime.GOOS != "windows" && os.Getuid() != 0 { // root may use all
+		dirs[closed], dirs[shut] = "fleet.json cannot be made: permission denied", "fleet.json cannot be opened: permission denied"
+	}
+	token := daemon.Membership{URL: "sqlite:" + filepath.Join(t.TempDir(), "kv"), Secret: "the secret of a fleet"}.Token()
+	for dir, says := range dirs {
+		for args, says := range map[string]string{"fleet join " + token: says, "node run": "cannot be"} {
+			_, said, code := inside(append(strings.Fields(args), "--dir", dir)...)
+			if code != exitOther || !strings.Contains(said, "the state directory cannot be used: ") || !strings.Contains(said, says) || !strings.Contains(said, "Name another folder with --dir") {
+				t.Errorf("%s: exit %d, %s", args, code, said)
+			}
 		}
 	}
 }

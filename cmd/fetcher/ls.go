@@ -124,12 +124,9 @@ func (a *app) manifest(ctx context.Context, node *fetcher.Node, what string, fl 
 }
 
 func (a *app) listPath(cmd *cobra.Command, path string, links store.LinkMode) (*share.Manifest, error) {
-	dir := a.flags.dir
-	if dir == "" {
-		var err error
-		if dir, err = fetcher.DefaultDir(); err != nil {
-			return nil, err
-		}
+	dir, err := a.stateDir()
+	if err != nil {
+		return nil, err
 	}
 	if err := present([]string{path}); err != nil {
 		return nil, err

@@ -148,7 +148,10 @@ func (a asker) settings(fl nodeFlags) (s daemon.Settings, err error) {
 	}
 	at := filepath.Join(dir, daemon.SettingsName)
 	file, err := daemon.ReadSettings(at)
-	if err != nil {
+	switch {
+	case errors.As(err, new(*os.PathError)):
+		return s, fmt.Errorf("%w: %w", fetcher.ErrStateDir, err)
+	case err != nil:
 		return s, usageError{err}
 	}
 	if s, err = fl.over(file); err != nil {
@@ -210,13 +213,6 @@ func (fl nodeFlags) over(s daemon.Settings) (_ daemon.Settings, err error) {
 		}
 	}
 	return s, nil
-}
-
-func (a asker) stateDir() (string, error) {
-	if a.flags.dir != "" {
-		return filepath.Abs(a.flags.dir)
-	}
-	return fetcher.DefaultDir()
 }
 
 func (a asker) nodeRun(ctx context.Context, fl nodeFlags) error {

@@ -38,7 +38,7 @@ func (a *app) tellOfNode(ctx context.Context, cmd *cobra.Command, args ...string
 			own = " (--" + f.Name + " is set for a node as a whole, with node run)"
 		}
 	})
-	dir, err := asker{a}.stateDir()
+	dir, err := a.stateDir()
 	if err != nil || !can {
 		return
 	}
