@@ -107,6 +107,9 @@ func (r *reach) take(p *station) (again time.Duration, err error) {
 		h.host.ConnManager().Protect(p.relay, "relay")
 		got, err = client.Reserve(network.WithNoDial(ctx, "connect dials"), h.host, peer.AddrInfo{ID: p.relay})
 	}
+	if h.drain.Err() != nil {
+		return 0, h.drain.Err() // nobody is told of what the end of the host cut short
+	}
 	if err != nil {
 		r.set(p, Place{Why: noPlace(err)})
 		return 0, err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -296,7 +297,7 @@ func checkReach(addrs []string, places []fetcher.Place, tried []api.Tried) findi
 	f := finding{what: "reach"}
 	for _, p := range places {
 		if !p.Held {
-			f.text = fmt.Sprintf("the relay %s does not serve the node: %s", p.Relay.Short(), p.Why)
+			f.text = fmt.Sprintf("the relay %s does not serve the node: %s", p.Relay.Short(), cmp.Or(p.Why, "it has not answered yet"))
 			f.advice = `See that the relay runs, is given with --via as "fetcher node run --relay" prints it, and can be reached from here. The node keeps asking it.`
 			return f
 		}

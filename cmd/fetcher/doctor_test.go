@@ -103,7 +103,7 @@ func TestDoctorKnowsAClockThatIsOff(t *testing.T) {
 
 func TestDoctorKnowsAStateThatCannotBeWritten(t *testing.T) {
 	f := checkState(filepath.Join(filepath.Dir(writeFile(t)), "file", "below"))
-	if f.ok || !strings.Contains(f.text, "cannot be written") || !strings.Contains(f.advice, "--dir") {
+	if f.ok || !strings.Contains(f.text, "cannot be a folder: a file is in its way") || !strings.Contains(f.advice, "--dir") {
 		t.Errorf("below a file: %+v", f)
 	}
 	if os.Getuid() == 0 || runtime.GOOS == "windows" {

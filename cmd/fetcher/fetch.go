@@ -402,9 +402,9 @@ func (w *watcher) awaitCall(ctx context.Context) error {
 	if len(addrs) == 0 {
 		return usageError{errors.New("--listen-for-source needs an address at which this node can be reached, and it listens nowhere")}
 	}
-	warnings := append([]string{}, reachWarnings(addrs, places)...)
+	warnings := append([]string{}, reachWarnings(addrs, places, false)...)
 	w.out.write("await", map[string]any{"ticket": ticket, "share": w.t.ID().String(), "peer": string(w.node.ID()), "addrs": addrs, "reach": where(addrs, places), "warnings": warnings})
-	for _, s := range warnings {
+	for _, s := range reachWarnings(addrs, places, w.logsWarnings()) {
 		fmt.Fprintln(w.stderr, "warning:", s)
 	}
 	fmt.Fprintf(w.stderr, callText, ticket)
@@ -420,14 +420,13 @@ func (w *watcher) offer(ctx context.Context, until string) error {
 	places := w.reach.settled(ctx, w.node)
 	m, addrs, ticket := w.t.Manifest(), w.node.Addrs(), w.node.Ticket(w.t.ID())
 	files, dirs, links := m.Count()
-	warnings := []string{}
-	warnings = append(warnings, reachWarnings(addrs, places)...)
+	part := []string{}
 	if w.t.Progress().Files < files {
-		warnings = append(warnings, "this node serves only the files that it has fetched")
+		part = append(part, "this node serves only the files that it has fetched")
 	}
 	w.out.write("share", map[string]any{"ticket": ticket, "share": m.ID().String(), "name": m.Name, "bytes": m.Layout().Bytes(), "files": files, "dirs": dirs, "links": links,
-		"peer": string(w.node.ID()), "addrs": addrs, "reach": where(addrs, places), "warnings": warnings})
-	for _, s := range warnings {
+		"peer": string(w.node.ID()), "addrs": addrs, "reach": where(addrs, places), "warnings": slices.Concat(reachWarnings(addrs, places, false), part)})
+	for _, s := range slices.Concat(reachWarnings(addrs, places, w.logsWarnings()), part) {
 		fmt.Fprintln(w.stderr, "warning:", s)
 	}
 	if len(addrs) == 0 {

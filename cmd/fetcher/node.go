@@ -448,7 +448,7 @@ func (a asker) printStatus(s api.Status, all []api.Entry) error {
 			fmt.Fprintf(&b, "relay     %s\n", relayText(p))
 		}
 	}
-	for _, w := range reachWarnings(s.Addrs, placesOf(&s)) {
+	for _, w := range reachWarnings(s.Addrs, placesOf(&s), false) {
 		fmt.Fprintf(&b, "warning: %s\n", w)
 	}
 	for _, e := range all {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -175,23 +176,41 @@ func relayText(p fetcher.Place) string {
 }
 
 // reachWarnings are what a person should know about who can fetch from these addresses; none
-// if everybody can.
-func reachWarnings(addrs []string, places []fetcher.Place) (out []string) {
+// if everybody can. There is one for each relay that does not serve, unless the log has said so.
+func reachWarnings(addrs []string, places []fetcher.Place, logged bool) (out []string) {
+	dead := 0
 	for _, p := range places {
-		if !p.Held {
-			out = append(out, fmt.Sprintf("the relay %s does not serve this node: %s; it is asked again", p.Relay.Short(), p.Why))
+		if p.Held {
+			continue
+		}
+		dead++
+		if why := cmp.Or(p.Why, "it has not answered yet"); !logged || p.Why == "" {
+			out = append(out, fmt.Sprintf("the relay %s does not serve this node: %s; it is asked again", p.Relay.Short(), why))
 		}
 	}
 	if heldAny(places) {
 		return out
 	}
-	switch nearest(addrs) {
-	case 1:
-		out = append(out, "a ticket of this node has private addresses only: it works on this network only; --map-port asks the router for a public one, and --via names a relay")
-	case 2:
-		out = append(out, "a ticket of this node works on this machine only: this node listens on no address that others can reach")
-	case 3:
+	near := nearest(addrs)
+	only := either(near == 1, "network", "machine") + " only"
+	switch {
+	case near == 3:
 		out = append(out, "nobody can fetch from this node: it listens nowhere, because it was told so or this machine has no network")
+	case near == 0:
+	case dead > 0 && len(out) == 0:
+		out = append(out, "until a relay serves this node, a ticket of it works on this "+only)
+	case dead > 0:
+		out[len(out)-1] += "; until " + either(dead == 1, "it", "one of them") + " does, a ticket of this node works on this " + only
+	case near == 1:
+		out = append(out, "a ticket of this node has private addresses only: it works on this network only; --map-port asks the router for a public one, and --via names a relay")
+	default:
+		out = append(out, "a ticket of this node works on this machine only: this node listens on no address that others can reach")
 	}
 	return out
+}
+
+// logsWarnings says whether warnings are logged.
+func (a *app) logsWarnings() bool {
+	level, err := a.logLevel()
+	return err == nil && level <= slog.LevelWarn
 }

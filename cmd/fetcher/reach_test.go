@@ -3,6 +3,7 @@ package main
 import (
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -71,5 +72,36 @@ func TestANodeWithoutAPublicAddressIsWarnedOnce(t *testing.T) {
 	}
 	if got := told(daemon.Settings{Relay: true}, "/ip4/1.2.3.4/tcp/4001"); strings.Contains(got, "warning") {
 		t.Errorf("a node with a public address: %s", got)
+	}
+}
+
+// A relay that does not serve has one warning, with what follows from it.
+func TestADeadRelayIsWarnedOfOnce(t *testing.T) {
+	held := fetcher.Place{Held: true}
+	dead := fetcher.Place{Relay: "12D3KooWRelay001", Why: "it is full"}
+	const private, loopback, public = "/ip4/192.168.0.2/tcp/4001", "/ip4/127.0.0.1/tcp/4001", "/ip4/1.2.3.4/tcp/4001"
+	const said = "the relay Relay001 does not serve this node: it is full; it is asked again"
+	for name, x := range map[string]struct {
+		addr   string
+		places []fetcher.Place
+		logged bool
+		want   []string
+	}{
+		"private":         {private, []fetcher.Place{dead}, false, []string{said + "; until it does, a ticket of this node works on this network only"}},
+		"loopback":        {loopback, []fetcher.Place{dead}, false, []string{said + "; until it does, a ticket of this node works on this machine only"}},
+		"two":             {private, []fetcher.Place{dead, dead}, false, []string{said, said + "; until one of them does, a ticket of this node works on this network only"}},
+		"public":          {public, []fetcher.Place{dead}, false, []string{said}},
+		"another serves":  {private, []fetcher.Place{dead, held}, false, []string{said}},
+		"logged":          {private, []fetcher.Place{dead}, true, []string{"until a relay serves this node, a ticket of it works on this network only"}},
+		"no answer yet":   {private, []fetcher.Place{{Relay: dead.Relay}}, true, []string{strings.Replace(said, "it is full", "it has not answered yet", 1) + "; until it does, a ticket of this node works on this network only"}},
+		"logged, public":  {public, []fetcher.Place{dead}, true, nil},
+		"logged, but one": {private, []fetcher.Place{dead, held}, true, nil},
+	} {
+		if got := reachWarnings([]string{x.addr}, x.places, x.logged); !slices.Equal(got, x.want) {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+	if got := reachWarnings([]string{private}, nil, false); len(got) != 1 || !strings.Contains(got[0], "--via") {
+		t.Errorf("without a relay: %q", got)
 	}
 }

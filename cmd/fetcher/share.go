@@ -301,7 +301,7 @@ func (s *sharer) describe() error {
 		from := map[string]string{"anywhere": "from anywhere", "network": "on this network", "machine": "on this machine"}[reach]
 		fmt.Fprintf(e, "works    %s: %s\n", from, text)
 	}
-	for _, w := range reachWarnings(addrs, s.places) {
+	for _, w := range reachWarnings(addrs, s.places, s.logsWarnings()) {
 		fmt.Fprintf(e, "warning: %s\n", w)
 	}
 	if s.beaconAt != "" {
@@ -384,7 +384,7 @@ func (s *sharer) describeOne(one served, addrs []string) {
 	for _, p := range one.Idle() {
 		warnings = append(warnings, idleWarning(p))
 	}
-	warnings = append(warnings, reachWarnings(addrs, s.places)...)
+	warnings = append(warnings, reachWarnings(addrs, s.places, false)...)
 	s.out.write("share", map[string]any{"ticket": one.Ticket(), "share": one.ID().String(), "name": m.Name, "bytes": bytes, "files": files, "dirs": dirs, "links": links,
 		"hashed_bytes": imp.Hashed, "cached_bytes": imp.Cached, "excluded": imp.Excluded, "peer": string(s.node.ID()), "addrs": addrs, "reach": where(addrs, s.places), "warnings": warnings, "seconds": one.took.Seconds()})
 	what := []string{words.Count(files, "file")}
