@@ -163,58 +163,68 @@ func (c Config) withDefaults() (Config, error) {
 var ErrSettings = errors.New("the settings cannot be used")
 
 func (s Settings) withDefaults(dir string) (Settings, error) {
-	s, err := s.checked(dir)
+	s, err := s.checked(dir, asInFile)
 	if err != nil {
 		err = words.Error(ErrSettings, "%v", err)
 	}
 	return s, err
 }
 
+// Names is how settings are called where they were given, by their names in node.toml.
+type Names func(setting string) string
+
+func asInFile(setting string) string { return setting }
+
 // each checks the settings one by one.
-func (s Settings) each() error {
+func (s Settings) each(called Names) error {
 	var f bounds.Fields
-	bounds.In(&f, "limit-up", s.Up, 1<<10, 1<<50)
-	bounds.In(&f, "limit-down", s.Down, 1<<10, 1<<50)
-	bounds.In(&f, "fetches", s.Fetches, 1, 1000)
-	bounds.In(&f, "rescan", s.Rescan, time.Second, 366*24*time.Hour)
-	bounds.In(&f, "relay-carries", s.RelayCarries, 1<<20, 1<<50)
+	bounds.In(&f, called("limit-up"), s.Up, 1<<10, 1<<50)
+	bounds.In(&f, called("limit-down"), s.Down, 1<<10, 1<<50)
+	bounds.In(&f, called("fetches"), s.Fetches, 1, 1000)
+	bounds.In(&f, called("rescan"), s.Rescan, time.Second, 366*24*time.Hour)
+	bounds.In(&f, called("relay-carries"), s.RelayCarries, 1<<20, 1<<50)
 	if len(s.Name) > maxMachine || strings.ContainsFunc(s.Name, unicode.IsControl) {
-		f.Add("name", fmt.Errorf("it has at most %d bytes and no control characters, unlike %q", maxMachine, s.Name))
+		f.Add(called("name"), fmt.Errorf("it has at most %d bytes and no control characters, unlike %q", maxMachine, s.Name))
 	}
 	for _, x := range []struct{ of, path string }{{"socket", s.Socket}, {"fleet-secret", s.FleetSecret}, {"depot", s.Depot}, {"into", s.Into}} {
 		if x.path != "" && !filepath.IsAbs(x.path) {
-			f.Add(x.of, fmt.Errorf("it must be a path from the root, such as /srv/x, not %q", x.path))
+			f.Add(called(x.of), fmt.Errorf("it must be a path from the root, such as /srv/x, not %q", x.path))
 		}
 	}
 	return f.Err()
 }
 
 // Validate says what of the settings cannot be. It asks neither the system nor the network.
-func (s Settings) Validate() error {
-	if err := s.addresses(); err != nil {
+func (s Settings) Validate() error { return s.ValidateAs(asInFile) }
+
+// ValidateAs is Validate for settings that have other names where they were given.
+func (s Settings) ValidateAs(called Names) error {
+	if err := s.addresses(called); err != nil {
 		return err
 	}
-	_, err := s.withDefaults("/")
-	return err
+	if _, err := s.checked("/", called); err != nil {
+		return words.Error(ErrSettings, "%v", err)
+	}
+	return nil
 }
 
-func (s Settings) checked(dir string) (Settings, error) {
-	if err := s.each(); err != nil {
+func (s Settings) checked(dir string, called Names) (Settings, error) {
+	if err := s.each(called); err != nil {
 		return s, err
 	}
 	var f bounds.Fields
 	if s.RelayCarries > 0 && !s.Relay {
-		f.Add("relay-carries", errors.New("it is for a relay: set relay too"))
+		f.Add(called("relay-carries"), fmt.Errorf("it is for a relay: set %s too", called("relay")))
 	}
 	for _, x := range []struct {
 		of  string
 		set bool
 	}{{"http-hosts", len(s.Hosts) > 0}, {"http-cert", s.Cert != ""}, {"http-key", s.Key != ""}, {"http-insecure", s.Insecure}} {
 		if x.set && s.HTTP == "" {
-			f.Add(x.of, errors.New("it is for http: set http too"))
+			f.Add(called(x.of), fmt.Errorf("it is for %[1]s: set %[1]s too", called("http")))
 		}
 	}
-	f.Add("http", s.checkHTTP())
+	f.Add(called("http"), s.checkHTTP(called))
 	if err := f.Err(); err != nil {
 		return s, err
 	}
@@ -229,13 +239,13 @@ func (s Settings) checked(dir string) (Settings, error) {
 		}
 	}
 	if (s.Fleet == "") != (s.FleetSecret == "") {
-		return s, errors.New("fleet, the URL of its store, and fleet-secret, the file with its secret, go together: set both, or neither and use fetcher fleet join")
+		return s, fmt.Errorf("%s, the URL of its store, and %s, the file with its secret, go together: set both, or neither and use fetcher fleet join", called("fleet"), called("fleet-secret"))
 	}
 	return s, nil
 }
 
 // checkHTTP refuses to serve the API to other machines without TLS, unless Insecure allows it.
-func (s Settings) checkHTTP() error {
+func (s Settings) checkHTTP(called Names) error {
 	if s.HTTP == "" {
 		return nil
 	}
@@ -250,7 +260,7 @@ func (s Settings) checkHTTP() error {
 	case (s.Cert == "") != (s.Key == ""):
 		return errors.New("TLS needs both a certificate and its key")
 	case s.Cert == "" && !s.Insecure && ip != nil && !ip.IsLoopback():
-		return fmt.Errorf("%s can be reached by others, who could read the token on its way: give http-cert and http-key, or http-insecure, as flags or in node.toml", s.HTTP)
+		return fmt.Errorf("%s can be reached by others, who could read the token on its way: give %s and %s, or %s", s.HTTP, called("http-cert"), called("http-key"), called("http-insecure"))
 	}
 	return nil
 }
@@ -376,7 +386,7 @@ func parseSettings(b []byte) (s Settings, err error) {
 		return s, unread(b, err)
 	}
 	s = Settings{Into: f.Into, Listen: f.Listen, Announce: f.Announce, Via: f.Via, MapPort: f.MapPort, Proxy: f.Proxy, Relay: f.Relay, BeaconAt: f.BeaconAt, Beacon: f.Beacon, DHT: f.DHT, NoLAN: f.LAN != nil && !*f.LAN, Fetches: f.Fetches, Depot: f.Depot, Fleet: f.Fleet, FleetSecret: f.Secret, Name: f.Name, Socket: f.Socket, HTTP: f.HTTP, Hosts: f.Hosts, Cert: f.Cert, Key: f.Key, Insecure: f.Insecure}
-	if err := s.addresses(); err != nil {
+	if err := s.addresses(asInFile); err != nil {
 		return s, err
 	}
 	if s.Up, err = ParseRate(f.Up); err != nil {
@@ -412,28 +422,28 @@ func parseSettings(b []byte) (s Settings, err error) {
 		}
 		s.Schedule = append(s.Schedule, slot)
 	}
-	return s, s.each()
+	return s, s.each(asInFile)
 }
 
 // addresses checks those that would keep the node from its next start.
-func (s Settings) addresses() error {
+func (s Settings) addresses(called Names) error {
 	if s.Proxy != "" {
 		if err := fetcher.CheckProxy(s.Proxy); err != nil {
-			return fmt.Errorf("proxy: %w", err)
+			return fmt.Errorf("%s: %w", called("proxy"), err)
 		}
 	}
 	if err := (fetcher.Beacons{Use: true, At: s.BeaconAt}).Validate(); err != nil {
-		return fmt.Errorf("beacon-at: %w", err)
+		return fmt.Errorf("%s: %w", called("beacon-at"), err)
 	}
 	if _, err := dht.Parse(s.DHT); err != nil {
-		return fmt.Errorf("dht: %w", err)
+		return fmt.Errorf("%s: %w", called("dht"), err)
 	}
 	for _, x := range []struct {
 		of  string
 		err error
 	}{{"listen", fetcher.CheckAddrs(s.Listen, nil, nil)}, {"announce", fetcher.CheckAddrs(nil, s.Announce, nil)}, {"via", fetcher.CheckAddrs(nil, nil, s.Via)}} {
 		if x.err != nil {
-			return fmt.Errorf("%s: %w", x.of, x.err)
+			return fmt.Errorf("%s: %w", called(x.of), x.err)
 		}
 	}
 	return nil

@@ -252,8 +252,8 @@ func TestMistakesInFlagsAreExplained(t *testing.T) {
 		`"../fetcher" is a folder, not a program`:                                                     "round run --kv sqlite:x --name x --every 1h -- ../fetcher",
 		"give --fleet-secret FILE too":                                                                "fleet status --fleet sqlite:x",
 		"man needs a DIR; see fetcher man --help":                                                     "man",
-		"http-hosts: it is for http: set http too":                                                    "node run --http-host foo --listen none",
-		"name: it has at most 64 bytes":                                                               "node run --name " + strings.Repeat("x", 65),
+		"--http-host: it is for --http: set --http too":                                               "node run --http-host foo --listen none",
+		"--name: it has at most 64 bytes":                                                             "node run --name " + strings.Repeat("x", 65),
 		"unknown flag: -x; see fetcher cat --help":                                                    "cat T -x",
 		"unknown flag: --jsno; did you mean --json?":                                                  "list --jsno",
 		"unknown flag: --onl; did you mean --only?":                                                   "fetch T --onl x",
@@ -391,7 +391,7 @@ func TestCompletionsHaveNoQuotes(t *testing.T) {
 	}
 }
 
-// What is wrong in node.toml is said with its name, and what a flag makes wrong without it.
+// What is wrong in node.toml is said with its name, and what a flag makes wrong with that of the flag.
 func TestWhatIsWrongInTheSettingsSaysWhere(t *testing.T) {
 	for _, x := range []struct{ file, args, wants string }{
 		{`via = ["x"]`, "", `node.toml: via: "x" is not an address of a relay`},
@@ -401,7 +401,21 @@ func TestWhatIsWrongInTheSettingsSaysWhere(t *testing.T) {
 		{`relay-carries = "1G"`, "", "node.toml: relay-carries: it is for a relay"},
 		{`http-cert = "/c"`, "", "node.toml: http-cert: it is for http: set http too"},
 		{`fleet = "sqlite:/x"`, "", "node.toml: fleet, the URL"},
-		{"", "--http-host foo", ""}, // the node says it as it starts
+		{"", "--http-host foo", "--http-host: it is for --http: set --http too"},
+		{"", "--http-key k", "--http-key: it is for --http: set --http too"},
+		{"", "--http-insecure", "--http-insecure: it is for --http: set --http too"},
+		{"", "--http foo", "--http: an address to answer at is like"},
+		{"", "--http 1.2.3.4:80", "give --http-cert and --http-key, or --http-insecure"},
+		{"", "--http 127.0.0.1:0 --http-cert c", "--http: TLS needs both"},
+		{"", "--relay-carries 1G", "--relay-carries: it is for a relay: set --relay too"},
+		{"", "--relay --relay-carries 1", "--relay-carries is 1: it must be from 1048576"},
+		{"", "--socket x", "--socket: it must be a path from the root"},
+		{"", "--name " + strings.Repeat("x", 999), "--name: it has at most"},
+		{"", "--via x", `--via: "x" is not an address of a relay`},
+		{"", "--announce x", `--announce: "x" is not an address to announce`},
+		{"", "--listen x", `--listen: "x" is not an address to listen on`},
+		{"", "--fleet sqlite:/x", "--fleet, the URL of its store, and --fleet-secret,"},
+		{`http = "127.0.0.1:0"`, "--http x", "--http: an address"},
 		{`http-key = "/k"`, "--http 127.0.0.1:0 --http-cert c", ""},
 		{`relay-carries = "1G"`, "--relay", ""},
 	} {

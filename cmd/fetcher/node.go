@@ -157,10 +157,25 @@ func (a asker) settings(fl nodeFlags) (s daemon.Settings, err error) {
 	if s, err = fl.over(file); err != nil {
 		return s, err
 	}
-	if wrong, inFile := s.Validate(), file.Validate(); wrong != nil && inFile != nil && wrong.Error() == inFile.Error() {
-		return s, usageError{fmt.Errorf("%s: %w", at, wrong)} // what is wrong because of a flag is said without the file
+	wrong, inFile := s.Validate(), file.Validate()
+	switch {
+	case wrong == nil:
+		return s, nil
+	case inFile != nil && wrong.Error() == inFile.Error():
+		return s, usageError{fmt.Errorf("%s: %w", at, wrong)}
 	}
-	return s, nil
+	return s, usageError{s.ValidateAs(asFlag)} // as a flag is what made it wrong
+}
+
+// asFlag is the flag for a setting, if there is one.
+func asFlag(setting string) string {
+	switch setting {
+	case "fetches", "rescan":
+		return setting
+	case "http-hosts":
+		return "--http-host"
+	}
+	return "--" + setting
 }
 
 // over returns settings with the flags over them.
