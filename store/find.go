@@ -115,7 +115,7 @@ func placedIn(d vfs.FS, name string, m *share.Manifest) (map[string]bool, error)
 func locateDir(dir string) (vfs.FS, string, error) {
 	abs, err := filepath.Abs(dir)
 	if err == nil {
-		abs, err = filepath.EvalSymlinks(abs)
+		abs, err = realPath(abs)
 	}
 	if err != nil {
 		return nil, "", err

@@ -1,6 +1,9 @@
 package store
 
 import (
+	"errors"
+	"io/fs"
+	"os"
 	"path"
 	"path/filepath"
 
@@ -43,13 +46,24 @@ func locate(p string, d vfs.FS) (location, error) {
 	return at, err
 }
 
+// realPath is where a path leads through symbolic links. The error about one that leads back to itself is the system's, which names it.
+func realPath(abs string) (string, error) {
+	real, err := filepath.EvalSymlinks(abs)
+	if err != nil && !errors.As(err, new(*fs.PathError)) {
+		if _, at := os.Stat(abs); at != nil {
+			err = at
+		}
+	}
+	return real, err
+}
+
 func locateHere(p string) (location, error) {
 	abs, err := filepath.Abs(p)
 	if err != nil {
 		return location{}, err
 	}
 	at := location{name: filepath.Base(abs)}
-	if at.path, err = filepath.EvalSymlinks(abs); err != nil {
+	if at.path, err = realPath(abs); err != nil {
 		return location{}, err
 	}
 	parent, err := vfs.Dir(filepath.Dir(at.path))

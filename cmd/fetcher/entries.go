@@ -110,7 +110,7 @@ func (a asker) add(ctx context.Context, c *api.Client, all []api.Add, fl addFlag
 			return fmt.Errorf("%w; fetcher set ENTRY --repair repairs it", err)
 		}
 		if err != nil && len(all) > 1 {
-			return fmt.Errorf("%s%w%s", of(one, err), err, either(i < len(all)-1, "; what was given after it was not added", ""))
+			return ofOne(one, err, i == len(all)-1)
 		}
 		if err != nil {
 			return err
@@ -136,12 +136,29 @@ func (a asker) add(ctx context.Context, c *api.Client, all []api.Add, fl addFlag
 	return nil
 }
 
-// of names what was to be added, unless the error begins with that.
-func of(x api.Add, err error) string {
-	if what := givenAs(x); !strings.HasPrefix(err.Error(), what+":") {
-		return what + ": "
+// ofOne has the error about one of several things that were to be added name it, if it does not already, and say what became of those after it.
+func ofOne(x api.Add, err error, last bool) error {
+	what, text, after := givenAs(x)+": ", err.Error(), ""
+	if slices.ContainsFunc(x.Paths, func(p string) bool { return speaksOf(text, p) }) {
+		what = ""
 	}
-	return ""
+	if !last {
+		after = either(strings.Contains(text, "\n"), "\n", "; ") + "what was given after it was not added"
+	}
+	return fmt.Errorf("%s%w%s", what, err, after)
+}
+
+// speaksOf says whether a text has a path in it, and not just one that begins as that does.
+func speaksOf(text, path string) bool {
+	for {
+		i := strings.Index(text, path)
+		if i < 0 {
+			return false
+		}
+		if text = text[i+len(path):]; text == "" || strings.ContainsAny(text[:1], " :;,.\"\n") {
+			return true
+		}
+	}
 }
 
 // givenAs is how the arguments named what was to be added.

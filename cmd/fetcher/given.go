@@ -17,6 +17,7 @@ import (
 
 	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/daemon"
+	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store/vfs"
 )
@@ -223,8 +224,11 @@ func present(paths []string) error {
 		if _, err := os.Stat(p); errors.Is(err, os.ErrNotExist) || vfs.NotDir(err) {
 			return usageError{fmt.Errorf("%s: there is no such file or folder", printable(p))}
 		}
-		if err := daemon.Readable(p); errors.Is(err, os.ErrPermission) {
+		switch err := daemon.Readable(p); {
+		case errors.Is(err, os.ErrPermission):
 			return unreadable(p)
+		case errors.Is(err, syscall.ELOOP):
+			return usageError{errors.New(printable(words.Plain(err)))}
 		}
 	}
 	return nil

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -63,5 +64,29 @@ func TestAReasonIsOnOneLine(t *testing.T) {
 	e := api.Entry{Reason: "/x: cannot be shared:\n  \"a\": permission denied\n  \"b\": permission denied. Let that user read it"}
 	if got, want := reasonOf(e), `/x: cannot be shared: "a": permission denied; "b": permission denied. Let that user read it`; got != want {
 		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// The error about one of several paths names it once.
+func TestOneOfSeveralIsNamedOnce(t *testing.T) {
+	for _, x := range []struct {
+		path, err string
+		last      bool
+		want      string
+	}{
+		{"/a", "the node has that already", true, "/a: the node has that already"},
+		{"/a", "the node has that already", false, "/a: the node has that already; what was given after it was not added"},
+		{"/a", "/a is a link", false, "/a is a link; what was given after it was not added"},
+		{"/a", "not added: /a: cannot be shared:\n  \"x\": no", false, "not added: /a: cannot be shared:\n  \"x\": no\nwhat was given after it was not added"},
+		{"/a", "not added: \"may not read all of /a\"", true, "not added: \"may not read all of /a\""},
+		{"/a", "/ab is a link", true, "/a: /ab is a link"},
+		{"/a", "it is as /ab, and /a", true, "it is as /ab, and /a"},
+	} {
+		if got := ofOne(api.Add{Paths: []string{x.path}}, errors.New(x.err), x.last); got.Error() != x.want {
+			t.Errorf("%+v: %q", x, got)
+		}
+	}
+	if got := ofOne(api.Add{Ticket: "T"}, errors.New("no"), true); got.Error() != "T: no" {
+		t.Error(got)
 	}
 }

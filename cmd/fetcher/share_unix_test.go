@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -11,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/piecelease/fetcher/internal/rig"
+	"github.com/piecelease/fetcher/store"
 )
 
 // A path that may not be looked at is said to be that, and not to be nothing.
@@ -118,5 +120,21 @@ func TestAddRefusesAsShareDoes(t *testing.T) {
 		if !strings.HasSuffix(added, strings.TrimPrefix(shared, "fetcher: ")) {
 			t.Errorf("share said %s\nand add %s", shared, added)
 		}
+	}
+}
+
+// A symbolic link to itself is said to be that.
+func TestALinkToItselfIsNamed(t *testing.T) {
+	t.Parallel()
+	loop := filepath.Join(t.TempDir(), "loop")
+	must(t, os.Symlink("loop", loop))
+	for _, args := range [][]string{{"share", loop}, {"share", t.TempDir(), loop}, {"ls", loop}} {
+		_, said, code := inside(append(args, "--listen", "none", "--dir", t.TempDir())...)
+		if code != exitUsage || !strings.Contains(said, "fetcher: "+loop+" is a symbolic link that leads back to itself") {
+			t.Errorf("%s: exit %d, %s", args, code, said)
+		}
+	}
+	if _, err := store.Import(t.Context(), loop, store.ImportOptions{}); !errors.Is(err, syscall.ELOOP) || !strings.HasPrefix(err.Error(), loop) {
+		t.Errorf("imported: %v", err)
 	}
 }

@@ -35,6 +35,8 @@ func plain(err error, text string) string {
 // ofFile is what went wrong with a file.
 func ofFile(e *fs.PathError) string {
 	switch done := done(e.Op); {
+	case errors.Is(e.Err, syscall.ELOOP):
+		return e.Path + " is a symbolic link that leads back to itself, and to no file or folder"
 	case done == "looked at" && errors.Is(e.Err, fs.ErrNotExist):
 		return "there is no file or folder " + e.Path
 	case done == "opened" && e.Err == syscall.ENOTDIR:
