@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
@@ -119,7 +118,7 @@ func (d *depots) troubles(ctx context.Context) (out []string) {
 	case err != nil:
 		out = append(out, "the depot does not answer: "+err.Error())
 	case s.Trouble != "":
-		out = append(out, "the depot keeps nothing now: "+strings.Replace(s.Trouble, "the depot's ", "its ", 1))
+		out = append(out, "the depot keeps nothing now: "+s.Trouble)
 	case s.Frozen:
 		out = append(out, "the depot does not trust the clock, so nothing expires there; fetcher depot status says more")
 	}

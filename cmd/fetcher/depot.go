@@ -267,7 +267,7 @@ func troubleText(d api.Depot) string {
 		fmt.Fprintf(&b, "the depot takes no passes now: %s\n", printable(d.PassesTrouble))
 	}
 	if d.Trouble != "" {
-		fmt.Fprintf(&b, "the depot waits: %s\n", printable(strings.Replace(d.Trouble, "the depot's ", "its ", 1)))
+		fmt.Fprintf(&b, "the depot waits: %s\n", printable(d.Trouble))
 	}
 	return b.String()
 }

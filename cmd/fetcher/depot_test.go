@@ -407,12 +407,12 @@ func TestADepotWhoseFolderIsGoneSaysSo(t *testing.T) {
 			return d.Trouble != "", err
 		})
 		for _, args := range [][]string{{"scrub"}, {"crawl"}, {"crawl", "--dry-run"}, {"gc", "run"}, {"export", filepath.Join(t.TempDir(), "x")}} {
-			if s, code := text(append([]string{"depot"}, args...)...); code != exitOther || !strings.Contains(s, "the depot's folder cannot be used: "+x.why) || strings.Contains(s, "beginning now") {
+			if s, code := text(append([]string{"depot"}, args...)...); code != exitOther || !strings.Contains(s, "the folder cannot be used: "+x.why) || strings.Contains(s, "beginning now") {
 				t.Errorf("%s: depot %v: exit %d, %s", x.why, args, code, s)
 			}
 		}
-		for says, args := range map[string][]string{": waits\n": {"depot", "status"}, "the depot waits: its folder cannot be used: " + x.why: {"depot", "status"}, "the depot keeps nothing now: its folder cannot be used: " + x.why: {"node", "status"},
-			"WRONG  depot    it keeps nothing now: its folder cannot be used: " + x.why: {"doctor"}, "the depot removes what nobody holds, as soon as it can": {"depot", "gc", "on"}} {
+		for says, args := range map[string][]string{": waits\n": {"depot", "status"}, "the depot waits: the folder cannot be used: " + x.why: {"depot", "status"}, "the depot keeps nothing now: the folder cannot be used: " + x.why: {"node", "status"},
+			"WRONG  depot    it keeps nothing now: the folder cannot be used: " + x.why: {"doctor"}, "the depot removes what nobody holds, as soon as it can": {"depot", "gc", "on"}} {
 			if s, _ := text(args...); !strings.Contains(s, says) {
 				t.Errorf("%s: %v: %s", x.why, args, s)
 			}

@@ -19,9 +19,9 @@ import (
 	"github.com/piecelease/fetcher/store/vfs"
 )
 
-// ErrAway means that the disk is not there: the folder is missing, or has no identity, or
+// ErrAway means that the disk is not there: the folder of the depot is missing, or has no identity, or
 // another depot's. It may come back.
-var ErrAway = errors.New("the depot's folder cannot be used")
+var ErrAway = errors.New("the folder cannot be used")
 
 // Identity is what the folder says about itself.
 type Identity struct {
@@ -145,7 +145,7 @@ func (r *Root) take(ctx context.Context, b Book, meta depot.Meta, dir vfs.FS) er
 	}
 	lock, err := dir.Lock("lock")
 	if err != nil {
-		return words.Error(err, "another process uses the depot's folder")
+		return words.Error(err, "another process uses the folder")
 	}
 	if err := r.adopt(ctx, b, meta, dir, &is); err != nil {
 		lock.Close()
