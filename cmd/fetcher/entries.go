@@ -148,19 +148,6 @@ func ofOne(x api.Add, err error, last bool) error {
 	return fmt.Errorf("%s%w%s", what, err, after)
 }
 
-// speaksOf says whether a text has a path in it, and not just one that begins as that does.
-func speaksOf(text, path string) bool {
-	for {
-		i := strings.Index(text, path)
-		if i < 0 {
-			return false
-		}
-		if text = text[i+len(path):]; text == "" || strings.ContainsAny(text[:1], " :;,.\"\n") {
-			return true
-		}
-	}
-}
-
 // givenAs is how the arguments named what was to be added.
 func givenAs(x api.Add) string { return cmp.Or(strings.Join(x.Paths, ", "), x.Ticket) }
 

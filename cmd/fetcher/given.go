@@ -288,3 +288,16 @@ func notPaths(paths []string) error {
 	}
 	return nil
 }
+
+// speaksOf says whether a text has a path in it, and not just one that begins as that does.
+func speaksOf(text, path string) bool {
+	for {
+		i := strings.Index(text, path)
+		if i < 0 {
+			return false
+		}
+		if text = text[i+len(path):]; text == "" || strings.ContainsAny(text[:1], " :;,.\"\n") {
+			return true
+		}
+	}
+}
