@@ -53,7 +53,7 @@ type finding struct {
 var errUnwell = errors.New("something needs attention; see the lines above")
 
 func (a asker) doctor(ctx context.Context) error {
-	dir, err := a.namedDir()
+	dir, err := a.flags.namedDir()
 	if err != nil {
 		return err
 	}

@@ -60,16 +60,16 @@ func fromEnvironment(cmd *cobra.Command) (err error) {
 	return err
 }
 
-func (a *app) logLevel() (level slog.Level, err error) {
-	if level.UnmarshalText([]byte(a.flags.logLevel)) != nil {
-		err = usageError{fmt.Errorf("--log-level is debug, info, warn or error, not %q", a.flags.logLevel)}
+func (g globals) level() (level slog.Level, err error) {
+	if level.UnmarshalText([]byte(g.logLevel)) != nil {
+		err = usageError{fmt.Errorf("--log-level is debug, info, warn or error, not %q", g.logLevel)}
 	}
 	return level, err
 }
 
 // logger writes to stderr what is at least at the requested level; warnings as plain messages, if none was requested.
 func (a *app) logger() (*slog.Logger, error) {
-	level, err := a.logLevel()
+	level, err := a.flags.level()
 	if err != nil {
 		return nil, err
 	}

@@ -404,7 +404,7 @@ func (w *watcher) awaitCall(ctx context.Context) error {
 	}
 	warnings := append([]string{}, reachWarnings(addrs, places, false)...)
 	w.out.write("await", map[string]any{"ticket": ticket, "share": w.t.ID().String(), "peer": string(w.node.ID()), "addrs": addrs, "reach": where(addrs, places), "warnings": warnings})
-	for _, s := range reachWarnings(addrs, places, w.logsWarnings()) {
+	for _, s := range reachWarnings(addrs, places, w.flags.logsWarnings()) {
 		fmt.Fprintln(w.stderr, "warning:", s)
 	}
 	fmt.Fprintf(w.stderr, callText, ticket)
@@ -426,7 +426,7 @@ func (w *watcher) offer(ctx context.Context, until string) error {
 	}
 	w.out.write("share", map[string]any{"ticket": ticket, "share": m.ID().String(), "name": m.Name, "bytes": m.Layout().Bytes(), "files": files, "dirs": dirs, "links": links,
 		"peer": string(w.node.ID()), "addrs": addrs, "reach": where(addrs, places), "warnings": slices.Concat(reachWarnings(addrs, places, false), part)})
-	for _, s := range slices.Concat(reachWarnings(addrs, places, w.logsWarnings()), part) {
+	for _, s := range slices.Concat(reachWarnings(addrs, places, w.flags.logsWarnings()), part) {
 		fmt.Fprintln(w.stderr, "warning:", s)
 	}
 	if len(addrs) == 0 {

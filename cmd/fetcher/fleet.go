@@ -56,7 +56,7 @@ func (fl *storeFlags) add(f *pflag.FlagSet) {
 // membership is that of the flags, or of the fleet that this machine has joined.
 func (a fleetApp) membership(fl storeFlags) (m daemon.Membership, err error) {
 	if fl.url == "" && fl.secret == "" {
-		dir, err := a.stateDir()
+		dir, err := a.flags.stateDir()
 		if err != nil {
 			return m, err
 		}

@@ -59,7 +59,7 @@ func (a fleetApp) changeSecret(ctx context.Context, fl storeFlags) error {
 			return err
 		}
 	}
-	dir, err := a.stateDir()
+	dir, err := a.flags.stateDir()
 	if err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ func (a fleetApp) inviting(fl storeFlags) (m daemon.Membership, made bool, err e
 	if m.URL, err = kvurl.Absolute(fl.url); err != nil {
 		return m, false, err
 	}
-	dir, err := a.stateDir()
+	dir, err := a.flags.stateDir()
 	if err != nil {
 		return m, false, err
 	}
@@ -138,7 +138,7 @@ func (a fleetApp) tryStore(ctx context.Context, m daemon.Membership, made bool) 
 	if !made {
 		return s.Claim(ctx)
 	}
-	dir, err := a.stateDir()
+	dir, err := a.flags.stateDir()
 	if err == nil {
 		err = m.Found(ctx, dir, s.Claim)
 	}
@@ -180,7 +180,7 @@ const joinedText = "this machine has joined the fleet"
 
 // join keeps a membership in the state directory, unless the store says that it is none.
 func (a fleetApp) join(ctx context.Context, m daemon.Membership) error {
-	dir, err := a.stateDir()
+	dir, err := a.flags.stateDir()
 	if err != nil {
 		return err
 	}
@@ -223,7 +223,7 @@ node, as if its owner had added it. To come back, join again with a token;
 fetcher fleet forget, on another machine, takes this one off fleet status.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			dir, err := a.stateDir()
+			dir, err := a.flags.stateDir()
 			if err != nil {
 				return err
 			}
@@ -245,7 +245,7 @@ func (a fleetApp) tellOfStart(ctx context.Context) {
 // ifItRuns says what is to be done about a node that runs on the state directory, or else about another command that may
 // be fleet run.
 func (a fleetApp) ifItRuns(ctx context.Context, node, follower string) {
-	dir, err := a.stateDir()
+	dir, err := a.flags.stateDir()
 	if err != nil {
 		return
 	}

@@ -152,8 +152,8 @@ func canBeFolder(dir string) (there string, err error) {
 }
 
 // stateDir is that of --dir, or the user's. It need not be there yet, but no file may be in its way.
-func (a *app) stateDir() (string, error) {
-	dir, err := a.namedDir()
+func (g globals) stateDir() (string, error) {
+	dir, err := g.namedDir()
 	if at := inTheWay(dir); err == nil && at != nil {
 		err = fmt.Errorf("%w: %w", fetcher.ErrStateDir, at)
 	}
@@ -161,9 +161,9 @@ func (a *app) stateDir() (string, error) {
 }
 
 // namedDir is stateDir, whatever is there.
-func (a *app) namedDir() (string, error) {
-	if a.flags.dir != "" {
-		return filepath.Abs(a.flags.dir)
+func (g globals) namedDir() (string, error) {
+	if g.dir != "" {
+		return filepath.Abs(g.dir)
 	}
 	return fetcher.DefaultDir()
 }

@@ -124,7 +124,7 @@ func (a *app) manifest(ctx context.Context, node *fetcher.Node, what string, fl 
 }
 
 func (a *app) listPath(cmd *cobra.Command, path string, links store.LinkMode) (*share.Manifest, error) {
-	dir, err := a.stateDir()
+	dir, err := a.flags.stateDir()
 	if err != nil {
 		return nil, err
 	}

@@ -223,7 +223,7 @@ func (a *app) root() *cobra.Command {
 			a.plain = !cmd.Flags().Changed("log-level")
 			proxy := cmd.Flags().Lookup("proxy")
 			a.proxied = proxy != nil && proxy.Value.String() != ""
-			_, err := a.logLevel()
+			_, err := a.flags.level()
 			return err
 		},
 	}

@@ -142,7 +142,7 @@ func (a asker) settings(fl nodeFlags) (s daemon.Settings, err error) {
 	if err := fl.reach.check(); err != nil {
 		return s, err
 	}
-	dir, err := a.stateDir()
+	dir, err := a.flags.stateDir()
 	if err != nil {
 		return s, err
 	}
@@ -364,7 +364,7 @@ const systemDir = "/run/fetcher"
 
 // dial finds the node: that of --dir, or the user's, or the machine's.
 func (a asker) dial(ctx context.Context) (*api.Client, error) {
-	dir, err := a.stateDir()
+	dir, err := a.flags.stateDir()
 	if err != nil {
 		return nil, err
 	}

@@ -71,7 +71,7 @@ must have been told to answer over HTTP, with http in node.toml or --http.`,
 }
 
 func (a asker) nodeOpen(ctx context.Context, show bool) error {
-	dir, err := a.stateDir()
+	dir, err := a.flags.stateDir()
 	if err != nil {
 		return err
 	}

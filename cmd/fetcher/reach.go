@@ -210,7 +210,7 @@ func reachWarnings(addrs []string, places []fetcher.Place, logged bool) (out []s
 }
 
 // logsWarnings says whether warnings are logged.
-func (a *app) logsWarnings() bool {
-	level, err := a.logLevel()
+func (g globals) logsWarnings() bool {
+	level, err := g.level()
 	return err == nil && level <= slog.LevelWarn
 }

@@ -301,7 +301,7 @@ func (s *sharer) describe() error {
 		from := map[string]string{"anywhere": "from anywhere", "network": "on this network", "machine": "on this machine"}[reach]
 		fmt.Fprintf(e, "works    %s: %s\n", from, text)
 	}
-	for _, w := range reachWarnings(addrs, s.places, s.logsWarnings()) {
+	for _, w := range reachWarnings(addrs, s.places, s.flags.logsWarnings()) {
 		fmt.Fprintf(e, "warning: %s\n", w)
 	}
 	if s.beaconAt != "" {

@@ -38,7 +38,7 @@ func (a *app) tellOfNode(ctx context.Context, cmd *cobra.Command, args ...string
 			own = " (--" + f.Name + " is set for a node as a whole, with node run)"
 		}
 	})
-	dir, err := a.stateDir()
+	dir, err := a.flags.stateDir()
 	if err != nil || !can {
 		return
 	}
