@@ -68,17 +68,17 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 			if !strings.Contains(name, "state") {
 				args = append(args, "--dir", t.TempDir())
 			}
-			cmd := exec.Command(built(t), args...)
-			out, _ := cmd.CombinedOutput()
-			if code := cmd.ProcessState.ExitCode(); code != c.code {
+			stdout, stderr, code := inside(args...)
+			out := stdout + stderr
+			if code != c.code {
 				t.Errorf("exit %d, want %d", code, c.code)
 			}
 			for _, want := range c.says {
-				if !strings.Contains(string(out), want) {
+				if !strings.Contains(out, want) {
 					t.Errorf("%q is not in:\n%s", want, out)
 				}
 			}
-			if strings.Contains(string(out), keptText) { // nothing was fetched
+			if strings.Contains(out, keptText) { // nothing was fetched
 				t.Errorf("it speaks of what is kept:\n%s", out)
 			}
 			t.Logf("%s", out)
@@ -134,7 +134,7 @@ func TestAShareThatIsEditedEndsAndSaysSo(t *testing.T) {
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "one.bin")
 	rig.WriteRandom(t, src, 100_000, 1)
-	s := startShare(t, src)
+	s := startSharing(t, shareCommand(t, src))
 	rig.WriteRandom(t, src, 100_001, 2)
 	if r := command(t, "fetch", s.ticket, "-o", t.TempDir(), "--listen", "none", "--stall", "1s"); r.code == 0 {
 		t.Error("it was fetched all the same")

@@ -14,6 +14,7 @@ import (
 // Real processes: the source of a ticket has gone, or has another address, and a node that
 // fetched it still serves it. A beacon that the ticket names leads to the nodes that have the share.
 func TestAnOldTicketLeadsThroughItsBeacon(t *testing.T) {
+	rig.OnlyLong(t)
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "film")
 	rig.WriteRandom(t, file, 300_000, 1)

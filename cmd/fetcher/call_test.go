@@ -95,6 +95,7 @@ func (w writer) Write(b []byte) (int, error) {
 
 // The node waits for a source that connects to it, and says how; over a restart, too.
 func TestTheNodeWaitsForItsSource(t *testing.T) {
+	rig.OnlyLong(t)
 	t.Parallel()
 	src, dir, home := filepath.Join(t.TempDir(), "film"), t.TempDir(), t.TempDir()
 	rig.WriteRandom(t, src, 300_000, 1)

@@ -122,43 +122,74 @@ type line struct {
 
 // sharing is a running share command.
 type sharing struct {
-	cmd    *exec.Cmd
+	cmd    *exec.Cmd    // nil in this process
+	end    func() error // asks it to end, and waits
 	ticket string
 	addrs  []string
 	id     string
 	reach  string
-	stderr *bytes.Buffer // to be read when it has ended
+	stderr *buffer
 }
 
-// startShare serves path, and ends it with the test.
+// startShare serves path in this process, and ends it with the test.
 func startShare(t testing.TB, path string, args ...string) *sharing {
+	t.Helper()
+	args = shareCommand(t, path, args...).Args[1:]
+	ctx, cancel := context.WithCancelCause(context.Background())
+	r, w := io.Pipe()
+	s, code := &sharing{stderr: new(buffer)}, make(chan int, 1)
+	go func() {
+		code <- run(args, strings.NewReader(""), w, s.stderr, ctx)
+		w.Close()
+	}()
+	s.end = sync.OnceValue(func() error {
+		cancel(signalled{syscall.SIGTERM})
+		if c := <-code; c != exitOK {
+			return fmt.Errorf("exit %d", c)
+		}
+		return nil
+	})
+	s.begun(t, r)
+	return s
+}
+
+// shareCommand serves path in a process of its own.
+func shareCommand(t testing.TB, path string, args ...string) *exec.Cmd {
 	t.Helper()
 	if !slices.Contains(args, "--listen") {
 		args = append(args, "--listen", "/ip4/127.0.0.1/tcp/0")
 	}
-	args = append([]string{"share", path, "--json", "--dir", t.TempDir()}, args...)
-	return startSharing(t, exec.Command(built(t), args...))
+	return exec.Command(built(t), append([]string{"share", path, "--json", "--dir", t.TempDir()}, args...)...)
 }
 
 // startSharing starts a share command with --json, and ends it with the test.
 func startSharing(t testing.TB, cmd *exec.Cmd) *sharing {
 	t.Helper()
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
+	s := &sharing{cmd: cmd, stderr: new(buffer)}
+	cmd.Stderr = s.stderr
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
+	must(t, err)
+	must(t, cmd.Start())
+	s.end = func() error {
+		if cmd.ProcessState != nil {
+			return nil
+		}
+		cmd.Process.Signal(syscall.SIGTERM)
+		return cmd.Wait()
 	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	s := &sharing{cmd: cmd, stderr: &stderr}
+	s.begun(t, out)
+	return s
+}
+
+// begun waits until it says its ticket.
+func (s *sharing) begun(t testing.TB, stdout io.Reader) {
+	t.Helper()
 	t.Cleanup(func() { s.stop(t) })
-	r := bufio.NewReader(out)
+	r := bufio.NewReader(stdout)
 	for s.ticket == "" {
 		b, err := r.ReadBytes('\n')
 		if err != nil {
-			t.Fatalf("share ended: %v\n%s", err, &stderr)
+			t.Fatalf("share ended: %v\n%s", err, s.stderr)
 		}
 		var l line
 		if err := json.Unmarshal(b, &l); err != nil {
@@ -168,8 +199,7 @@ func startSharing(t testing.TB, cmd *exec.Cmd) *sharing {
 			s.ticket, s.addrs, s.id, s.reach = l.Ticket, l.Addrs, l.Share, l.Reach
 		}
 	}
-	go io.Copy(io.Discard, r) // ends with the process
-	return s
+	go io.Copy(io.Discard, r) // ends with the share
 }
 
 func TestWhatIsServedOnHasATicketOfItsOwn(t *testing.T) {
@@ -208,13 +238,9 @@ func TestWhatIsServedOnHasATicketOfItsOwn(t *testing.T) {
 	}
 }
 
-// stop asks the process to end, which it must do with code 0.
+// stop asks the share to end, which it must do with code 0.
 func (s *sharing) stop(t testing.TB) {
-	if s.cmd.ProcessState != nil {
-		return
-	}
-	s.cmd.Process.Signal(syscall.SIGTERM)
-	if err := s.cmd.Wait(); err != nil {
+	if err := s.end(); err != nil {
 		t.Errorf("share ended with %v", err)
 	}
 }
@@ -247,6 +273,11 @@ func inside(args ...string) (stdout, stderr string, code int) {
 	var out, errs buffer
 	code = run(args, strings.NewReader(""), &out, &errs, ctx)
 	return out.String(), errs.String(), code
+}
+
+// isPlain says that a command is ours, with nothing of its own that a process has: neither files nor a folder nor variables.
+func isPlain(cmd *exec.Cmd) bool {
+	return cmd.Path == binary && cmd.Stdin == nil && cmd.Stdout == nil && cmd.Stderr == nil && cmd.Dir == "" && cmd.Env == nil
 }
 
 // buffer is what several have written.
@@ -285,9 +316,13 @@ func fetchCommand(t testing.TB, ticket, dir string, args ...string) *exec.Cmd {
 	return exec.Command(built(t), append([]string{"fetch", ticket, "-o", dir, "--json", "--listen", "none", "--dir", t.TempDir()}, args...)...)
 }
 
-// finish starts a command, shows each line to see, and waits.
+// finish starts a command, shows each line to see, and waits. One that nobody looks at runs in this process.
 func finish(t testing.TB, cmd *exec.Cmd, see func(line)) result {
 	t.Helper()
+	if see == nil && isPlain(cmd) && cmd.Args[1] != "node" {
+		stdout, stderr, code := inside(cmd.Args[1:]...)
+		return result{code, linesOf(t, stdout), stderr}
+	}
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.StdoutPipe()
@@ -350,6 +385,13 @@ func copyTree(t testing.TB, to string, parts ...string) {
 
 func output(t testing.TB, name string, args ...string) string {
 	t.Helper()
+	if name == binary {
+		stdout, stderr, code := inside(args...)
+		if code != exitOK {
+			t.Fatalf("exit %d: %s", code, stderr)
+		}
+		return stdout
+	}
 	b, err := exec.Command(name, args...).Output()
 	must(t, err)
 	return string(b)
@@ -486,6 +528,7 @@ func killed(t *testing.T, ticket, dir string, total, percent int64) (had int64) 
 // Somebody changes four bytes of the fetched files, after a kill -9 or while they are
 // fetched: in the end the bytes are right, and what is shared is the original.
 func TestAnEditedPartialEndsRight(t *testing.T) {
+	rig.OnlyLong(t)
 	t.Parallel()
 	const total = 16 << 20
 	src := filepath.Join(t.TempDir(), "big.bin")
@@ -714,6 +757,7 @@ func TestSharePrintsTheTicketAloneFirst(t *testing.T) {
 }
 
 func TestSIGUSR1PrintsWhy(t *testing.T) {
+	rig.OnlyLong(t)
 	t.Parallel()
 	if runtime.GOOS == "windows" {
 		t.Skip("no SIGUSR1")
@@ -746,15 +790,14 @@ func TestLimitDownSlowsFetchAndCat(t *testing.T) {
 		t.Errorf("2 MiB at 2 MB/s took %v, exit %d: %s", took, r.code, r.stderr)
 	}
 	began = time.Now()
-	out, err := exec.Command(built(t), "cat", s.ticket, "--dir", t.TempDir(), "--listen", "none", "--limit-down", "2M").Output()
-	if took := time.Since(began); err != nil || len(out) != 2<<20 || took < 700*time.Millisecond {
-		t.Errorf("2 MiB at 2 MB/s took %v, %d bytes: %v", took, len(out), err)
+	out := output(t, built(t), "cat", s.ticket, "--dir", t.TempDir(), "--listen", "none", "--limit-down", "2M")
+	if took := time.Since(began); len(out) != 2<<20 || took < 700*time.Millisecond {
+		t.Errorf("2 MiB at 2 MB/s took %v, %d bytes", took, len(out))
 	}
 	for _, c := range []string{"fetch", "cat"} {
 		for _, flag := range []string{"--limit-down", "--limit-up"} {
-			cmd := exec.Command(built(t), c, s.ticket, flag, "fast")
-			if out, _ := cmd.CombinedOutput(); cmd.ProcessState.ExitCode() != exitUsage || !strings.Contains(string(out), flag) {
-				t.Errorf("%s %s fast: exit %d: %s", c, flag, cmd.ProcessState.ExitCode(), out)
+			if out, says, code := inside(c, s.ticket, flag, "fast"); code != exitUsage || !strings.Contains(out+says, flag) {
+				t.Errorf("%s %s fast: exit %d: %s%s", c, flag, code, out, says)
 			}
 		}
 	}

@@ -115,6 +115,7 @@ func (r *reader) do(name, line string) {
 
 // The guide is true: whoever types its commands, one after another, gets the output that it shows.
 func TestTheGuideWorks(t *testing.T) {
+	rig.OnlyLong(t)
 	if runtime.GOOS == "windows" {
 		t.Skip("its commands are for a Unix shell")
 	}

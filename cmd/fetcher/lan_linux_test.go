@@ -79,7 +79,7 @@ func TestIPv6AloneIsEnough(t *testing.T) {
 	rig.Need(t)
 	src := filepath.Join(t.TempDir(), "big.bin")
 	rig.WriteRandom(t, src, 1<<20, 7)
-	for i, both := range []bool{false, true} {
+	for i, both := range []bool{true, false}[:rig.Most(2, 1)] {
 		w := &town{t: t, world: fmt.Sprintf("six%d-%d", os.Getpid(), i)}
 		there := w.home(0)
 		w.space(w.world)

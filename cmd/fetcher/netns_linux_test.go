@@ -69,6 +69,7 @@ func (o office) fetch(t *testing.T, want, ticket string, see func(line), args ..
 }
 
 func TestTwoOfficesAndALineBetweenThem(t *testing.T) {
+	rig.OnlyLong(t)
 	t.Parallel()
 	rig.Need(t)
 	src := filepath.Join(t.TempDir(), "big.bin")

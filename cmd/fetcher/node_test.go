@@ -245,6 +245,7 @@ func (s *scripted) compare(all []api.Entry) {
 // fetched, and it is killed again and again. At the end every entry is there that was
 // asked for, and every byte is right.
 func TestAScriptedDay(t *testing.T) {
+	rig.OnlyLong(t)
 	t.Parallel()
 	n := day(t)
 	src, into := t.TempDir(), t.TempDir()

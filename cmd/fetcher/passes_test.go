@@ -44,9 +44,7 @@ func TestAHoldIsPaidWithPasses(t *testing.T) {
 	if r := keeper.on("depot", "voucher", "--passes", "5", "--for", "nobody"); r.code == 0 {
 		t.Error("a voucher for nobody")
 	}
-	made, err := exec.Command(built(t), "depot", "voucher", "--passes", "64", "--for", "owner", "--dir", keeper.dir).Output()
-	must(t, err)
-	code := strings.TrimSpace(string(made))
+	code := strings.TrimSpace(output(t, built(t), "depot", "voucher", "--passes", "64", "--for", "owner", "--dir", keeper.dir))
 	if r := owner.on("passes", "redeem", code[1:]); r.code != exitUsage {
 		t.Errorf("a code that is cut off: exit %d, %s", r.code, r.stderr)
 	}
@@ -82,8 +80,8 @@ func TestAHoldIsPaidWithPasses(t *testing.T) {
 	if p := passesOf(owner); p.Budget != 3 || p.Left != 0 {
 		t.Errorf("the budget is used up: %+v", p)
 	}
-	if out, err := exec.Command(built(t), "passes", "list", "--dir", owner.dir).Output(); err != nil || !strings.Contains(string(out), "0 of 3 left") {
-		t.Errorf("%s, %v", out, err)
+	if out := output(t, built(t), "passes", "list", "--dir", owner.dir); !strings.Contains(out, "0 of 3 left") {
+		t.Errorf("%s", out)
 	}
 	owner.sure("hold", src, "--on", at, "--budget", "1") // the renewal in three weeks costs more
 	if w := strings.Join(owner.status().Warnings, "\n"); !strings.Contains(w, "the budget of 1 pass in 31 days for the depot") || !strings.Contains(w, "these lapse: photos on "+h[0].Expires.Local().Format("2006-01-02")) {

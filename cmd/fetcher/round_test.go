@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"os"
 	"os/exec"
@@ -52,16 +51,13 @@ type roundLine struct {
 // and its exit code.
 func roundCmd(t *testing.T, kv string, args ...string) (lines []roundLine, stderr string, code int) {
 	t.Helper()
-	cmd := exec.Command(built(t), append([]string{"round", args[0], "--json", "--kv", kv}, args[1:]...)...)
-	var out, errs bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	_ = cmd.Run() // the code says it
-	for line := range strings.Lines(out.String()) {
+	stdout, stderr, code := inside(append([]string{"round", args[0], "--json", "--kv", kv}, args[1:]...)...)
+	for line := range strings.Lines(stdout) {
 		var l roundLine
 		must(t, json.Unmarshal([]byte(line), &l))
 		lines = append(lines, l)
 	}
-	return lines, errs.String(), cmd.ProcessState.ExitCode()
+	return lines, stderr, code
 }
 
 func states(lines []roundLine) string {
@@ -136,12 +132,9 @@ func TestRoundShowOnPaper(t *testing.T) {
 		"late":    {"running, but its time is over", "latest    pointer late: what is there is damaged"},
 		"corrupt": {"corrupt: ", "whoever asks next gets the round"},
 	} {
-		out, err := exec.Command(built(t), "round", "show", name, "--kv", kv).CombinedOutput()
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		out := output(t, built(t), "round", "show", name, "--kv", kv)
 		for _, want := range says {
-			if !strings.Contains(string(out), want) {
+			if !strings.Contains(out, want) {
 				t.Errorf("%s: no %q in\n%s", name, want, out)
 			}
 		}
@@ -180,10 +173,8 @@ func TestRoundMistakes(t *testing.T) {
 		"there is no command":                {"stop"},
 		`round: "a b" cannot be a name`:      {"show", "--kv", kv, "a b"},
 	} {
-		cmd := exec.Command(built(t), append([]string{"round"}, args...)...)
-		out, _ := cmd.CombinedOutput()
-		if cmd.ProcessState.ExitCode() != exitUsage || !strings.Contains(string(out), want) {
-			t.Errorf("%q: exit %d, no %q in %s", args, cmd.ProcessState.ExitCode(), want, out)
+		if out, says, code := inside(append([]string{"round"}, args...)...); code != exitUsage || !strings.Contains(out+says, want) {
+			t.Errorf("%q: exit %d, no %q in %s%s", args, code, want, out, says)
 		}
 	}
 	file := strings.TrimPrefix(kv, "sqlite:")

@@ -126,6 +126,7 @@ func (w *town) relay(carries string) {
 // one whose router gives each destination another port fetches through the relay, if that
 // carries content, and otherwise is told why it cannot.
 func TestHomesBehindRoutersReachEachOther(t *testing.T) {
+	rig.OnlyLong(t)
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "big.bin")
 	rig.WriteRandom(t, src, 3<<20, 7)

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/simnet"
 	"github.com/piecelease/fetcher/simnet/scenarios"
 )
@@ -157,6 +158,7 @@ func TestSimRunWritesAPage(t *testing.T) {
 
 // The session in the README works when it is pasted.
 func TestTheSessionInTheReadmeWorks(t *testing.T) {
+	rig.OnlyLong(t)
 	readme, err := os.ReadFile("../../README.md")
 	must(t, err)
 	_, section, _ := strings.Cut(string(readme), "\n## Simulate\n")

@@ -78,7 +78,7 @@ func TestWhyWhenAllSourcesAreGone(t *testing.T) {
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "big.bin")
 	rig.WriteRandom(t, src, 12<<20, 7)
-	s := startShare(t, src, "--limit-up", "2M")
+	s := startSharing(t, shareCommand(t, src, "--limit-up", "2M"))
 	why, r := whyOf(t, func() { s.cmd.Process.Kill(); s.cmd.Wait() }, s.ticket)
 	if r.code != 4 && r.code != 6 {
 		t.Errorf("exit %d: %s", r.code, r.stderr)
