@@ -14,6 +14,7 @@ import (
 
 	"github.com/zeebo/blake3"
 
+	testrig "github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store"
 	"github.com/piecelease/fetcher/store/storetest"
@@ -554,7 +555,7 @@ func TestAnImportDoesWithoutItsState(t *testing.T) {
 
 // A hole in a file is not read, and is hashed as the zeros that it reads as.
 func TestHolesAreHashedAsZeros(t *testing.T) {
-	for _, piece := range []int{0, 3, 8} { // the one that is written; the last is shorter
+	for _, piece := range []int{3, 0, 8}[:testrig.Most(3, 1)] { // the one that is written; the last is shorter
 		tr := tree{"stuff": strings.Repeat("\x00", 8*share.MinPiece+12345)}
 		b := []byte(tr["stuff"])
 		copy(b[piece*share.MinPiece+100:], "here")

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	testrig "github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store"
 	"github.com/piecelease/fetcher/store/vfs"
@@ -63,7 +64,7 @@ func TestAfterARealKillNothingIsHashedAgain(t *testing.T) {
 		r.fetchUntilKilled(t, dir)
 	}
 	t.Parallel()
-	for _, writes := range []int{1, 2, 18, 50, 90, 97} {
+	for _, writes := range []int{50, 97, 1, 2, 18, 90}[:testrig.Most(6, 2)] {
 		dir := t.TempDir()
 		cmd := exec.Command(os.Args[0], "-test.run=^TestAfterARealKillNothingIsHashedAgain$")
 		cmd.Env = append(os.Environ(), "STORE_TEST_DIE_IN="+dir, "STORE_TEST_WRITES="+strconv.Itoa(writes))

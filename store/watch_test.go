@@ -350,7 +350,7 @@ func TestAPartThatWasSkippedIsHashedIfItWasTouched(t *testing.T) {
 // Killed, edited, and killed again while it hashes: the edit is not forgotten.
 func TestAnEditBetweenTwoKillsIsNotForgotten(t *testing.T) {
 	r := newRig(t, tree{"big": random(8 * share.MinPiece)})
-	for n := range 40 {
+	for n := 0; n < 40; n += stride {
 		d := storetest.New(1 << 30)
 		l := &lostRig{r, t, d, nil}
 		l.open()
