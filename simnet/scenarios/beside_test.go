@@ -6,12 +6,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/simnet"
 )
 
 // Whoever fetches a share from its source is not held up by others that serve the share on: those that have one
 // file of it, and, but for the four seconds in which that shows, those that it cannot reach.
 func TestThoseWhoStayHoldUpNobody(t *testing.T) {
+	rig.OnlyLong(t)
 	for name, took := range map[string]func(stay int) time.Duration{
 		"a node beside nodes with one file": func(stay int) (took time.Duration) {
 			play(t, func(r *simnet.Run) {
