@@ -255,6 +255,7 @@ func TestKeepServesWhatWasFetched(t *testing.T) {
 }
 
 func TestAnonymousFetchersAreNotNamed(t *testing.T) {
+	rig.OnlyLong(t)
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "f.bin")
 	writeRandom(t, src, 16<<20, 1)

@@ -211,6 +211,7 @@ func TestAListenAddressThatIsTakenIsAnError(t *testing.T) {
 }
 
 func TestThreeSourcesShareTheWork(t *testing.T) {
+	rig.OnlyLong(t)
 	src := filepath.Join(t.TempDir(), "big.bin")
 	writeRandom(t, src, 48<<20, 7)
 	var peers []string
@@ -308,6 +309,7 @@ func TestAStoppedFetchResumesWithoutHashing(t *testing.T) {
 
 // A chain: C knows only B, which is itself still fetching from A.
 func TestAFetcherServesWhileItFetches(t *testing.T) {
+	rig.OnlyLong(t)
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "big.bin")
 	want := writeRandom(t, src, 32<<20, 7)
@@ -365,6 +367,7 @@ func TestAFileThatIsEditedEndsItsShare(t *testing.T) {
 // B ends while C still fetches from it: B finishes what it was asked for and
 // says goodbye, so C neither blames it nor waits for it, and goes on with A.
 func TestAFetcherThatEndsSaysGoodbye(t *testing.T) {
+	rig.OnlyLong(t)
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "big.bin")
 	writeRandom(t, src, 24<<20, 7)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/p2p"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/wire"
@@ -51,6 +52,7 @@ func flip(nth int64, after int64) func(*liar, share.ID, share.Piece, share.Block
 }
 
 func TestHonestBytesArriveThoughMostSourcesLie(t *testing.T) {
+	rig.OnlyLong(t)
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "big.bin")
 	want := writeRandom(t, src, 48<<20, 7)

@@ -76,6 +76,7 @@ func TestAFileThatChangedItsSizeIsNotReadAsIfItHadNot(t *testing.T) {
 
 // The last bytes of a file of which nothing is here come before 5 % of it.
 func TestSeekingToTheEndOfAnUnfetchedFile(t *testing.T) {
+	rig.OnlyLong(t)
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "big.bin")
 	want := writeRandom(t, src, 128<<20, 7)
@@ -241,6 +242,7 @@ func TestSeekKnowsItsBounds(t *testing.T) {
 
 // With a short read-ahead the pieces beyond it come in any order; with a long one in file order.
 func TestReadAheadSetsTheOrder(t *testing.T) {
+	rig.OnlyLong(t)
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "big.bin")
 	writeRandom(t, src, 48<<20, 7)
