@@ -91,7 +91,7 @@ func TestAFleetOutlivesTheKillingOfItsCoordinator(t *testing.T) {
 	src := filepath.Join(t.TempDir(), "big.bin")
 	rig.WriteRandom(t, src, size, 7)
 	want := rig.Fingerprint(t, src)
-	origin := startShare(t, src, "--limit-up", "8M")
+	origin := startSharing(t, shareCommand(t, src, "--limit-up", "8M"))
 	dirs := []string{t.TempDir(), t.TempDir()}
 	ids := []string{identity(t, dirs[0]), identity(t, dirs[1])}
 

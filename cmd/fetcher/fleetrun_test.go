@@ -135,7 +135,7 @@ func TestAFleetOfProcessesElectsAnotherCoordinator(t *testing.T) {
 	const size = 24 << 20
 	src := filepath.Join(t.TempDir(), "big.bin")
 	rig.WriteRandom(t, src, size, 7)
-	origin := startShare(t, src, "--limit-up", "4M")
+	origin := startSharing(t, shareCommand(t, src, "--limit-up", "4M"))
 	m := newMachines(t, 3)
 	for i := range m.runs {
 		m.start(i)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"encoding/json"
 	"os/exec"
 	"path/filepath"
@@ -30,25 +29,7 @@ func (o office) command(t *testing.T, args ...string) *exec.Cmd {
 // share serves path from there.
 func (o office) share(t *testing.T, path, port string, args ...string) *sharing {
 	t.Helper()
-	cmd := o.command(t, append([]string{"share", path, "--listen", "/ip4/" + o.r.Addr(o.end) + "/tcp/" + port}, args...)...)
-	out, err := cmd.StdoutPipe()
-	must(t, err)
-	must(t, cmd.Start())
-	s := &sharing{cmd: cmd}
-	t.Cleanup(func() { s.stop(t) })
-	lines := json.NewDecoder(bufio.NewReader(out))
-	for s.ticket == "" {
-		var l line
-		must(t, lines.Decode(&l))
-		if l.Type == "share" {
-			s.ticket, s.addrs, s.id = l.Ticket, l.Addrs, l.Share
-		}
-	}
-	go func() { // ends with the process
-		for lines.Decode(new(line)) == nil {
-		}
-	}()
-	return s
+	return startSharing(t, o.command(t, append([]string{"share", path, "--listen", "/ip4/" + o.r.Addr(o.end) + "/tcp/" + port}, args...)...))
 }
 
 // fetch fetches into a folder there, and compares.

@@ -19,7 +19,7 @@ func TestSlowAndFrozenSourcesCostFewBytesTwice(t *testing.T) {
 	const size = 32 << 20
 	src := filepath.Join(t.TempDir(), "big.bin")
 	rig.WriteRandom(t, src, size, 7)
-	quick, frozen, slow := startShare(t, src, "--limit-up", "10M"), startShare(t, src, "--limit-up", "5M"), startShare(t, src, "--limit-up", "200K")
+	quick, frozen, slow := startShare(t, src, "--limit-up", "10M"), startSharing(t, shareCommand(t, src, "--limit-up", "5M")), startShare(t, src, "--limit-up", "200K")
 	stopped := false
 	dir := t.TempDir()
 	began := time.Now()
