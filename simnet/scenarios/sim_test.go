@@ -83,7 +83,7 @@ func ciSeeds(nodes int) int {
 	return 10
 }
 
-// dear are scenarios that take more than three quarters of the time of all.
+// dear are scenarios that take more than two thirds of the time of all.
 var dear = []string{"flood", "election-fleet", "rotten-swarm", "flash-crowd-leaving", "election-paused", "election-late-large",
 	"crowd-free-riders", "rolling-partitions", "many-shares", "many-announcements", "flash-crowd", "one-owner", "source-leaves", "freezes", "rare-pieces",
 	"asymmetric-cuts", "restarts", "crowd-one-by-one", "crowd-false-mirrors", "greedy-child", "two-offices", "sync-fails-upstream", "coordinator-found-again",
