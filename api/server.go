@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,6 +40,8 @@ type Access struct {
 	// Hosts are the names, with ports, by which the listener may be addressed, so that a page
 	// from another name cannot reach it through a browser. Empty: any.
 	Hosts []string
+	// AnyIP says that every IP address is such a name: no page comes from one that its owner did not open.
+	AnyIP bool
 	// MaxConns bounds the connections; more are closed at once. Default 256.
 	MaxConns int
 }
@@ -136,6 +139,12 @@ func (c *counted) Close() error {
 	return c.Conn.Close()
 }
 
+// called says whether a listener is addressed by a name that it has.
+func (a Access) called(host string) bool {
+	_, err := netip.ParseAddrPort(host)
+	return slices.Contains(a.Hosts, strings.ToLower(host)) || a.AnyIP && err == nil
+}
+
 // policy is what a page may do: load what this server serves, and nothing else.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; media-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
@@ -153,7 +162,7 @@ func (s *Server) guarded(a Access) http.Handler {
 			http.NewResponseController(w).SetWriteDeadline(time.Now().Add(requestTime))
 		}
 		switch {
-		case len(a.Hosts) > 0 && !slices.Contains(a.Hosts, strings.ToLower(r.Host)):
+		case len(a.Hosts) > 0 && !a.called(r.Host):
 			refuse(w, http.StatusMisdirectedRequest, fmt.Sprintf("this node is not called %q; use an address that it was told to listen on", r.Host))
 		case cross.Check(r) != nil:
 			refuse(w, http.StatusForbidden, "a page of another site may not ask this")

@@ -63,6 +63,9 @@ func (l *lender) named(ctx context.Context, now time.Time, name string) (depot.A
 	return found[0], nil
 }
 
+// starter is the name of the account of nodes that have none.
+const starter = "starter"
+
 // shortID is the least length of the end of a name or a key.
 const shortID = 8
 
@@ -156,6 +159,9 @@ func (d *depots) AddAccount(ctx context.Context, a api.AddAccount) (api.Account,
 	}
 	if err := terms.Check(); err != nil {
 		return api.Account{}, api.Refuse(api.ErrRequest, "%v", err)
+	}
+	if a.Name == starter {
+		return api.Account{}, api.Refuse(api.ErrRequest, "the account %s is that of nodes without one: choose another name", starter)
 	}
 	if _, err := l.db.AccountOf(ctx, peers.ID(a.Key)); err == nil {
 		return api.Account{}, depotError(depot.ErrTaken, a.Name)

@@ -46,6 +46,7 @@ type Daemon struct {
 
 	mu       sync.Mutex // guards the fields below
 	settings Settings
+	began    Settings // those of the start
 	chosen   chosen
 	limits   api.Limits
 	look     chan struct{} // closed when the limits must be checked again
@@ -68,7 +69,7 @@ func Open(ctx context.Context, cfg Config) (*Daemon, error) {
 	}
 	now := time.Now()
 	d := &Daemon{dir: cfg.Dir, log: cfg.Logger, since: now, feed: api.NewFeed(strconv.FormatInt(now.UnixNano(), 36)), queue: newQueue(cfg.Fetches),
-		reads: make(chan struct{}, imports), tally: newTally(), inTable: len(cfg.DHT) > 0, settings: cfg.Settings, look: make(chan struct{}),
+		reads: make(chan struct{}, imports), tally: newTally(), inTable: len(cfg.DHT) > 0, settings: cfg.Settings, began: cfg.Settings, look: make(chan struct{}),
 		keepers: map[catalog.ID]*keeper{}, bounded: map[share.ID]int64{}}
 	d.life, d.end = context.WithCancel(context.Background())
 	r, _, _ := limitsAt(d.chosen.rates(cfg.Settings), cfg.Schedule, now)
@@ -204,7 +205,7 @@ func (d *Daemon) replaced(by *keeper, id share.ID) {
 	}
 }
 
-// Reload takes new settings, and returns the names of those that wait for the next start.
+// Reload takes new settings, and returns the names of those that wait for the next start, also since an earlier Reload.
 func (d *Daemon) Reload(s Settings) (later []string, err error) {
 	if s, err = s.withDefaults(d.dir); err != nil {
 		return nil, err
@@ -212,7 +213,7 @@ func (d *Daemon) Reload(s Settings) (later []string, err error) {
 	d.choosing.Lock()
 	defer d.choosing.Unlock()
 	d.mu.Lock()
-	old := d.settings
+	old := d.began
 	for name, same := range map[string]bool{
 		"listen": slices.Equal(old.Listen, s.Listen), "announce": slices.Equal(old.Announce, s.Announce), "http": old.HTTP == s.HTTP,
 		"socket": old.Socket == s.Socket, "fleet": old.Fleet == s.Fleet, "fleet-secret": old.FleetSecret == s.FleetSecret, "via": slices.Equal(old.Via, s.Via), "map-port": old.MapPort == s.MapPort, "proxy": old.Proxy == s.Proxy,

@@ -157,7 +157,9 @@ func (l *Listening) openHTTP() (err error) {
 	}
 	host, _, _ := net.SplitHostPort(l.conf.HTTP)
 	l.full.Hosts = append([]string{l.tcp.Addr().String(), net.JoinHostPort(host, port)}, l.conf.Hosts...)
-	if ip := net.ParseIP(host); host == "localhost" || ip != nil && ip.IsLoopback() {
+	ip := net.ParseIP(host)
+	l.full.AnyIP = ip.IsUnspecified()
+	if host == "localhost" || l.full.AnyIP || ip.IsLoopback() {
 		l.full.Hosts = append(l.full.Hosts, "localhost:"+port)
 	}
 	for i, h := range l.full.Hosts {
@@ -184,7 +186,12 @@ func (l *Listening) URL() string {
 	if l.conf.Cert != "" {
 		scheme = "https"
 	}
-	return fmt.Sprintf("%s://%s/#token=%s", scheme, l.tcp.Addr(), l.full.Token)
+	at := l.tcp.Addr().String()
+	if l.full.AnyIP { // where a browser on this machine finds it
+		_, port, _ := net.SplitHostPort(at)
+		at = net.JoinHostPort("127.0.0.1", port)
+	}
+	return fmt.Sprintf("%s://%s/#token=%s", scheme, at, l.full.Token)
 }
 
 // Serve answers until ctx ends. page answers at all paths that are not part of the API.

@@ -90,6 +90,37 @@ func certificate(t *testing.T) (cert, key string, pool *x509.CertPool) {
 	return cert, key, pool
 }
 
+// A node that listens at every address of its machine answers by each, and by no name that it was not told.
+func TestAListenerAtAllAddressesHasEachAsItsName(t *testing.T) {
+	t.Parallel()
+	for listen, all := range map[string]bool{"0.0.0.0:0": true, "[::]:0": true, "127.0.0.1:0": false} {
+		d := begun(t, t.TempDir(), func(c *Config) { c.HTTP, c.Insecure = listen, true })
+		l, err := d.Listen()
+		must(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- l.Serve(ctx, nil) }()
+		page, _, _ := strings.Cut(l.URL(), "#")
+		if !strings.HasPrefix(page, "http://127.0.0.1:") {
+			t.Errorf("%s: its page is at %s", listen, page)
+		}
+		for host, known := range map[string]bool{"": true, "localhost:" + l.full.Hosts[0][strings.LastIndex(l.full.Hosts[0], ":")+1:]: true, "192.0.2.7:4820": all, "[2001:db8::7]:4820": all, "evil.example:4820": false} {
+			req, err := http.NewRequest("GET", page+"v1/node", nil)
+			must(t, err)
+			req.Host = host
+			res, err := http.DefaultClient.Do(req)
+			must(t, err)
+			res.Body.Close()
+			if got := res.StatusCode != http.StatusMisdirectedRequest; got != known {
+				t.Errorf("%s, asked as %q: %s", listen, host, res.Status)
+			}
+		}
+		http.DefaultClient.CloseIdleConnections()
+		cancel()
+		must(t, <-ended)
+	}
+}
+
 func TestTheAPIAnswersOverTLS(t *testing.T) {
 	t.Parallel()
 	cert, key, pool := certificate(t)

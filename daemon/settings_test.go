@@ -231,6 +231,10 @@ func TestAReloadChangesWhatCanChange(t *testing.T) {
 	if err != nil || !slices.Equal(later, []string{"http", "listen"}) {
 		t.Errorf("%v, %v", later, err)
 	}
+	s.Rescan = time.Hour
+	if later, err := d.Reload(s); err != nil || !slices.Equal(later, []string{"http", "listen"}) {
+		t.Errorf("after another: %v, %v", later, err)
+	}
 	c := d.Feed().From("")
 	for l, _ := d.Limits(t.Context()); l.Up != 5000 || l.Down != 6000; l, _ = d.Limits(t.Context()) {
 		if _, ok, more, _ := c.Next(); !ok {

@@ -398,9 +398,7 @@ func (a depots) printAccounts(all []api.Account) error {
 		a.out.write("account", x)
 		var keys []string
 		for _, k := range x.Keys {
-			if k != x.Name {
-				keys = append(keys, shortly(k))
-			}
+			keys = append(keys, either(k == x.Name, "its name", shortly(k)))
 		}
 		rows = append(rows, []string{accountName(x.Name), share.Size(x.Used) + either(x.Complete, "", "+"), either(x.MaxLease == 0, "-", share.Size(x.Quota)),
 			either(x.MaxLease == 0, "-", words.Duration(time.Duration(x.MaxLease)*time.Second)), x.Price, printable(strings.Join(keys, " "))})

@@ -41,7 +41,7 @@ func (a fleetApp) showFleet(f api.Fleet, now time.Time) {
 		fmt.Fprintf(a.stderr, "warning: %s\n%s\n", f.Away, either(f.At.IsZero(), "nothing is known of the fleet yet", "what follows is from "+words.Duration(now.Sub(f.At))+" ago"))
 	}
 	if len(f.Shares) == 0 && f.Away == "" {
-		text("nothing has been added to the fleet yet; %s\n", either(len(f.Members) == 0, "its members are listed once their nodes run", "it has "+words.Count(len(f.Members), "member")))
+		text("nothing is added to the fleet now; %s\n", either(len(f.Members) == 0, "a machine is listed once its node runs as a member: a node that ran before its machine joined has to be restarted", "it has "+words.Count(len(f.Members), "member")))
 	}
 	for i, x := range f.Shares {
 		text("%s%s\n%s\n%s, %s\n", either(i > 0, "\n", ""), either(x.Name != "", printable(x.Name), "(its name is not known)"), x.Share,
