@@ -59,10 +59,16 @@ func (m *Manager) neighbours(s *source) []uint64 {
 	return m.lots
 }
 
+// misses reports whether a source has said that it misses some of the share. One that only turned out not to have
+// what it claims need not fetch it: nothing is left to that one.
+func (m *Manager) misses(o *source) bool {
+	return o.told && !o.lacks && !o.banned && o.have.n < m.space.n
+}
+
 // fetches reports whether a neighbour has shown that it fetches the share: one that serves a part of it
 // on, and wants no more, is to ask for nothing.
 func (m *Manager) fetches(o *source) bool {
-	return o.told && !o.banned && o.have.n < m.space.n && o.grew > 0 && m.clock.at < o.grew+nearFetches
+	return m.misses(o) && o.grew > 0 && m.clock.at < o.grew+nearFetches
 }
 
 // relies reports whether a source beyond the line is asked for our part alone.

@@ -43,7 +43,7 @@ func (m *Manager) rivals(s *source) []uint64 {
 		return nil
 	}
 	for _, o := range m.sources {
-		if o != nil && o != s && o.told && !o.banned && o.have.n < m.space.n {
+		if o != nil && o != s && m.misses(o) {
 			m.lots = append(m.lots, o.lots)
 		}
 	}

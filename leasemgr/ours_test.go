@@ -182,3 +182,40 @@ func TestPriorityGoesBeforeLots(t *testing.T) {
 		}
 	}
 }
+
+// Who has said that it has everything and does not have the last piece is not one that fetches: the piece is asked for
+// elsewhere at once, also when it is offered there again, and fails again.
+func TestNothingIsLeftToWhoLacksWhatItClaims(t *testing.T) {
+	t.Parallel()
+	for name, away := range map[string]time.Duration{"anywhere": 0, "on this machine": peers.SameMachine, "near": 2 * time.Millisecond, "beyond the line": 40 * time.Millisecond} {
+		r := beside(t, "a", 96)
+		r.pass(time.Second)
+		r.m.RemoveSource("c", r.now)
+		r.m.cfg.MaxLeasesPerPeer = 1000
+		r.full("b")
+		r.m.Away("s", away)
+		r.m.Away("b", min(away, 3*time.Millisecond))
+		r.rate("b", 1e9, 0).rate("s", 1e6, 0)
+		l := r.one("b")
+		for r.m.lotFor(r.m.ownLots, uint32(l.Piece)) < r.m.lotFor(lotsOf("b"), uint32(l.Piece)) {
+			r.done(l)
+			l = r.one("b")
+		}
+		last := l.Piece
+		r.m.Fail("b", last, l.Token, NotFound, r.now)
+		for got := r.get("b", 96); len(got) > 0; got = r.get("b", 96) { // the rest comes from there
+			for _, x := range got {
+				r.m.Progress("b", x.Piece, x.Token, share.MinPiece, r.now)
+				r.done(x)
+			}
+		}
+		l = r.one("s")
+		equal(t, name+": piece", l.Piece, last)
+		r.m.Have("b", []share.Piece{last}, r.now)
+		r.m.Fail("s", last, l.Token, GaveBack, r.now)
+		b := r.one("b")
+		r.not("s", AllLeased)
+		r.woken(r.m.Fail("b", last, b.Token, NotFound, r.now), "s")
+		equal(t, name+": piece again", r.one("s").Piece, last)
+	}
+}

@@ -20,7 +20,7 @@ func (m *Manager) SetHave(id peers.ID, have *share.Set, now time.Time) Todo {
 	s := m.sources[i]
 	m.uncount(s)
 	had, was := s.have.n, s.told
-	s.have, s.told = m.space.parse(have), have != nil
+	s.have, s.told, s.lacks = m.space.parse(have), have != nil, false
 	if s.told && (s.have.n == 0 || was && s.have.n > had) {
 		s.grew = m.clock.at
 	}
