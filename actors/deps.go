@@ -21,8 +21,9 @@ type Network interface {
 	Open(to peers.Addr, id share.ID, layout *share.Layout, sink Sink) Link
 	// FetchManifest asks a peer for the manifest of a share, of at most limit
 	// bytes and checked against id. With others the peer may name some that have it in
-	// place of sending it. done is called once unless cancelled first.
-	FetchManifest(from peers.Addr, id share.ID, others bool, limit int, done func(manifest []byte, r wire.Reply, err error)) (cancel func())
+	// place of sending it. While it comes, came is told now and then how much of it has. done is
+	// called once unless cancelled first.
+	FetchManifest(from peers.Addr, id share.ID, others bool, limit int, came func(bytes, size int), done func(manifest []byte, r wire.Reply, err error)) (cancel func())
 	// Send queues one message frame to a connected peer; false when it is
 	// refused.
 	Send(to peers.ID, frame []byte) bool

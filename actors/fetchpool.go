@@ -228,8 +228,6 @@ func (f *fetchPool) unheard(ctx actor.Context, m *actor.DeadLetterResponse) {
 	}
 }
 
-var errUnheard = errors.New("messages from it were lost")
-
 // end gives back the part of the budget that a finished request still holds.
 func (f *fetchPool) end(id uint64) {
 	if r := f.requests[id]; r != nil {
@@ -355,13 +353,12 @@ func (f *fetchPool) subscribed(ctx actor.Context, m wire.SubscribeResult) {
 		if len(m.Children) > 0 {
 			ctx.Send(f.finder, PeersNamed{Share: f.share, By: f.source.ID, Via: peers.ViaPeer, Peers: m.Children})
 		}
-	case m.Retry > 0:
+	case m.Retry > 0, m.Reason.Code == wire.CodeFull: // that passes, whatever it says
 		f.declined(ctx, m.Retry, cmp.Or(m.Reason.String(), "is busy"))
-	case m.Reason.Code == wire.CodeNotAllowed:
-		f.told.Outcome = share.ErrNotAllowed
-		f.core.Stop(m.Reason.String(), f.s.Now())
-	default:
+	case m.Reason.Code == 0: // from before there were codes
 		f.gone(cmp.Or(m.Reason.String(), wire.CodeNoShare.String()))
+	default:
+		f.refused(m.Reason.Code, m.Reason.String())
 	}
 }
 
@@ -442,7 +439,7 @@ const (
 func (f *fetchPool) report(ctx actor.Context, gone bool) {
 	st := f.told
 	st.Pool, st.Source, st.State, st.Why, st.LastLoss, st.Dials, st.Held = f.number, f.source.ID, stateOf(f.core.State()), f.core.Why(), f.core.LastLoss(), f.core.Dials(), f.core.IsHeld()
-	st.Fetching = len(f.requests) > 0
+	st.Fetching, st.Stood, st.Busy = len(f.requests) > 0, f.core.Stood(), f.core.Busy()
 	now := f.s.Now()
 	if rate, rtt, known := f.core.Measure(); (f.earned > 0 || rate != f.rate || f.missed > 0) && now.Sub(f.reported) >= reportEvery {
 		st.RTT = rtt

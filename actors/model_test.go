@@ -41,6 +41,8 @@ type simNode struct {
 	catalog   simCatalog                          // what it says it has
 	down      bool                                // accepts nothing
 	denies    bool                                // refuses every request for a piece
+	denial    wire.Reason                         // ... for this reason
+	shuts     *wire.Reply                         // what it answers to whoever asks for a list of files; nil: the list
 	bends     func(frame []byte) []byte           // changes the messages it sends; nil: none
 	fails     error                               // ends every connection to it; nil: they work
 	mute      bool                                // accepts, and never answers a request
@@ -369,7 +371,7 @@ func (n *simNode) count(to peers.ID, bytes int) {
 	n.sw.nodes[to].in[n.id] += int64(bytes)
 }
 
-func (n *simNode) FetchManifest(from peers.Addr, id share.ID, _ bool, limit int, done func([]byte, wire.Reply, error)) (cancel func()) {
+func (n *simNode) FetchManifest(from peers.Addr, id share.ID, _ bool, limit int, _ func(bytes, size int), done func([]byte, wire.Reply, error)) (cancel func()) {
 	return n.sw.w.After(4*simLatency, func() {
 		other := n.sw.nodes[from.ID]
 		switch {
@@ -378,6 +380,8 @@ func (n *simNode) FetchManifest(from peers.Addr, id share.ID, _ bool, limit int,
 		case other.fails != nil:
 			done(nil, wire.Reply{}, other.fails)
 		case other.slow:
+		case other.shuts != nil:
+			done(nil, *other.shuts, nil)
 		case other.busy > 0:
 			done(nil, wire.Reply{Status: wire.Busy, Retry: other.busy}, nil)
 		case other.shares[id] == nil:
@@ -455,7 +459,7 @@ func (l *simLink) arrive(r wire.PieceRequest) {
 	target := l.to.shares[l.share]
 	p := share.Piece(r.Piece)
 	if l.to.denies {
-		l.later(0, r.ID, func() { l.sink.Status(r.ID, wire.Reply{Status: wire.Refused}) })
+		l.later(0, r.ID, func() { l.sink.Status(r.ID, wire.Reply{Status: wire.Refused, Reason: l.to.denial}) })
 		return
 	}
 	if target == nil || !target.have.Has(p) {

@@ -213,20 +213,20 @@ func (f *fetchPool) finished(m linkFinished) {
 
 func (f *fetchPool) status(ctx actor.Context, m linkStatus) {
 	now := f.s.Now()
-	switch m.r.Status {
-	case wire.Busy:
+	switch {
+	case m.r.Status == wire.Busy, m.r.Status == wire.Refused && m.r.Reason.Code == wire.CodeFull:
 		how := fetchpool.Elsewhere
-		if !m.r.Elsewhere {
+		if !m.r.Elsewhere || m.r.Status != wire.Busy {
 			how = fetchpool.Busy
 			ctx.Send(f.leases, SourceBusy{f.source.ID})
 		}
 		f.core.Failed(m.req, how, m.r.Retry, now)
-	case wire.NotFound:
+	case m.r.Status == wire.NotFound:
 		f.core.Failed(m.req, fetchpool.NotFound, 0, now)
-	case wire.Gone:
+	case m.r.Status == wire.Gone:
 		f.gone(m.r.String())
 	default:
-		f.core.Stop(m.r.String(), now)
+		f.refused(m.r.Reason.Code, m.r.String())
 	}
 }
 
@@ -240,3 +240,22 @@ func (f *fetchPool) linkDown(ctx actor.Context, m linkDown) {
 	}
 	f.core.Lost(m.err, f.s.Now())
 }
+
+// refused ends the pool of a source that will not serve this node.
+func (f *fetchPool) refused(code wire.Code, why string) {
+	switch {
+	case code == wire.CodeNotAllowed:
+		f.told.Outcome = share.ErrNotAllowed
+	case code.NoShare():
+		f.told.Outcome = share.ErrNotFound
+	}
+	f.core.Stop(why, f.s.Now())
+}
+
+var errUnheard = unheardError{}
+
+// unheardError says that a source sends messages no longer, though it may be connected.
+type unheardError struct{}
+
+func (unheardError) Error() string { return "messages from it were lost" }
+func (unheardError) Unwrap() error { return peers.ErrStream }

@@ -56,6 +56,8 @@ func (t *transferActor) Receive(ctx actor.Context) {
 		t.core.SourceFound(m, now)
 	case transfer.Listers:
 		t.core.Listers(m, now)
+	case manifestComes:
+		t.core.ManifestComes(m.from, m.bytes, m.size, t.s.Now())
 	case manifestCame:
 		t.manifestCame(ctx, m)
 	case opened:
@@ -294,7 +296,9 @@ func (t *transferActor) toLeases(ctx actor.Context, m any) {
 
 func (t *transferActor) askManifest(ctx actor.Context, x transfer.AskManifest) {
 	self, s, from := ctx.Self(), t.s, x.From
-	t.asks[from.ID] = t.net.FetchManifest(from, t.cmd.Share, x.Others, share.MaxManifest, func(b []byte, r wire.Reply, err error) {
+	t.asks[from.ID] = t.net.FetchManifest(from, t.cmd.Share, x.Others, share.MaxManifest, func(bytes, size int) {
+		s.Send(self, manifestComes{from.ID, bytes, size})
+	}, func(b []byte, r wire.Reply, err error) {
 		s.Send(self, manifestCame{from.ID, b, r, err})
 	})
 }

@@ -112,6 +112,11 @@ type (
 
 // The results of a request for the manifest, and of disk tasks.
 
+type manifestComes struct {
+	from        peers.ID
+	bytes, size int
+}
+
 type manifestCame struct {
 	from     peers.ID
 	manifest []byte

@@ -64,7 +64,7 @@ func (p *Pool) overdue() {
 		return
 	}
 	if !p.now.Before(p.silentAt()) {
-		p.lose("silent for "+words.Duration(p.now.Sub(p.heard)), MissedDeadline)
+		p.lose("silent for "+words.Duration(p.now.Sub(p.heard)), MissedDeadline, true)
 		return
 	}
 	p.check = p.silentAt()

@@ -85,6 +85,7 @@ type Pool struct {
 	wait  time.Duration // Waiting, or the last wait for a busy source: how long
 	cause string        // Gone, Declined, Held: why
 	lost  string        // why the last link was lost, until another works
+	stood bool          // ... though the source was connected
 	ready time.Time     // when the state became Ready
 	broke int           // links in a row that broke the protocol
 
@@ -155,6 +156,12 @@ func (p *Pool) Dials() int { return p.redial.failed }
 
 // LastLoss is why the last link was lost, or never came up; empty once another one works.
 func (p *Pool) LastLoss() string { return p.lost }
+
+// Stood says that the source was connected when the last link was lost.
+func (p *Pool) Stood() bool { return p.stood }
+
+// Busy says that the source answers that it is busy, and has sent nothing since.
+func (p *Pool) Busy() bool { return p.state == Ready && p.busy.failed > 0 && p.misses < manyMisses }
 
 // Leases is the number of leases held.
 func (p *Pool) Leases() int { return len(p.leases) }
@@ -269,7 +276,7 @@ func (p *Pool) Lost(err error, now time.Time) {
 			return
 		}
 	}
-	p.lose(err.Error(), LinkLost)
+	p.lose(err.Error(), LinkLost, errors.Is(err, peers.ErrStream))
 }
 
 // Elsewhere says that the source may have another address: if it could not be reached, or
@@ -296,7 +303,7 @@ func (p *Pool) end(why string) {
 }
 
 // lose gives up the link and waits for the next dial.
-func (p *Pool) lose(cause string, busyLeases Reason) {
+func (p *Pool) lose(cause string, busyLeases Reason, stood bool) {
 	if p.state == Ready && p.now.Sub(p.ready) >= p.cfg.RedialMax {
 		p.reached() // the link held long enough to count as a success
 	}
@@ -304,7 +311,7 @@ func (p *Pool) lose(cause string, busyLeases Reason) {
 		p.barren++
 	}
 	p.dropAll(busyLeases, LinkLost)
-	p.state, p.lost = Waiting, cause
+	p.state, p.lost, p.stood = Waiting, cause, stood
 	p.wait = p.redialWait()
 	p.until = p.now.Add(p.wait)
 	p.todo.Close = true
@@ -363,7 +370,7 @@ func (p *Pool) turn() {
 		p.join()
 	case Dialing:
 		if !p.until.IsZero() && !p.now.Before(p.until) {
-			p.lose("no answer", LinkLost)
+			p.lose("no answer", LinkLost, false)
 		}
 	case Idle:
 		p.dial()
@@ -379,7 +386,7 @@ func (p *Pool) join() {
 	switch {
 	case !p.joining():
 	case !p.until.IsZero() && !p.now.Before(p.until):
-		p.lose("it is connected, and did not say what it has", LinkLost)
+		p.lose("it is connected, and did not say what it has", LinkLost, true)
 	case !p.asked && !p.now.Before(p.again):
 		p.asked, p.until = true, p.now.Add(p.cfg.SubscribeFor)
 		p.todo.Subscribe = true

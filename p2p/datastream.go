@@ -286,7 +286,7 @@ func (d *dataStream) lost(err error) error {
 	case timedOut(err):
 		return said{"no byte of a reply for " + words.Duration(d.l.h.cfg.Timeouts.Reply), peers.ErrLost, err}
 	case errors.Is(err, io.EOF):
-		return said{"it closed the connection with replies owed", peers.ErrLost, err}
+		return said{hungUp + owing, peers.ErrLost, err}
 	}
 	return err
 }

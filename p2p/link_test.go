@@ -246,7 +246,7 @@ func TestCancelStopsTheSourceAndTheSinkHearsNoMore(t *testing.T) {
 		return in == out && src.kids.queued(h.ID()) == 4
 	})
 	asked := make(chan error, 1) // one more round trip, so that the cancels have been processed
-	h.FetchManifest(addr(src), x.m.ID(), false, 1<<20, func(_ []byte, _ wire.Reply, err error) { asked <- err })
+	h.FetchManifest(addr(src), x.m.ID(), false, 1<<20, nil, func(_ []byte, _ wire.Reply, err error) { asked <- err })
 	recv(t, "a manifest", asked)
 	close(gate)
 	for _, want := range []uint64{2, 3} {
@@ -514,7 +514,7 @@ func TestClosingTheHostEndsItsLinks(t *testing.T) {
 		t.Error("down:", err)
 	}
 	done := make(chan error, 1)
-	h.FetchManifest(addr(src), x.m.ID(), false, 1<<20, func(_ []byte, _ wire.Reply, err error) { done <- err })
+	h.FetchManifest(addr(src), x.m.ID(), false, 1<<20, nil, func(_ []byte, _ wire.Reply, err error) { done <- err })
 	if err := recv(t, "the answer", done); !errors.Is(err, peers.ErrLost) {
 		t.Error("manifest:", err)
 	}
@@ -683,7 +683,7 @@ func TestManySharesOfOneSourceComeAtOnce(t *testing.T) {
 					served := sync.OnceFunc(func() { over.Add(1) })
 					defer served()
 					lists := make(chan error, 1)
-					h.FetchManifest(addr(src), id, false, 1<<20, func(_ []byte, _ wire.Reply, err error) { lists <- err })
+					h.FetchManifest(addr(src), id, false, 1<<20, nil, func(_ []byte, _ wire.Reply, err error) { lists <- err })
 					if err := <-lists; err != nil {
 						t.Error("the manifest did not come:", err)
 					}

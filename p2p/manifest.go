@@ -14,23 +14,24 @@ import (
 )
 
 // FetchManifest asks a peer for a share's manifest of at most limit bytes; with others the
-// peer may name some that have it in place of sending it. done
+// peer may name some that have it in place of sending it. While it comes, came is told now and then
+// how much of it has; nil: nobody is. done
 // is called once, from another goroutine, with the manifest, which hashes to
 // id; or with the peer's reply that it has none to give; or with an error that
 // wraps peers.ErrUnreachable, peers.ErrLost or peers.ErrProtocol. cancel makes
 // done be called soon, with an error.
-func (h *Host) FetchManifest(from peers.Addr, id share.ID, others bool, limit int, done func(manifest []byte, r wire.Reply, err error)) (cancel func()) {
+func (h *Host) FetchManifest(from peers.Addr, id share.ID, others bool, limit int, came func(bytes, size int), done func(manifest []byte, r wire.Reply, err error)) (cancel func()) {
 	ctx, cancel := context.WithCancel(h.drain)
 	if !h.start(func() {
 		defer cancel()
-		done(h.fetchManifest(ctx, from, wire.ManifestRequest{Share: id, Others: others}, limit))
+		done(h.fetchManifest(ctx, from, wire.ManifestRequest{Share: id, Others: others}, limit, came))
 	}) {
 		go done(nil, wire.Reply{}, errClosed)
 	}
 	return cancel
 }
 
-func (h *Host) fetchManifest(ctx context.Context, from peers.Addr, q wire.ManifestRequest, limit int) ([]byte, wire.Reply, error) {
+func (h *Host) fetchManifest(ctx context.Context, from peers.Addr, q wire.ManifestRequest, limit int, came func(bytes, size int)) ([]byte, wire.Reply, error) {
 	fail := func(err error) ([]byte, wire.Reply, error) { return nil, wire.Reply{}, err }
 	to, err := connectEarly(ctx, h, from)
 	if err != nil {
@@ -48,7 +49,7 @@ func (h *Host) fetchManifest(ctx context.Context, from peers.Addr, q wire.Manife
 	defer s.uncount()
 	defer s.Reset() // no effect after Close
 	defer context.AfterFunc(ctx, func() { s.Reset() })()
-	raw, reply, err := h.readManifest(s, q, min(limit, share.MaxManifest))
+	raw, reply, err := h.readManifest(s, q, min(limit, share.MaxManifest), came)
 	switch {
 	case err == nil:
 		s.Close()
@@ -59,13 +60,16 @@ func (h *Host) fetchManifest(ctx context.Context, from peers.Addr, q wire.Manife
 		return fail(err)
 	}
 	h.log.Debug("no list of files", "peer", from.ID, "err", err)
-	return fail(streamFailed(wire.ManifestProtocol, err))
+	if notServed(err) || late(err) {
+		return fail(streamFailed(wire.ManifestProtocol, err))
+	}
+	return fail(h.streamLost(from.ID, err))
 }
 
 var errCancelled = fmt.Errorf("cancelled: %w", peers.ErrLost)
 
 // readManifest asks and reads the answer.
-func (h *Host) readManifest(s *counted, q wire.ManifestRequest, limit int) ([]byte, wire.Reply, error) {
+func (h *Host) readManifest(s *counted, q wire.ManifestRequest, limit int, came func(bytes, size int)) ([]byte, wire.Reply, error) {
 	t := h.cfg.Timeouts
 	if err := writeAll(s, wire.AppendFrame(nil, wire.AppendManifestRequest(nil, q)), t.Stall); err != nil {
 		return nil, wire.Reply{}, err
@@ -86,22 +90,39 @@ func (h *Host) readManifest(s *counted, q wire.ManifestRequest, limit int) ([]by
 		return nil, reply, fmt.Errorf("%w: a list of files of %d bytes, at most %d are right", peers.ErrProtocol, size, limit)
 	}
 	s.SetReadDeadline(start.Add(t.Manifest + time.Duration(float64(size)/float64(t.ManifestRate)*float64(time.Second))))
-	// The announced size is believed only as the bytes arrive.
-	raw := make([]byte, 0, min(size, 1<<20))
-	for int64(len(raw)) < size {
-		if len(raw) == cap(raw) {
-			raw = append(make([]byte, 0, min(size, 4*int64(cap(raw)))), raw...)
-		}
-		n, err := io.ReadFull(br, raw[len(raw):cap(raw)])
-		raw = raw[:len(raw)+n]
-		if err != nil {
-			return nil, reply, err
-		}
+	raw, err := readList(br, int(size), came)
+	if err != nil {
+		return nil, reply, err
 	}
 	if got := share.IDOf(raw); got != q.Share {
 		return nil, reply, fmt.Errorf("%w: the list of files is that of %s", peers.ErrProtocol, got.Short())
 	}
 	return raw, reply, nil
+}
+
+// tellCame is how often it is told how much of a manifest has come.
+const tellCame = 250 * time.Millisecond
+
+// readList reads a manifest of a size that is believed only as the bytes arrive.
+func readList(r io.Reader, size int, came func(bytes, size int)) ([]byte, error) {
+	raw, told := make([]byte, 0, min(size, 1<<20)), time.Now()
+	for len(raw) < size {
+		if len(raw) == cap(raw) {
+			raw = append(make([]byte, 0, min(size, 4*cap(raw))), raw...)
+		}
+		n, err := r.Read(raw[len(raw):cap(raw)])
+		if raw = raw[:len(raw)+n]; len(raw) == size {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		if now := time.Now(); came != nil && now.Sub(told) >= tellCame {
+			told = now
+			came(len(raw), size)
+		}
+	}
+	return raw, nil
 }
 
 // serveManifest answers one request.

@@ -23,7 +23,7 @@ func TestPiecesAndManifestsMoveBetweenTwoHosts(t *testing.T) {
 				err error
 			}
 			got := make(chan answer, 1)
-			h.FetchManifest(addr(src), x.m.ID(), false, share.MaxManifest, func(raw []byte, r wire.Reply, err error) { got <- answer{raw, r, err} })
+			h.FetchManifest(addr(src), x.m.ID(), false, share.MaxManifest, nil, func(raw []byte, r wire.Reply, err error) { got <- answer{raw, r, err} })
 			if a := recv(t, "the manifest", got); a.err != nil || !bytes.Equal(a.raw, x.m.Bytes()) {
 				t.Fatal("manifest:", a.r, a.err)
 			}

@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
 	"github.com/libp2p/go-libp2p/core/sec"
 	"github.com/libp2p/go-libp2p/p2p/net/swarm"
@@ -52,6 +53,7 @@ const (
 	relayGone   = "the relay cannot be reached"
 	noRelay     = "the node named as its relay is not one"
 	hungUp      = "it closed the connection"
+	endedStream = "it closed the stream"
 	foreign     = "something takes the connection and does not speak as fetcher does"
 )
 
@@ -230,9 +232,35 @@ func streamFailed(name string, err error) error {
 		return said{"it is connected, and does not serve " + name, peers.ErrUnreachable, err}
 	}
 	if late(err) {
-		return said{noReply, peers.ErrLost, err}
+		return said{noReply, peers.ErrStream, err}
 	}
 	return lost(err)
+}
+
+// streamLost is lost of a stream to a peer, whose connection may stand.
+func (h *Host) streamLost(id peers.ID, err error) error {
+	var e said
+	var conn *network.ConnError
+	out := lost(err)
+	if !errors.As(out, &e) || errors.As(err, &conn) || !h.stands(id) {
+		return out
+	}
+	switch e.words {
+	case hungUp:
+		return said{endedStream, peers.ErrStream, err}
+	case hungUp + owing:
+		return said{endedStream + owing, peers.ErrStream, err}
+	}
+	return out
+}
+
+// owing is what else there is to say of an end amid replies.
+const owing = " with replies owed"
+
+// stands says whether a connection to a peer is open.
+func (h *Host) stands(id peers.ID) bool {
+	p, err := peer.Decode(string(id))
+	return err == nil && slices.ContainsFunc(h.host.Network().ConnsToPeer(p), func(c network.Conn) bool { return !c.IsClosed() })
 }
 
 // notServed says whether the other side does not speak the protocol that was asked for.

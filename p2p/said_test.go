@@ -190,8 +190,12 @@ func TestWhyAConnectionEndedIsSaidInWords(t *testing.T) {
 				if err == nil {
 					_, err = s.Read(make([]byte, 1))
 				}
-				if err == nil || lost(err).Error() != hungUp {
-					t.Errorf("it %s: %v (%T)", how, err, err)
+				want, lasts := endedStream, true
+				if how == "closes the connection" {
+					want, lasts = hungUp, false
+				}
+				if got := h.streamLost(peers.ID(src.host.ID().String()), err); err == nil || got.Error() != want || errors.Is(got, peers.ErrStream) != lasts {
+					t.Errorf("it %s: %v, of %v (%T)", how, got, err, err)
 				}
 				if _, err := h.open(t.Context(), src.host.ID(), peerOf(seedKey(77)), "/none"); how == "closes the connection" {
 					if err == nil || err.Error() != hungUp {

@@ -391,7 +391,7 @@ func TestManifestsAreCheckedAndCapped(t *testing.T) {
 				err error
 			}
 			got := make(chan result, 1)
-			h.FetchManifest(addr(src), x.m.ID(), false, v.limit, func(raw []byte, r wire.Reply, err error) { got <- result{raw, r, err} })
+			h.FetchManifest(addr(src), x.m.ID(), false, v.limit, nil, func(raw []byte, r wire.Reply, err error) { got <- result{raw, r, err} })
 			a := recv(t, "the answer", got)
 			if v.want != nil && !errors.Is(a.err, v.want) || v.want == nil && (a.err != nil || a.r.Status != wire.NotFound) || a.raw != nil {
 				t.Errorf("%d bytes, %+v, %v; want %v", len(a.raw), a.r, a.err, v.want)
@@ -403,7 +403,7 @@ func TestManifestsAreCheckedAndCapped(t *testing.T) {
 func TestManifestsOfAPeerThatIsNotThere(t *testing.T) {
 	h := newHost(t, Config{})
 	got := make(chan error, 1)
-	h.FetchManifest(peers.Addr{ID: peerOf(seedKey(5)), Addrs: []string{"/ip4/127.0.0.1/tcp/1"}}, newMemory(t, 1).m.ID(), false, 1<<20,
+	h.FetchManifest(peers.Addr{ID: peerOf(seedKey(5)), Addrs: []string{"/ip4/127.0.0.1/tcp/1"}}, newMemory(t, 1).m.ID(), false, 1<<20, nil,
 		func(_ []byte, _ wire.Reply, err error) { got <- err })
 	if err := recv(t, "the answer", got); !errors.Is(err, peers.ErrUnreachable) {
 		t.Error(err)
@@ -418,7 +418,7 @@ func TestFetchingAManifestCanBeCancelled(t *testing.T) {
 		close(asked)
 	})
 	got := make(chan error, 1)
-	cancel := h.FetchManifest(addr(src), newMemory(t, 1).m.ID(), false, 1<<20, func(_ []byte, _ wire.Reply, err error) { got <- err })
+	cancel := h.FetchManifest(addr(src), newMemory(t, 1).m.ID(), false, 1<<20, nil, func(_ []byte, _ wire.Reply, err error) { got <- err })
 	recv(t, "the question", asked)
 	cancel()
 	if err := recv(t, "the answer", got); !errors.Is(err, peers.ErrLost) {
@@ -489,7 +489,7 @@ func TestEachChildIsServedWhatThereIsForIt(t *testing.T) {
 	}, everybody{})
 	for h, want := range map[*Host]wire.Status{a: wire.OK, b: wire.NotFound} {
 		got := make(chan wire.Status, 2)
-		h.FetchManifest(addr(src), x.m.ID(), false, 1<<20, func(_ []byte, r wire.Reply, err error) { got <- r.Status })
+		h.FetchManifest(addr(src), x.m.ID(), false, 1<<20, nil, func(_ []byte, r wire.Reply, err error) { got <- r.Status })
 		if s := recv(t, "the manifest", got); s != want {
 			t.Errorf("asked for the manifest: %v, want %v", s, want)
 		}
@@ -529,7 +529,7 @@ func TestOthersAreNamedInPlaceOfAManifest(t *testing.T) {
 	}
 	for _, takes := range []bool{true, false} {
 		got := make(chan result, 1)
-		h.FetchManifest(addr(src), x.m.ID(), takes, 1<<20, func(raw []byte, r wire.Reply, err error) { got <- result{raw, r} })
+		h.FetchManifest(addr(src), x.m.ID(), takes, 1<<20, nil, func(raw []byte, r wire.Reply, err error) { got <- result{raw, r} })
 		a := recv(t, "the answer", got)
 		if takes && !reflect.DeepEqual(a, result{nil, wire.Reply{Status: wire.Busy, Retry: time.Second, Others: others}}) || !takes && !bytes.Equal(a.raw, x.m.Bytes()) {
 			t.Errorf("%v: %d bytes, %+v", takes, len(a.raw), a.r)
@@ -550,7 +550,7 @@ func TestWhoGivesTheListIsNotWaitedForWithoutEnd(t *testing.T) {
 	src, h := newHost(t, Config{Timeouts: Timeouts{Request: 100 * time.Millisecond}}), newHost(t, Config{})
 	src.Serve(toAll(x), wordless{})
 	got := make(chan []byte, 1)
-	h.FetchManifest(addr(src), x.m.ID(), true, share.MaxManifest, func(raw []byte, _ wire.Reply, _ error) { got <- raw })
+	h.FetchManifest(addr(src), x.m.ID(), true, share.MaxManifest, nil, func(raw []byte, _ wire.Reply, _ error) { got <- raw })
 	if raw := recv(t, "the manifest", got); !bytes.Equal(raw, x.m.Bytes()) {
 		t.Errorf("%d bytes came", len(raw))
 	}

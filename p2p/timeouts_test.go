@@ -87,7 +87,7 @@ func TestManifestTimeoutEndsTheWaitForTheFirstByte(t *testing.T) {
 	src, h := newHost(t, Config{}), newHost(t, Config{Timeouts: Timeouts{Manifest: soon}})
 	src.host.SetStreamHandler(wire.ManifestProtocol, func(s network.Stream) {})
 	got, start := make(chan error, 1), time.Now()
-	h.FetchManifest(addr(src), newMemory(t, 1).m.ID(), false, 1<<20, func(_ []byte, _ wire.Reply, err error) { got <- err })
+	h.FetchManifest(addr(src), newMemory(t, 1).m.ID(), false, 1<<20, nil, func(_ []byte, _ wire.Reply, err error) { got <- err })
 	if err := recv(t, "the answer", got); !errors.Is(err, peers.ErrLost) {
 		t.Error(err)
 	}
@@ -110,7 +110,7 @@ func TestManifestRateEndsOneThatTrickles(t *testing.T) {
 	const first = 5 * soon                                                              // for the header, also on a busy machine
 	h := newHost(t, Config{Timeouts: Timeouts{Manifest: first, ManifestRate: 2 << 20}}) // 500 ms for 1 MiB
 	got, start := make(chan error, 1), time.Now()
-	h.FetchManifest(addr(src), newMemory(t, 1).m.ID(), false, 1<<20, func(_ []byte, _ wire.Reply, err error) { got <- err })
+	h.FetchManifest(addr(src), newMemory(t, 1).m.ID(), false, 1<<20, nil, func(_ []byte, _ wire.Reply, err error) { got <- err })
 	if err := recv(t, "the answer", got); !errors.Is(err, peers.ErrLost) {
 		t.Error(err)
 	}

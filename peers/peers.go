@@ -69,4 +69,7 @@ var (
 	ErrUnreachable = errors.New("peer is unreachable")     // no dial worked
 	ErrLost        = errors.New("connection was lost")     // after it had worked
 	ErrProtocol    = errors.New("peer broke the protocol") // sent what no honest peer sends
+
+	// ErrStream is an ErrLost of a stream alone: the peer was connected all the same.
+	ErrStream = fmt.Errorf("stream ended: %w", ErrLost)
 )

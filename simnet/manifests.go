@@ -12,7 +12,7 @@ import (
 )
 
 // FetchManifest implements actors.Network.
-func (x *Node) FetchManifest(from peers.Addr, id share.ID, others bool, limit int, done func([]byte, wire.Reply, error)) (cancel func()) {
+func (x *Node) FetchManifest(from peers.Addr, id share.ID, others bool, limit int, _ func(bytes, size int), done func([]byte, wire.Reply, error)) (cancel func()) {
 	m := &manifestAsk{x: x, id: id, others: others, limit: limit, then: done}
 	x.connectAt(from, m.connected)
 	return func() { m.over = true }

@@ -20,6 +20,8 @@ type SourceStatus struct {
 	State     SourceState
 	Why       string         // for people
 	LastLoss  string         // why the last connection failed, until another one works
+	Stood     bool           // ... though it was connected
+	Busy      bool           // it answers that it is busy
 	Connected bool           // it has been, at least once
 	Answered  bool           // something took a connection, at least once, and said nothing
 	From      peers.Endpoint // of its connection; empty: there was none

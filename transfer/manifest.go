@@ -2,6 +2,7 @@ package transfer
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -15,6 +16,8 @@ import (
 const (
 	maxManifestAsks = 3 // peers asked for the manifest at once, of each kind, slow ones not counted
 	slowManifest    = 5 * time.Second
+	listRate        = 16 << 10         // bytes a second of a manifest that keep a transfer from stalling
+	fullFor         = 5 * time.Second  // ... before one that serves as many as it can is, and says no time
 	maxBusy         = 30 * time.Second // before a busy source is asked again, whatever it says
 )
 
@@ -54,7 +57,7 @@ func (s *sources) askForManifest() {
 			continue
 		}
 		asking[src.sent]++
-		src.asking, src.slowAt = true, s.now.Add(slowManifest)
+		src.asking, src.slowAt, src.listAt = true, s.now.Add(slowManifest), time.Time{}
 		why := "connecting"
 		if src.up {
 			why = "asking for the list of files"
@@ -73,19 +76,22 @@ func (s *sources) replied(src *source, r wire.Reply, err error) {
 	case err != nil:
 		s.manifestFailed(src, err)
 	case r.Status == wire.OK:
-		src.up, src.dials, src.lastLoss, src.whole = true, 0, "", r.Whole
+		src.up, src.here, src.dials, src.lastLoss, src.whole = true, true, 0, "", r.Whole
 	case r.Status == wire.Busy:
-		src.up, src.dials, src.lastLoss = true, 0, ""
+		src.up, src.here, src.dials, src.lastLoss = true, true, 0, ""
 		why := r.String()
 		if len(r.Others) > 0 {
 			src.sent, why = true, "is busy with many peers, and named others that have the list of files"
 		}
 		src.retry(s.now, min(max(r.Retry, 100*time.Millisecond), maxBusy), why+"; asked again in ")
+	case r.Status == wire.Refused && r.Reason.Code == wire.CodeFull:
+		src.up, src.here, src.dials, src.lastLoss = true, true, 0, ""
+		src.retry(s.now, fullFor, r.String()+"; asked again in ")
 	case r.Status == wire.NotFound:
 		src.up, src.notFound = true, true
 		s.giveUp(src, wire.CodeNoShare.String())
 	default:
-		src.up, src.notFound, src.denied = true, r.Status == wire.Gone, r.Status == wire.Refused && r.Reason.Code == wire.CodeNotAllowed
+		src.up, src.notFound, src.denied = true, r.Status == wire.Gone || r.Reason.Code.NoShare(), r.Status == wire.Refused && r.Reason.Code == wire.CodeNotAllowed
 		s.giveUp(src, r.String())
 	}
 }
@@ -102,6 +108,7 @@ func (s *sources) manifestFailed(src *source, err error) {
 	default:
 		src.up = true
 	}
+	src.here = errors.Is(err, peers.ErrStream)
 	src.lastLoss = err.Error()
 	if src.info.Via != peers.ViaTicket && src.dials >= namedDials {
 		src.lost = true
@@ -110,6 +117,31 @@ func (s *sources) manifestFailed(src *source, err error) {
 	}
 	src.asks++
 	src.retry(s.now, min(time.Second<<min(src.asks-1, 5), 30*time.Second), src.lastLoss+"; trying again in ")
+}
+
+// listComes takes note of how much of the manifest a source has sent, and returns until when that is a sign
+// of life: one second for each listRate bytes, and not again and again from one that never comes to the end.
+func (s *sources) listComes(src *source, bytes, size int) (alive time.Time) {
+	if src.listAt.IsZero() {
+		src.listAt = s.now
+	}
+	src.up, src.here, src.dials, src.lastLoss = true, true, 0, ""
+	src.listed = fmt.Sprintf("%s of %s so far", share.Size(bytes), share.Size(size))
+	src.stands(s.now, Joining, "sends the list of files: "+src.listed)
+	if src.asks >= maxRestarts {
+		return alive
+	}
+	return times.Earliest(s.now, src.listAt.Add(time.Duration(bytes)*time.Second/listRate))
+}
+
+// lists is a source that is sending the manifest; nil: none is.
+func (s *sources) lists() *source {
+	for _, src := range s.order {
+		if src.asking && !src.listAt.IsZero() {
+			return src
+		}
+	}
+	return nil
 }
 
 func (s *sources) stopAsking() {

@@ -26,6 +26,7 @@ type quiet struct {
 	sources   *sources
 	reads     *readers
 	unread    bool      // nobody waited for a byte at the last check
+	listed    time.Time // until when the manifest has come fast enough to wait for the rest
 	moved     time.Time // when a byte was last verified, or the transfer began
 	stalled   string    // the reason last told in Stalled
 	stalledAt time.Time
@@ -63,8 +64,12 @@ func (q *quiet) watch() (next time.Time, end error) {
 	if q.state != DiskFull {
 		q.because(q.why(q.sources.lastWord()))
 	}
-	if q.reason != q.stalled || q.now.Sub(q.stalledAt) >= repeatWhy {
-		q.stalled, q.stalledAt = q.reason, q.now
+	about := q.reason
+	if src := q.sources.lists(); src != nil { // how much has come is told again in time
+		about = src.listing()
+	}
+	if about != q.stalled || q.now.Sub(q.stalledAt) >= repeatWhy {
+		q.stalled, q.stalledAt = about, q.now
 		q.changed = true
 		q.notify(Stalled{For: quiet, Reason: q.reason, Why: q.plan.Why})
 	}
@@ -85,8 +90,10 @@ func (q *quiet) isUnread() bool {
 // givesUp is when the transfer ends if no further byte is verified.
 func (q *quiet) givesUp() time.Time {
 	from := q.moved
-	if q.sources.excused.After(from) {
-		from = q.sources.excused
+	for _, t := range []time.Time{q.sources.excused, q.listed} {
+		if t.After(from) {
+			from = t
+		}
 	}
 	return from.Add(q.cfg.Stall + patience(q.limit))
 }
@@ -141,13 +148,20 @@ func (q *quiet) why(word string) (Wait, string) {
 		}
 	}
 	n := len(q.sources.order)
+	if src := q.sources.lists(); src != nil {
+		return ForBytes, src.listing() + ": " + src.listed
+	}
 	switch {
 	case n == 0:
 		return ForSource, ErrUnfound.Error()
 	case left == n:
 		return ForSource, fmt.Sprintf("%s (%s)", noneLeft(n), word)
+	case active == 0 && q.sources.someHere():
+		return ForLease, fmt.Sprintf("nothing comes from %s (%s)", words.Count(n-left, "source"), word)
 	case active == 0:
 		return ForConnection, fmt.Sprintf("no connection to %s (%s)", words.Count(n-left, "source"), word)
+	case q.plan.Leased == 0 && q.sources.allBusy() != nil:
+		return ForLease, fmt.Sprintf("nothing comes from %s (%s: answered that it is busy)", words.Count(active, "source"), q.sources.allBusy().addr.ID.Short())
 	case q.plan.Fleet != "" && q.plan.Leased == 0:
 		return ForLease, q.plan.Fleet
 	case len(q.plan.Why) > 0 && q.plan.Leased == 0 && q.plan.Lacking:

@@ -26,11 +26,15 @@ type source struct {
 	asking   bool      // for the manifest
 	slowAt   time.Time // asking, or was last: when others are asked beside
 	askAt    time.Time // not before
+	listAt   time.Time // asking: when the manifest began to come; zero: it has not
+	listed   string    // ... how much of it has
 	asks     int       // failed in a row
 	dials    int       // failed in a row
 	held     bool      // waits for other links of this node
 	fetching bool      // something is asked of it
 	up       bool      // was connected, at least once
+	here     bool      // is connected, or was when it failed last
+	busy     bool      // answers that it is busy
 	answered bool      // something took a connection, at least once
 	lastLoss string    // why the last connection failed; empty: none did, or another one works
 	sent     bool      // named others that have the manifest
@@ -54,6 +58,9 @@ func (src *source) retry(now time.Time, after time.Duration, why string) {
 	src.askAt = now.Add(after)
 	src.stands(now, Resting, why+words.Duration(after))
 }
+
+// listing says that it is sending the manifest.
+func (src *source) listing() string { return "getting the list of files from " + src.addr.ID.Short() }
 
 // connected reports whether anything ever took a connection at a source's addresses.
 func (src *source) connected() bool { return src.up || src.answered }

@@ -151,7 +151,8 @@ func (s *sources) status(m SourceStatus) bool {
 	src.up, src.answered = src.up || m.Connected, src.answered || m.Answered
 	src.dials, src.lastLoss = m.Dials, m.LastLoss
 	s.excuse(src)
-	src.held, src.fetching = m.Held, m.Fetching
+	src.held, src.fetching, src.busy = m.Held, m.Fetching, m.Busy
+	src.here = m.State.Connected() || m.LastLoss != "" && m.Stood
 	if m.RTT > 0 {
 		src.info.RTT = m.RTT
 	}

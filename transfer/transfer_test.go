@@ -324,6 +324,14 @@ func TestWhyNothingMovesIsSaid(t *testing.T) {
 			w.find("a")
 			w.status(SourceStatus{Source: "a", Why: "dialling", State: Connecting, Connected: true})
 		}, reason: "no connection to 1 source (a: dialling)", end: "no connection to 1 source", wait: ForConnection},
+		"connected": {begin: func(w *world) {
+			w.find("a")
+			w.status(SourceStatus{Source: "a", Why: "says nothing; trying again in 2 s", LastLoss: "says nothing", Stood: true, State: Resting, Connected: true, Dials: 1})
+		}, reason: "nothing comes from 1 source (a: says nothing; trying again in 2 s)", end: "nothing comes from 1 source (a: says nothing)", wait: ForLease},
+		"busy": {plan: PlanStatus{Why: []string{"x"}}, begin: func(w *world) {
+			w.find("a")
+			w.status(SourceStatus{Source: "a", Why: "waiting for leases", State: Active, Connected: true, Busy: true})
+		}, reason: "nothing comes from 1 source (a: answered that it is busy)", end: "a: answered that it is busy", wait: ForLease},
 		"waits": {plan: PlanStatus{Leased: 2, Why: []string{"x"}}, reason: "waiting for 2 pieces from 1 source (a: fetching)", end: "no verified byte for 20 s: waiting for 2 pieces", wait: ForBytes},
 		"idle":  {plan: PlanStatus{}, reason: "1 source connected, and none sends (a: fetching)", end: "none sends", wait: ForLease},
 		"asked": {begin: func(w *world) {

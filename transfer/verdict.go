@@ -91,6 +91,25 @@ func (s *sources) neverConnected() bool {
 	return len(s.order) > 0 && !slices.ContainsFunc(s.order, (*source).connected)
 }
 
+// someHere says whether a source that is not given up is connected, or was when it failed last.
+func (s *sources) someHere() bool {
+	return slices.ContainsFunc(s.order, func(src *source) bool { return !src.out && src.here })
+}
+
+// allBusy is the last of the sources that are fetched from, if all of them answer that they are busy.
+func (s *sources) allBusy() (last *source) {
+	for _, src := range s.order {
+		switch {
+		case src.out || src.info.State != Active:
+		case !src.busy:
+			return nil
+		default:
+			last = src
+		}
+	}
+	return last
+}
+
 // lastWord is the message of the most recent source that has one.
 func (s *sources) lastWord() string {
 	src := s.last()

@@ -109,6 +109,9 @@ func (c Code) String() string {
 	return ""
 }
 
+// NoShare says whether a peer that gives this reason does not have the share, or not any more.
+func (c Code) NoShare() bool { return CodeNoShare <= c && c <= CodeCopyChanged || c == CodeNewer }
+
 // Reason is why a peer refuses or ends something. The zero value means that it did not say.
 type Reason struct {
 	Code Code

@@ -286,7 +286,8 @@ Exit codes, the first that holds in this order:
        hold: passes are missing;
        passes redeem: the voucher was redeemed before; a code with wrong words
     5  no source is left, and one lied
-    4  stalled: no verified byte for --stall; hold: ask the depot again later
+    4  stalled: every source was given up, or no verified byte for --stall;
+       hold: ask the depot again later
    15  no node is running
   130  interrupted; the same command resumes
   141  stdout was closed by its reader
