@@ -293,7 +293,7 @@ func (l *Link) why(err error) error {
 	if errors.Is(err, peers.ErrProtocol) {
 		return err
 	}
-	return l.h.streamLost(l.to.ID, err)
+	return streamLost(l.h, l.to.ID, err)
 }
 
 // down makes the last call.

@@ -63,7 +63,7 @@ func (h *Host) fetchManifest(ctx context.Context, from peers.Addr, q wire.Manife
 	if notServed(err) || late(err) {
 		return fail(streamFailed(wire.ManifestProtocol, err))
 	}
-	return fail(h.streamLost(from.ID, err))
+	return fail(streamLost(h, from.ID, err))
 }
 
 var errCancelled = fmt.Errorf("cancelled: %w", peers.ErrLost)

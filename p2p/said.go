@@ -238,11 +238,11 @@ func streamFailed(name string, err error) error {
 }
 
 // streamLost is lost of a stream to a peer, whose connection may stand.
-func (h *Host) streamLost(id peers.ID, err error) error {
+func streamLost(h *Host, id peers.ID, err error) error {
 	var e said
 	var conn *network.ConnError
 	out := lost(err)
-	if !errors.As(out, &e) || errors.As(err, &conn) || !h.stands(id) {
+	if !errors.As(out, &e) || errors.As(err, &conn) || !stands(h, id) {
 		return out
 	}
 	switch e.words {
@@ -258,7 +258,7 @@ func (h *Host) streamLost(id peers.ID, err error) error {
 const owing = " with replies owed"
 
 // stands says whether a connection to a peer is open.
-func (h *Host) stands(id peers.ID) bool {
+func stands(h *Host, id peers.ID) bool {
 	p, err := peer.Decode(string(id))
 	return err == nil && slices.ContainsFunc(h.host.Network().ConnsToPeer(p), func(c network.Conn) bool { return !c.IsClosed() })
 }

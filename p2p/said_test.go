@@ -194,7 +194,7 @@ func TestWhyAConnectionEndedIsSaidInWords(t *testing.T) {
 				if how == "closes the connection" {
 					want, lasts = hungUp, false
 				}
-				if got := h.streamLost(peers.ID(src.host.ID().String()), err); err == nil || got.Error() != want || errors.Is(got, peers.ErrStream) != lasts {
+				if got := streamLost(h, peers.ID(src.host.ID().String()), err); err == nil || got.Error() != want || errors.Is(got, peers.ErrStream) != lasts {
 					t.Errorf("it %s: %v, of %v (%T)", how, got, err, err)
 				}
 				if _, err := h.open(t.Context(), src.host.ID(), peerOf(seedKey(77)), "/none"); how == "closes the connection" {

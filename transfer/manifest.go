@@ -134,9 +134,9 @@ func (s *sources) listComes(src *source, bytes, size int) (alive time.Time) {
 	return times.Earliest(s.now, src.listAt.Add(time.Duration(bytes)*time.Second/listRate))
 }
 
-// lists is a source that is sending the manifest; nil: none is.
-func (s *sources) lists() *source {
-	for _, src := range s.order {
+// whoLists is a source that is sending the manifest; nil: none is.
+func whoLists(all []*source) *source {
+	for _, src := range all {
 		if src.asking && !src.listAt.IsZero() {
 			return src
 		}

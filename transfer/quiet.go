@@ -10,6 +10,7 @@ import (
 	"github.com/piecelease/fetcher/fleet"
 	"github.com/piecelease/fetcher/internal/times"
 	"github.com/piecelease/fetcher/internal/words"
+	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 )
 
@@ -32,6 +33,18 @@ type quiet struct {
 	stalledAt time.Time
 	plan      PlanStatus
 	planAt    time.Time
+}
+
+// ManifestComes is told how many bytes of the manifest a peer has sent so far.
+func (q *quiet) ManifestComes(from peers.ID, bytes, size int, now time.Time) {
+	q.now = now
+	src := q.sources.byID[from]
+	if src == nil || !src.asking {
+		return
+	}
+	if alive := q.sources.listComes(src, bytes, size); alive.After(q.listed) {
+		q.listed = alive
+	}
 }
 
 // watch reports why nothing moves. It returns when to check again, and the error that ends
@@ -65,7 +78,7 @@ func (q *quiet) watch() (next time.Time, end error) {
 		q.because(q.why(q.sources.lastWord()))
 	}
 	about := q.reason
-	if src := q.sources.lists(); src != nil { // how much has come is told again in time
+	if src := whoLists(q.sources.order); src != nil { // how much has come is told again in time
 		about = src.listing()
 	}
 	if about != q.stalled || q.now.Sub(q.stalledAt) >= repeatWhy {
@@ -148,7 +161,7 @@ func (q *quiet) why(word string) (Wait, string) {
 		}
 	}
 	n := len(q.sources.order)
-	if src := q.sources.lists(); src != nil {
+	if src := whoLists(q.sources.order); src != nil {
 		return ForBytes, src.listing() + ": " + src.listed
 	}
 	switch {
@@ -160,8 +173,8 @@ func (q *quiet) why(word string) (Wait, string) {
 		return ForLease, fmt.Sprintf("nothing comes from %s (%s)", words.Count(n-left, "source"), word)
 	case active == 0:
 		return ForConnection, fmt.Sprintf("no connection to %s (%s)", words.Count(n-left, "source"), word)
-	case q.plan.Leased == 0 && q.sources.allBusy() != nil:
-		return ForLease, fmt.Sprintf("nothing comes from %s (%s: answered that it is busy)", words.Count(active, "source"), q.sources.allBusy().addr.ID.Short())
+	case q.plan.Leased == 0 && allBusy(q.sources.order) != nil:
+		return ForLease, fmt.Sprintf("nothing comes from %s (%s: answered that it is busy)", words.Count(active, "source"), allBusy(q.sources.order).addr.ID.Short())
 	case q.plan.Fleet != "" && q.plan.Leased == 0:
 		return ForLease, q.plan.Fleet
 	case len(q.plan.Why) > 0 && q.plan.Leased == 0 && q.plan.Lacking:

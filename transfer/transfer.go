@@ -84,16 +84,6 @@ func (t *Transfer) SourceFound(m SourceFound, now time.Time) {
 	}
 }
 
-// ManifestComes is told how many bytes of the manifest a peer has sent so far.
-func (t *Transfer) ManifestComes(from peers.ID, bytes, size int, now time.Time) {
-	t.now = now
-	if src := t.byID[from]; src != nil && src.asking {
-		if alive := t.listComes(src, bytes, size); alive.After(t.listed) {
-			t.listed = alive
-		}
-	}
-}
-
 // ManifestCame is told what a peer sent that was asked for the manifest.
 func (t *Transfer) ManifestCame(from peers.ID, manifest []byte, r wire.Reply, err error, now time.Time) {
 	t.now = now

@@ -97,8 +97,8 @@ func (s *sources) someHere() bool {
 }
 
 // allBusy is the last of the sources that are fetched from, if all of them answer that they are busy.
-func (s *sources) allBusy() (last *source) {
-	for _, src := range s.order {
+func allBusy(all []*source) (last *source) {
+	for _, src := range all {
 		switch {
 		case src.out || src.info.State != Active:
 		case !src.busy:
