@@ -328,6 +328,10 @@ func TestWhyNothingMovesIsSaid(t *testing.T) {
 			w.find("a")
 			w.status(SourceStatus{Source: "a", Why: "says nothing; trying again in 2 s", LastLoss: "says nothing", Stood: true, State: Resting, Connected: true, Dials: 1})
 		}, reason: "nothing comes from 1 source (a: says nothing; trying again in 2 s)", end: "nothing comes from 1 source (a: says nothing)", wait: ForLease},
+		"declines": {begin: func(w *world) {
+			w.find("a")
+			w.status(SourceStatus{Source: "a", Why: "is full; asked again in 2 s", State: Joining, Connected: true})
+		}, reason: "nothing comes from 1 source (a: is full; asked again in 2 s)", end: "nothing comes from 1 source (a: is full)", wait: ForLease},
 		"busy": {plan: PlanStatus{Why: []string{"x"}}, begin: func(w *world) {
 			w.find("a")
 			w.status(SourceStatus{Source: "a", Why: "waiting for leases", State: Active, Connected: true, Busy: true})

@@ -123,7 +123,8 @@ func (s *sources) lastWord() string {
 func (s *sources) lastLoss() string {
 	src := s.last()
 	if src == nil || src.lastLoss == "" {
-		return s.lastWord()
+		word, _, _ := strings.Cut(s.lastWord(), "; asked again in ")
+		return word
 	}
 	return src.addr.ID.Short() + ": " + src.lastLoss
 }
