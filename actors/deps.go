@@ -118,6 +118,8 @@ type Target interface {
 	// Finish moves what is wanted of the share to its final path, and returns that. Its long
 	// operations end with ctx.
 	Finish(ctx context.Context) (path string, err error)
+	// Finishing says, for people, what Finish is doing, if that has many steps; else it is empty. Safe for concurrent use.
+	Finishing() string
 	// Need is the bytes still to be written and the bytes free; free is -1 if that is not known.
 	Need() (bytes, free int64)
 	// Close gives the place up; what is durable stays for the next Open.

@@ -621,6 +621,8 @@ func (t *memTarget) Sync() (durable int, err error) {
 	return t.durable.Count(), nil
 }
 
+func (t *memTarget) Finishing() string { return "" }
+
 func (t *memTarget) Finish(ctx context.Context) (string, error) {
 	if f := t.n.finishing; f != nil {
 		if err := f(ctx); err != nil {

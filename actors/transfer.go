@@ -48,6 +48,9 @@ func (t *transferActor) Receive(ctx actor.Context) {
 	now := t.s.Now()
 	if t.core != nil {
 		t.core.Limit(t.ration.Rate())
+		if t.target != nil {
+			t.core.Finishing(t.target.Finishing, now)
+		}
 	}
 	switch m := ctx.Message().(type) {
 	case *actor.Started:

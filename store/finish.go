@@ -31,6 +31,7 @@ func (p *Partial) Finish(ctx context.Context) (string, error) {
 	if p.over {
 		return "", fs.ErrClosed
 	}
+	defer p.phase(ctx, "", 0)
 	if err := p.finish(ctx); err != nil {
 		return "", fmt.Errorf("finish %s: %w", p.m.Name, err)
 	}
@@ -67,7 +68,7 @@ func (p *Partial) giveName(ctx context.Context) (err error) {
 		if p.byFile() {
 			err = p.place(ctx)
 		} else {
-			err = p.rename(n)
+			err = p.rename(ctx, n)
 		}
 		if !errors.Is(err, errTouched) {
 			break
@@ -95,27 +96,34 @@ func (p *Partial) inPlace() error {
 }
 
 // rename gives the whole share, of which n pieces are durable, its name.
-func (p *Partial) rename(n int) error {
+func (p *Partial) rename(ctx context.Context, n int) error {
 	if all := p.m.Layout().Pieces(); n < all {
 		return fmt.Errorf("%d of %d pieces: %w", n, all, ErrNotYet)
 	}
-	if err := p.makeRest(); err != nil {
+	if err := p.makeRest(ctx); err != nil {
 		return err
 	}
 	return p.settle()
 }
 
 // makeRest makes what no Write made. Links come last.
-func (p *Partial) makeRest() error {
-	for _, kind := range []share.Kind{share.File, share.Dir, share.Symlink} {
-		for i, e := range p.m.Entries() {
-			if e.Kind != kind {
-				continue
-			}
-			if err := p.makeEntry(i, e); err != nil {
-				return fmt.Errorf("%s: %w", e.Path, err)
-			}
+func (p *Partial) makeRest(ctx context.Context) error {
+	all := 0
+	p.restSteps(func(_ int, _ share.Entry, steps int) error { all += steps; return nil })
+	if err := p.phase(ctx, "making empty folders and files, and links", all); err != nil {
+		return err
+	}
+	err := p.restSteps(func(i int, e share.Entry, steps int) error {
+		if err := p.makeEntry(i, e); err != nil {
+			return fmt.Errorf("%s: %w", e.Path, err)
 		}
+		return p.step(ctx, steps)
+	})
+	if err == nil {
+		err = p.phase(ctx, "", 0)
+	}
+	if err != nil {
+		return err
 	}
 	return p.syncNames()
 }

@@ -71,6 +71,7 @@ type Partial struct {
 	untrue  bool                   // the bits on disk may name a lost piece
 	made    []bool                 // by entry: files and links that exist
 	watch   watch                  // files that others may change
+	ending  ending                 // what Finish is doing
 }
 
 // batch is what happened since the last Sync.

@@ -29,7 +29,7 @@ func (p *Partial) place(ctx context.Context) error {
 	if err := p.stillPlaced(ctx); err != nil {
 		return err
 	}
-	if err := p.readyFiles(todo); err != nil {
+	if err := p.readyFiles(ctx, todo); err != nil {
 		return err
 	}
 	all := maps.Clone(todo)
@@ -37,7 +37,7 @@ func (p *Partial) place(ctx context.Context) error {
 	if err := p.writePlaced(all); err != nil {
 		return err
 	}
-	if err := p.makeFolders(todo); err != nil {
+	if err := p.makeFolders(ctx, todo); err != nil {
 		return err
 	}
 	if err := p.clearWay(todo); err != nil {
@@ -46,7 +46,7 @@ func (p *Partial) place(ctx context.Context) error {
 	if err := p.moveFiles(ctx, todo); err != nil {
 		return err
 	}
-	if err := p.makeLinks(); err != nil {
+	if err := p.makeLinks(ctx); err != nil {
 		return err
 	}
 	if err := p.syncOut(); err != nil {
@@ -177,8 +177,11 @@ func (p *Partial) hashPlaced(ctx context.Context, entry int, info vfs.Info) (sam
 }
 
 // readyFiles gives files their final form, and makes them durable, in data.
-func (p *Partial) readyFiles(todo map[int]vfs.Stamp) (err error) {
+func (p *Partial) readyFiles(ctx context.Context, todo map[int]vfs.Stamp) (err error) {
 	for _, i := range slices.Sorted(maps.Keys(todo)) {
+		if err := p.step(ctx, 0); err != nil {
+			return err
+		}
 		e := p.m.Entry(i)
 		if err := p.makeEntry(i, e); err != nil {
 			return fmt.Errorf("%s: %w", e.Path, err)
@@ -200,7 +203,7 @@ func (p *Partial) readyFiles(todo map[int]vfs.Stamp) (err error) {
 
 // makeFolders makes the folders that are wanted below the target, and durable, so
 // that what is moved into them can be found after a power cut.
-func (p *Partial) makeFolders(todo map[int]vfs.Stamp) error {
+func (p *Partial) makeFolders(ctx context.Context, todo map[int]vfs.Stamp) error {
 	if p.sel.out == nil {
 		if err := vfs.EnsureDir(p.dir, p.m.Name); err != nil {
 			return err
@@ -217,27 +220,32 @@ func (p *Partial) makeFolders(todo map[int]vfs.Stamp) error {
 	}
 	p.sel.out.Made = func(string) {} // madeName is called for all
 	p.sel.out.LookAgain()
+	all := 0
+	p.folderSteps(todo, func(_, _ string, steps int) error { all += steps; return nil })
+	if err := p.phase(ctx, "making folders", all); err != nil {
+		return err
+	}
 	through := p.throughLinks()
-	for i, e := range p.m.Entries() {
-		if _, moves := todo[i]; !moves && !(e.Kind != share.File && p.wants(i)) {
-			continue
-		}
-		if linked := through(e.Path); linked != "" {
-			return fmt.Errorf("%w: %q %s", share.ErrExists, e.Path, linkInTheWay(linked))
-		}
-		dir := path.Dir(e.Path)
-		if e.Kind == share.Dir {
-			dir = e.Path
+	err := p.folderSteps(todo, func(name, dir string, steps int) error {
+		if linked := through(name); linked != "" {
+			return fmt.Errorf("%w: %q %s", share.ErrExists, name, linkInTheWay(linked))
 		}
 		if err := p.sel.out.In(dir, true, func(vfs.FS) error { return nil }); err != nil {
 			if p.sel.out.Blocked(dir + "/") {
 				err = fmt.Errorf("%w: %w", share.ErrExists, err)
 			}
-			return fmt.Errorf("%s: %w", e.Path, err)
+			return fmt.Errorf("%s: %w", name, err)
 		}
 		p.madeName(dir)
+		return p.step(ctx, steps)
+	})
+	if err == nil {
+		err = p.phase(ctx, "", 0)
 	}
-	if err := p.syncOut(); err != nil {
+	if err == nil {
+		err = p.syncOut()
+	}
+	if err != nil {
 		return err
 	}
 	return p.dir.SyncDir(".")
@@ -284,6 +292,9 @@ func (p *Partial) put(entry int, st vfs.Stamp) {
 
 // moveFiles moves files to their places. There are no reads meanwhile.
 func (p *Partial) moveFiles(ctx context.Context, todo map[int]vfs.Stamp) error {
+	if err := p.phase(ctx, "moving files to their places", len(todo)); err != nil {
+		return err
+	}
 	for _, i := range slices.Sorted(maps.Keys(todo)) {
 		err := p.moveFile(i, path.Join(p.staging, "data", p.m.Entry(i).Path), todo[i])
 		if vfs.OtherDisk(err) {
@@ -291,6 +302,9 @@ func (p *Partial) moveFiles(ctx context.Context, todo map[int]vfs.Stamp) error {
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", p.m.Entry(i).Path, err)
+		}
+		if err := p.step(ctx, 1); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -319,7 +333,16 @@ func restamp(in *vfs.Handles, name string, was vfs.Stamp) vfs.Stamp {
 }
 
 // makeLinks makes the links that are wanted, below the target.
-func (p *Partial) makeLinks() error {
+func (p *Partial) makeLinks(ctx context.Context) error {
+	links := 0
+	for i, e := range p.m.Entries() {
+		if e.Kind == share.Symlink && p.wants(i) {
+			links++
+		}
+	}
+	if err := p.phase(ctx, "making links", links); err != nil {
+		return err
+	}
 	for i, e := range p.m.Entries() {
 		if e.Kind != share.Symlink || !p.wants(i) {
 			continue
@@ -341,8 +364,11 @@ func (p *Partial) makeLinks() error {
 			return fmt.Errorf("%s: %w", e.Path, err)
 		}
 		p.madeName(e.Path)
+		if err := p.step(ctx, 1); err != nil {
+			return err
+		}
 	}
-	return nil
+	return p.phase(ctx, "", 0)
 }
 
 // syncOut makes the new names below the target durable.

@@ -303,3 +303,27 @@ func TestADiskThatFailsOtherwiseIsTheEnd(t *testing.T) {
 		}
 	}
 }
+
+// While the disk makes what has no bytes, that is the reason, and people are told of it each second.
+func TestTheEndSaysWhatTheDiskDoes(t *testing.T) {
+	w := newWorld(t, Config{}, Fetch{Share: theManifest.ID(), Manifest: theManifest})
+	w.opens(nil, nil, 0, 1, 2, 3, 4)
+	w.claim(w.work == Finish, "it does %v", w.work)
+	for _, x := range []struct{ says, want string }{
+		{"", "making the last data durable"},
+		{"making folders: 1 of 9", "making folders: 1 of 9"},
+		{"making folders: 5 of 9", "making folders: 5 of 9"},
+		{"", "making the last data durable"},
+	} {
+		w.now = w.now.Add(time.Second)
+		w.x.Finishing(func() string { return x.says }, w.now)
+		todo := w.x.Next(w.now)
+		p := w.x.Progress(w.now)
+		if p.Reason != x.want || p.Wait != NoWait || p.State != Finishing {
+			t.Errorf("the disk says %q: %v, %v, %q", x.says, p.State, p.Wait, p.Reason)
+		}
+		if want := w.now.Add(time.Second); todo.Wake.IsZero() || todo.Wake.After(want) {
+			t.Errorf("it looks again at %v, not at %v", todo.Wake, want)
+		}
+	}
+}

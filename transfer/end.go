@@ -17,7 +17,7 @@ func (t *Transfer) finishIfHere() {
 // finish makes the share whole. If the disk is at work, the end of that work comes back here.
 func (t *Transfer) finish() {
 	t.enter(Finishing)
-	t.because(NoWait, "making the last data durable")
+	t.because(NoWait, durable)
 	for _, src := range t.order {
 		if src.pool != 0 && src.info.State.Connected() {
 			t.then(Unsubscribe{src.addr.ID})
@@ -27,6 +27,30 @@ func (t *Transfer) finish() {
 	if !t.busy {
 		t.work(OnDisk{Finish})
 	}
+}
+
+// durable is what a disk does at the end, if it says nothing else.
+const durable = "making the last data durable"
+
+// Finishing is told what the disk is doing at the end; doing returns nothing if that is not counted.
+func (t *Transfer) Finishing(doing func() string, now time.Time) {
+	if t.state != Finishing || t.ending != nil {
+		return
+	}
+	t.now = now
+	why := doing()
+	if why == "" {
+		why = durable
+	}
+	t.because(NoWait, why)
+}
+
+// lookAtEnd is when to ask again what the disk is doing at the end.
+func (t *Transfer) lookAtEnd() (next time.Time) {
+	if t.state == Finishing {
+		next = t.now.Add(time.Second)
+	}
+	return next
 }
 
 // Finished is told where the share is, or why it could not be made whole.
