@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -77,7 +78,12 @@ func TestACallIsForTheShareOfItsTicket(t *testing.T) {
 	if err := s.Call("nonsense", nil); !errors.Is(err, share.ErrTicket) {
 		t.Error("no ticket:", err)
 	}
-	if err := s.Call(s.ID().String(), nil); !errors.Is(err, ErrNoSource) {
+	if err := s.Call(s.ID().String(), nil); !errors.Is(err, ErrNoSource) || !strings.Contains(err.Error(), "an ID alone names none") {
 		t.Error("an ID alone:", err)
+	}
+	lonely, err := share.NewTicket(s.ID(), nil)
+	must(t, err)
+	if err := s.Call(lonely.String(), nil); !errors.Is(err, ErrNoSource) || !strings.Contains(err.Error(), "the ticket names none") {
+		t.Error("a ticket that names nobody:", err)
 	}
 }

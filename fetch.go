@@ -22,6 +22,14 @@ import (
 // ErrNoSource says that a share ID was given without a peer to fetch from.
 var ErrNoSource = errors.New("no peer to fetch from: an ID alone names none")
 
+// noSource is ErrNoSource for a ticket or an ID that names no peer.
+func noSource(ticketOrID string) error {
+	if _, err := share.ParseID(ticketOrID); err != nil {
+		return words.Error(ErrNoSource, "no peer to fetch from: the ticket names none")
+	}
+	return ErrNoSource
+}
+
 // FetchOptions are the options of Fetch. The zero value works.
 type FetchOptions struct {
 	// Dir is where the share's file or folder is made; default the working directory.
@@ -166,7 +174,7 @@ func (n *Node) Fetch(ctx context.Context, ticketOrID string, opt FetchOptions) (
 	}
 	beacons := n.asked(ticketOrID)
 	if len(sources) == 0 && known == nil && !opt.Called && n.cfg.Discovery == nil && len(beacons) == 0 {
-		return nil, ErrNoSource
+		return nil, noSource(ticketOrID)
 	}
 	t := &Transfer{node: n, id: id, handle: n.program.Handle(id), opt: opt, done: make(chan struct{}), listed: make(chan struct{}), last: Progress{Share: id}, secret: ticketSecret(ticketOrID)}
 	if err := n.catalog.begin(ctx, t); err != nil {

@@ -81,11 +81,13 @@ type FleetChange = fleet.Change
 
 // What happens in a fleet.
 const (
-	MemberDoubted = fleet.MemberDoubted
-	MemberJoined  = fleet.MemberJoined
-	MemberLeft    = fleet.MemberLeft
-	MemberLost    = fleet.MemberLost
-	NotAllowed    = fleet.NotAllowed
+	MemberBroken     = fleet.MemberBroken
+	MemberDisallowed = fleet.MemberDisallowed
+	MemberDoubted    = fleet.MemberDoubted
+	MemberJoined     = fleet.MemberJoined
+	MemberLeft       = fleet.MemberLeft
+	MemberLost       = fleet.MemberLost
+	NotAllowed       = fleet.NotAllowed
 )
 
 func (f Fleet) validate() error {

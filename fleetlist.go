@@ -144,7 +144,7 @@ func (s FleetStore) add(ctx context.Context, l ListedShare) (share.ID, error) {
 	case err != nil:
 		return id, err
 	case len(sources) == 0:
-		return id, ErrNoSource
+		return id, noSource(l.Ticket)
 	}
 	if _, _, err := s.read(ctx); err != nil {
 		return id, err

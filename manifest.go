@@ -30,7 +30,7 @@ func (n *Node) Manifest(ctx context.Context, ticketOrID string, more []string) (
 			return m, nil
 		}
 		if len(sources) == 0 && n.cfg.Discovery == nil && len(n.asked(ticketOrID)) == 0 {
-			return nil, ErrNoSource
+			return nil, noSource(ticketOrID)
 		}
 		mine, others := n.catalog.list(id)
 		if mine != nil {

@@ -29,4 +29,16 @@ func TestASourceIsAlsoReachedThroughTheRelaysOfItsTicket(t *testing.T) {
 			t.Error(got, err, "want", want)
 		}
 	}
+	// Nobody listens at port 0: the peer is known, and not where it is.
+	nowhere := "/ip4/10.0.0.1/udp/0/quic-v1/p2p/" + self
+	ticket, err = share.NewTicket(share.IDOf(nil), []ma.Multiaddr{ma.StringCast(nowhere), ma.StringCast(direct + "/p2p/" + relay)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, got, err := fetcher.ParseSource(ticket.String(), nil); err != nil || len(got) != 2 || string(got[0].ID) != self || len(got[0].Addrs) != 0 || len(got[1].Addrs) != 1 {
+		t.Error(got, err)
+	}
+	if _, _, err := fetcher.ParseSource(share.IDOf(nil).String(), []string{nowhere}); err == nil {
+		t.Error("a peer at port 0 was given, and is not refused")
+	}
 }

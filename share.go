@@ -182,7 +182,7 @@ func (s *Share) Call(ticket string, heard func(peer peers.ID, err error)) error 
 	case id != s.ID():
 		return words.Error(share.ErrTicket, "whoever made the ticket fetches share %s, and %s is share %s", id.Short(), s.manifest.Name, s.ID().Short())
 	case len(them) == 0:
-		return ErrNoSource
+		return noSource(ticket)
 	case !slices.ContainsFunc(them, func(a peers.Addr) bool { return a.ID != s.node.ID() }):
 		return words.Error(share.ErrTicket, "the ticket leads to this node itself")
 	}

@@ -16,7 +16,14 @@ func ParseSource(ticketOrID string, more []string) (share.ID, []peers.Addr, erro
 	if err != nil {
 		return share.ID{}, nil, err
 	}
-	id, addrs := ticket.ID, slices.Clone(ticket.Peers)
+	id := ticket.ID
+	var addrs []ma.Multiaddr
+	for _, p := range ticket.Peers {
+		if where, self := ma.SplitLast(p); portZero(where) {
+			p = self.Multiaddr() // who it is, and nowhere to be found
+		}
+		addrs = append(addrs, p)
+	}
 	for _, p := range ticket.Peers {
 		_, self := ma.SplitLast(p)
 		for _, r := range ticket.Relays {
@@ -28,10 +35,23 @@ func ParseSource(ticketOrID string, more []string) (share.ID, []peers.Addr, erro
 		if err != nil {
 			return id, nil, fmt.Errorf("peer %q is not a multiaddr such as /ip4/192.0.2.1/tcp/4001/p2p/12D3... (%v)", p, err)
 		}
+		if portZero(a) {
+			return id, nil, fmt.Errorf("peer %q has port 0, where nobody can be reached", p)
+		}
 		addrs = append(addrs, a)
 	}
 	sources, err := groupPeers(addrs)
 	return id, sources, err
+}
+
+// portZero reports whether an address names port 0, where nobody listens.
+func portZero(a ma.Multiaddr) bool {
+	for _, c := range a {
+		if code := c.Protocol().Code; (code == ma.P_TCP || code == ma.P_UDP) && c.Value() == "0" {
+			return true
+		}
+	}
+	return false
 }
 
 // circuit separates a relay in an address from the peer behind it.

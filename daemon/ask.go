@@ -190,7 +190,7 @@ func (d *Daemon) complete(w *catalog.Wish) error {
 		case w.Called && len(d.node.Addrs()) == 0:
 			return api.Refuse(api.ErrRequest, "no source can connect to the node, as it listens nowhere")
 		case len(sources) == 0 && !w.Called && d.setting().NoLAN:
-			return api.Refuse(api.ErrRequest, "%v; give the ticket, or the address of a peer that has the share", fetcher.ErrNoSource)
+			return api.Refuse(api.ErrRequest, "%s, or the address of a peer that has the share", noSource(w.Source))
 		}
 		w.Source = strings.Join(strings.Fields(w.Source), "")
 	}
@@ -463,4 +463,12 @@ func relaysOf(n *fetcher.Node) []api.Relay {
 		out = append(out, api.Relay{Peer: string(p.Relay), Held: p.Held, Why: p.Why, Carries: p.Carries})
 	}
 	return out
+}
+
+// noSource says that what was given names no peer, and what to give instead.
+func noSource(ticketOrID string) string {
+	if _, err := share.ParseID(ticketOrID); err != nil {
+		return "no peer to fetch from: the ticket names none; give one that does"
+	}
+	return fetcher.ErrNoSource.Error() + "; give the ticket"
 }

@@ -158,7 +158,7 @@ func (c *Coordinator) member(by From, id share.ID, now time.Time) *member {
 	return mb
 }
 
-// Allow is told which peers may be members from now on. A member that no longer may is lost.
+// Allow is told which peers may be members from now on. A member that no longer may is removed.
 func (c *Coordinator) Allow(list []peers.ID, now time.Time) {
 	c.now = now
 	clear(c.allowed)
@@ -170,7 +170,7 @@ func (c *Coordinator) Allow(list []peers.ID, now time.Time) {
 	for _, mb := range c.order {
 		if !c.allowed[mb.peer] && !mb.gone() {
 			c.decline(From{mb.peer, mb.port}, c.notAllowed(), retryJoin)
-			c.goes(mb, MemberLost)
+			c.goes(mb, MemberDisallowed)
 		}
 	}
 	for _, id := range slices.Collect(maps.Keys(c.absent)) {
@@ -368,7 +368,7 @@ func (c *Coordinator) broken(mb *member) {
 	c.decline(From{mb.peer, mb.port}, wire.CodeBadHaves, retryJoin)
 	c.takeBack(mb)
 	c.forget(mb)
-	c.notify(mb.peer, MemberLost)
+	c.notify(mb.peer, MemberBroken)
 }
 
 // ---- the start of a run ----

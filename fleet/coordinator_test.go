@@ -205,6 +205,28 @@ func TestWhyALeaseCameBackReachesTheManager(t *testing.T) {
 	a.mayFetch(without(upTo(8), l.Piece)...)
 }
 
+// A member that has a piece has it, under whatever token it says so: the lease of another ends, as after Have.
+func TestAPieceIsDoneUnderAnyToken(t *testing.T) {
+	for name, says := range map[string]func(k *talker) any{
+		"a token never granted": func(*talker) any { return wire.PieceDone{Share: theShare, Piece: 3, Token: 12345} },
+		"no token":              func(*talker) any { return wire.PieceDone{Share: theShare, Piece: 3} },
+		"have":                  func(k *talker) any { return k.also(3) },
+	} {
+		f, k := newTable(t, "a", "b")
+		a, b := k[0], k[1]
+		a.join()
+		b.join()
+		a.say(a.source("x", 3, 4))
+		if got := a.lease("x", 2); len(got) != 2 {
+			t.Fatalf("a is leased %+v", got)
+		}
+		b.say(says(b))
+		if st := f.status(); st.Leased != 1 || st.Verified != 1 || st.Members[1].Pieces != 1 {
+			t.Errorf("%s: %+v", name, st)
+		}
+	}
+}
+
 func TestAPieceIsWantedAgainWhenNobodyHasItAnyMore(t *testing.T) {
 	f, k := newTable(t, "a", "b")
 	a, b := k[0], k[1]
@@ -563,7 +585,7 @@ func TestAMemberThatSpeaksNonsenseIsPutOut(t *testing.T) {
 		wire.SourceHas{Share: theShare, Source: "x", Pieces: 7, Bits: []byte{1}}, wire.SourceHas{Share: theShare, Source: "x", Pieces: 8, Bits: []byte{1, 0}}} {
 		a.join(1, 2)
 		got := a.say(m)
-		if st := f.status(); len(st.Members) != 0 || st.Verified != 0 || !a.declined(got) || f.saw("a", MemberLost) != i+1 || len(f.watched) != 0 {
+		if st := f.status(); len(st.Members) != 0 || st.Verified != 0 || !a.declined(got) || f.saw("a", MemberBroken) != i+1 || f.saw("a", MemberLost) != 0 || len(f.watched) != 0 {
 			t.Errorf("after %+v: %+v, told %+v", m, st, got)
 		}
 	}
@@ -706,7 +728,8 @@ func TestAStatusTellsOfMembersAndPieces(t *testing.T) {
 		}
 	}
 	for change, want := range map[Change]string{MemberJoined: "joined", MemberLeft: "left", MemberLost: "was lost", NotAllowed: "is not allowed", CoordinatorFailed: "failed",
-		MemberDoubted: "says it has pieces that another member could not get"} {
+		MemberDoubted: "says it has pieces that another member could not get", MemberBroken: "was removed: its list of pieces does not fit the share",
+		MemberDisallowed: "was removed: it is no longer allowed"} {
 		if change.String() != want {
 			t.Errorf("%d is %q", change, change)
 		}

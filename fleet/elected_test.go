@@ -167,6 +167,9 @@ func TestTheListOfThoseAllowedMayChange(t *testing.T) {
 	}
 	f.c.Allow([]peers.ID{"b", "c"}, f.now)
 	f.next()
+	if f.saw("a", MemberDisallowed) != 1 || f.saw("a", MemberLost) != 0 {
+		t.Error("it is not said that a was removed")
+	}
 	c.join()
 	if got := b.leased("x"); len(got) != 8 {
 		t.Errorf("b is leased %v of what a had", got)

@@ -42,7 +42,8 @@ func (c *Coordinator) Have(by From, id share.ID, pieces []share.Piece, now time.
 	}
 }
 
-// PieceDone is told that a leased piece is done.
+// PieceDone is told that a leased piece is done. A member that says so with a token of none of its leases has the piece all
+// the same: that counts as Have does, and credits no lease.
 func (c *Coordinator) PieceDone(by From, m wire.PieceDone, now time.Time) {
 	if mb := c.member(by, m.Share, now); mb != nil {
 		c.gain(mb, m.Piece, m.Token)

@@ -51,10 +51,13 @@ const (
 	NotAllowed               // it is not on the list; told once for each peer
 	CoordinatorFailed        // a bug has ended the coordinator itself
 	MemberDoubted            // another member could not get from it what it says it has; told once
+	MemberBroken             // removed: it spoke of pieces that the share does not have; its leases have returned
+	MemberDisallowed         // removed: it is no longer on the list; its leases have returned
 )
 
 func (c Change) String() string {
-	return [...]string{"joined", "left", "was lost", "is not allowed", "failed", "says it has pieces that another member could not get"}[c]
+	return [...]string{"joined", "left", "was lost", "is not allowed", "failed", "says it has pieces that another member could not get",
+		"was removed: its list of pieces does not fit the share", "was removed: it is no longer allowed"}[c]
 }
 
 // Status returns the state of the fleet, with at most lines lines on the missing pieces.

@@ -287,8 +287,11 @@ func (u *unfolding) part(kind, more byte) {
 	case u.via != 0 && kind == partName && names[more] != 0:
 		name := u.takeText()
 		u.host(append(multiaddr.CodeToVarint(names[more]), byte(len(name))), name)
+	case kind == partPort && more > 0 && more <= viaAll, kind == partOther && more == 0,
+		(kind == partIP4 || kind == partIP6) && more > 0, kind == partName && names[more] != 0:
+		u.fail(errNotCanonical) // in the wrong place
 	default:
-		u.fail(fmt.Errorf("made by a later version of this program: this one does not know its part %#02x; please update", kind|more))
+		u.fail(fmt.Errorf("%w of this program: this one does not know its part %#02x; please update", ErrLater, kind|more))
 	}
 }
 

@@ -245,7 +245,7 @@ func Parse(s string) (Ticket, error) {
 
 // ParseTicket reads a ticket, in capitals or not, and with white space that
 // mail programs and terminals insert. The error wraps ErrTicket and says whether
-// the ticket was cut, in which case it wraps ErrCut, mistyped, or made by a later version.
+// the ticket was cut, in which case it wraps ErrCut, mistyped, or made by a later version, in which case it wraps ErrLater.
 func ParseTicket(s string) (Ticket, error) {
 	t, err := parseTicket(inLowerCase(asWritten(s)))
 	if err != nil {
@@ -323,6 +323,9 @@ func parseTicket(s string) (Ticket, error) {
 // errNotCanonical says that the bytes are not those that would be written, so that a share had two tickets.
 var errNotCanonical = errors.New("garbled: it is not written as tickets are; ask for another")
 
+// ErrLater says that a ticket is whole, and made by a later version of this program.
+var ErrLater = errors.New("made by a later version")
+
 // ErrCut says that the end of a ticket is missing.
 var ErrCut = errors.New("cut short: its end is missing; copy the whole of it")
 
@@ -353,7 +356,7 @@ func decodeTicket(body []byte) (Ticket, error) {
 	case v == 2:
 		return decodeV2(n, body)
 	case v > 2:
-		return Ticket{}, fmt.Errorf("made by a later version (%d) of this program, which knows tickets of versions 1 and 2: please update", v)
+		return Ticket{}, fmt.Errorf("%w (%d) of this program, which knows tickets of versions 1 and 2: please update", ErrLater, v)
 	}
 	return Ticket{}, fmt.Errorf("garbled: there is no version %d of tickets", v)
 }
@@ -407,7 +410,7 @@ func knownKeys(n datamodel.Node, known ...string) error {
 			return fmt.Errorf("garbled: %w", err)
 		}
 		if key, _ := k.AsString(); !slices.Contains(known, key) {
-			return fmt.Errorf("made by a later version of this program: this one does not know its field %.40q; please update", key)
+			return fmt.Errorf("%w of this program: this one does not know its field %.40q; please update", ErrLater, key)
 		}
 	}
 	return nil

@@ -205,6 +205,9 @@ the others.`,
 func (a fleetApp) add(ctx context.Context, d fleetDoor, ticket string) error {
 	s, err := d.AddToFleet(ctx, ticket)
 	if errors.Is(err, fetcher.ErrNoSource) {
+		if _, alone := share.ParseID(ticket); alone != nil {
+			return usageError{errors.New("the ticket names no peer to fetch from: give one that does")}
+		}
 		return usageError{errors.New("an ID alone names no peer to fetch from: give the ticket")}
 	}
 	if errors.Is(err, share.ErrTicket) {

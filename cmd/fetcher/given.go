@@ -129,6 +129,9 @@ func neither(what string) error {
 	if len(what) >= shortestID && !path || what == "-" {
 		return nil
 	}
+	if _, err := share.ParseTicket(what); errors.Is(err, share.ErrLater) { // it may be as short as it likes
+		return nil
+	}
 	return usageError{fmt.Errorf("%q is neither a file or folder on this machine nor a ticket or an ID", what)}
 }
 
