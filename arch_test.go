@@ -31,7 +31,7 @@ var layers = map[string]string{
 	"fetchpool":   "share peers internal/bounds internal/times internal/words",
 	"verifier":    "share peers",
 	"fleet":       "share peers leasemgr rounds wire internal/bounds internal/times internal/words",
-	"transfer":    "share peers leasemgr fleet wire internal/bounds internal/times internal/words",
+	"transfer":    "share peers leasemgr fleet wire internal/bounds internal/few internal/times internal/words",
 	"rounds":      "internal/words",
 	"renewal":     "share peers internal/bounds internal/times internal/words",
 	"passes":      "",
@@ -54,7 +54,7 @@ var layers = map[string]string{
 	"catalog":           "share passes renewal internal/sqlitedb",
 	"discovery":         ". share peers",
 	"discovery/dht":     ". p2p share peers",
-	"p2p":               "share peers wire internal/bounds internal/words",
+	"p2p":               "share peers wire internal/bounds internal/few internal/words",
 	"actors/system":     "peers wire",
 	"actors":            "share peers beacon depot leasemgr fetchpool verifier fleet transfer rounds renewal spoken wire actors/system internal/times internal/turns internal/words",
 	"depot/keep":        "actors depot depot/disk share store",
@@ -80,10 +80,11 @@ var layers = map[string]string{
 	"bench":            "",
 	"internal/rig":     "", // for tests alone
 	"internal/bounds":  "",
+	"internal/few":     "",
 	"internal/times":   "",
 	"internal/turns":   "",
 	"internal/words":   "",
-	"cmd/fetcher":      ". actors/system api daemon discovery discovery/dht depot/archive share peers store web simnet simnet/report rounds rounds/kvurl store/vfs simnet/scenarios internal/words",
+	"cmd/fetcher":      ". actors/system api daemon discovery discovery/dht depot/archive share peers store web simnet simnet/report rounds rounds/kvurl store/vfs simnet/scenarios internal/few internal/words",
 	// As others would write them, in modules of their own.
 	"deploy/licences":     "", // what packages list
 	"examples/downloader": ".",

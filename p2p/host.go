@@ -27,10 +27,37 @@ import (
 	ma "github.com/multiformats/go-multiaddr"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/piecelease/fetcher/internal/few"
 	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 )
+
+// faults are the faults of peers that were logged: a peer can make as many as it likes.
+type faults struct {
+	mu  sync.Mutex
+	few few.Limiter[fault]
+}
+
+type fault struct {
+	peer     peers.ID
+	protocol string
+}
+
+// faultsSaid is how many faults of a peer in a protocol are logged in a minute.
+const faultsSaid = 4
+
+// take says whether a fault is logged, and with what besides.
+func (f *faults) take(peer peers.ID, protocol string, now time.Time) (say bool, more []any) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.few.Most, f.few.Per = faultsSaid, time.Minute
+	say, left := f.few.Take(fault{peer, protocol}, now)
+	if left > 0 {
+		more = []any{"more", left}
+	}
+	return say, more
+}
 
 // Host is this node on the network. Its methods are safe for concurrent use.
 type Host struct {
@@ -48,6 +75,7 @@ type Host struct {
 	arrived budget // bytes that came in and were not released
 	waste   atomic.Int64
 	dropped atomic.Int64
+	faults  faults // what was logged of them
 
 	kids     kids
 	first    *slots // streams of links
@@ -313,7 +341,9 @@ func (h *Host) handle(protocol string, serve func(s *counted, from peers.ID) err
 			return
 		case errors.Is(err, peers.ErrProtocol):
 			h.dropped.Add(1)
-			h.log.Warn("peer broke the protocol", "peer", from, "protocol", protocol, "err", err)
+			if say, left := h.faults.take(from, protocol, time.Now()); say {
+				h.log.Warn("peer broke the protocol", append([]any{"peer", from, "protocol", protocol, "err", err}, left...)...)
+			}
 		default:
 			h.log.Debug("stream ended", "peer", from, "protocol", protocol, "err", err)
 		}

@@ -352,6 +352,30 @@ func TestLoggerHearsOfViolations(t *testing.T) {
 	if src.Dropped() != 1 {
 		t.Error(src.Dropped(), "streams counted as dropped")
 	}
+	peer := newHost(t, Config{}) // one that goes on, and is logged now and then
+	for range 10 * faultsSaid {
+		raw := rawStream(t, peer, src, "/fetcher/piece/1")
+		raw.Write(bytes.Repeat([]byte{0xff}, 20))
+		readEnd(t, raw)
+	}
+	eventually(t, "all are counted", func() bool { return src.Dropped() == 1+10*faultsSaid })
+	if n := strings.Count(buf.String(), `msg="peer broke the protocol"`); n != 1+faultsSaid {
+		t.Errorf("%d lines in the log, want %d", n, 1+faultsSaid)
+	}
+}
+
+func TestFaultsThatWereNotLoggedAreCounted(t *testing.T) {
+	var f faults
+	now := time.Unix(1e9, 0)
+	for range 10 {
+		f.take("a", "x", now)
+	}
+	if say, more := f.take("a", "y", now); !say || more != nil {
+		t.Error("another protocol:", say, more)
+	}
+	if say, more := f.take("a", "x", now.Add(time.Minute)); !say || len(more) != 2 || more[1] != 10-faultsSaid {
+		t.Error("a minute later:", say, more)
+	}
 }
 
 func TestLibrariesLogOneLevelLower(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/piecelease/fetcher/fleet"
+	"github.com/piecelease/fetcher/internal/few"
 	"github.com/piecelease/fetcher/internal/times"
 	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/peers"
@@ -15,10 +16,11 @@ import (
 )
 
 const (
-	quietAfter = 2 * time.Second // without a verified byte: say why
-	repeatWhy  = 4 * time.Second // ... again, though the reason is the same
-	askPlan    = time.Second     // how often the LeaseManager is asked meanwhile
-	whyLines   = 100             // runs of missing pieces explained in one event
+	quietAfter  = 2 * time.Second // without a verified byte: say why
+	repeatWhy   = 4 * time.Second // ... again, though the reason is the same
+	changesTold = 15              // changes of the reason in a minute that are told at once; then only as often as repeatWhy
+	askPlan     = time.Second     // how often the LeaseManager is asked meanwhile
+	whyLines    = 100             // runs of missing pieces explained in one event
 )
 
 // quiet decides what is reported while nothing moves, and when a transfer is given up for that.
@@ -31,6 +33,7 @@ type quiet struct {
 	moved     time.Time // when a byte was last verified, or the transfer began
 	stalled   string    // the reason last told in Stalled
 	stalledAt time.Time
+	changes   few.Limiter[struct{}] // of the reason that were told at once: peers can cause as many as they like
 	plan      PlanStatus
 	planAt    time.Time
 }
@@ -81,12 +84,19 @@ func (q *quiet) watch() (next time.Time, end error) {
 	if src := whoLists(q.sources.order); src != nil { // how much has come is told again in time
 		about = src.listing()
 	}
-	if about != q.stalled || q.now.Sub(q.stalledAt) >= repeatWhy {
+	if q.now.Sub(q.stalledAt) >= repeatWhy || about != q.stalled && q.mayTellChange() {
 		q.stalled, q.stalledAt = about, q.now
 		q.changed = true
 		q.notify(Stalled{For: quiet, Reason: q.reason, Why: q.plan.Why})
 	}
 	return times.Earliest(q.now.Add(time.Second), q.givesUp()), nil
+}
+
+// mayTellChange reports whether the reason has not changed too often to be told of at once.
+func (q *quiet) mayTellChange() bool {
+	q.changes.Most, q.changes.Per = changesTold, time.Minute
+	say, _ := q.changes.Take(struct{}{}, q.now)
+	return say
 }
 
 // canStall reports whether the transfer waits for peers or for room on the disk. Work of

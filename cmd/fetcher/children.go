@@ -8,6 +8,7 @@ import (
 	ma "github.com/multiformats/go-multiaddr"
 
 	"github.com/piecelease/fetcher"
+	"github.com/piecelease/fetcher/internal/few"
 	"github.com/piecelease/fetcher/share"
 )
 
@@ -18,6 +19,7 @@ type audience struct {
 	events chan fetcher.Child
 	shares map[share.ID]*share.Manifest
 	before map[child]fetcher.Child // at the last check
+	told   few.Limiter[child]
 }
 
 // child is a peer that fetches a share.
@@ -27,8 +29,12 @@ type child struct {
 }
 
 func newAudience(a *app) *audience {
-	return &audience{app: a, events: make(chan fetcher.Child, 256), shares: map[share.ID]*share.Manifest{}}
+	return &audience{app: a, events: make(chan fetcher.Child, 256), shares: map[share.ID]*share.Manifest{},
+		told: few.Limiter[child]{Most: childLines, Per: time.Minute}}
 }
+
+// childLines is how many lines about a child and a share are written in a minute: a child can come and go as often as it likes.
+const childLines = 6
 
 // heard is for fetcher.Config.OnChild. Events that are not taken in time are dropped.
 func (x *audience) heard(c fetcher.Child) {
@@ -61,8 +67,15 @@ func (x *audience) tell(c fetcher.Child) {
 	if m == nil {
 		return
 	}
+	say, more := x.told.Take(child{string(c.Peer), c.Share}, c.At)
+	if !say {
+		return
+	}
+	if more > 0 {
+		fmt.Fprintf(x.stderr, "%s came and went: %d more lines about it were left out\n", who(c), more)
+	}
 	took := c.At.Sub(c.Since)
-	x.out.write("child", c, map[string]any{"name": m.Name})
+	x.out.write("child", c, map[string]any{"name": m.Name, "left_out": more})
 	name, bytes := printable(m.Name), share.Size(c.Bytes)
 	speed := fmt.Sprintf("%s, %s/s", brief(took), share.Size(int64(float64(c.Bytes)/max(took, time.Millisecond).Seconds())))
 	switch {

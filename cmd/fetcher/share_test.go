@@ -346,6 +346,19 @@ func TestChildrenAreDrawnOnALineEach(t *testing.T) {
 	if got, want := b.String(), "peer abcdefgh has what it wanted of movie; 600 kB came from\n  here in 3 s, 200 kB/s\n"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
+	b.Reset()
+	for range 100 { // it comes and goes as fast as it can
+		x.tell(c)
+	}
+	if n := strings.Count(b.String(), "has what it wanted"); n != childLines-1 {
+		t.Errorf("%d lines in a minute, want %d", n, childLines-1)
+	}
+	b.Reset()
+	c.At = c.At.Add(time.Minute)
+	x.tell(c)
+	if got, want := strings.Join(strings.Fields(b.String()), " "), "came and went: 95 more lines about it were left out peer abcdefgh has what"; !strings.Contains(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
 	for range 300 {
 		x.heard(c) // and nobody takes them
 	}
