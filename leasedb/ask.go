@@ -75,7 +75,11 @@ func (d *DB) ask(ctx context.Context, now time.Time, verb byte, name string, a d
 	if len(a.Request) == 0 || len(a.Request) > 32 || a.Account == depot.StarterAccount {
 		return g, &depot.Refusal{Reason: depot.BadRequest}
 	}
-	about := append([]byte{verb}, share.IDOf(append(a.Share.Bytes(), name...)).Bytes()[4:12]...)
+	whole := append(a.Share.Bytes(), name...)
+	if verb != verbRelease { // one that asks for another end is another request
+		whole = binary.BigEndian.AppendUint64(whole, uint64(a.Until.Unix()))
+	}
+	about := append([]byte{verb}, share.IDOf(whole).Bytes()[4:12]...)
 	err = d.write(ctx, now, func(t *tx) error {
 		if _, err := t.account(a.Account); err != nil {
 			return err

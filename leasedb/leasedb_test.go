@@ -460,6 +460,32 @@ func TestInvariant45OverriddenTheLengthGrantedIsThePolicy(t *testing.T) {
 	}
 }
 
+// A request that was used and now asks for another end is another: the old answer would be taken for the new end.
+func TestARequestForAnotherEndIsAnother(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.stable(ids[0])
+	a := r.ask(2, ids[0], 100)
+	for name, f := range map[string]func(context.Context, time.Time, depot.Ask) (depot.Granted, error){"hold": r.Hold, "renew": r.Renew} {
+		a.Request, a.Until = name, start.Add(20*day)
+		was, err := f(t.Context(), start, a)
+		r.ok(err)
+		again, err := f(t.Context(), start, a)
+		if err != nil || again != was {
+			t.Errorf("%s, repeated: %+v, %v; was %+v", name, again, err, was)
+		}
+		a.Until = start.Add(21 * day)
+		_, err = f(t.Context(), start, a)
+		refused(t, err, depot.BadRequest)
+	}
+	a.Request = "release"
+	_, err := r.Release(t.Context(), start, a)
+	r.ok(err)
+	a.Until = a.Until.Add(day) // a Release has no end
+	_, err = r.Release(t.Context(), start, a)
+	r.ok(err)
+}
+
 func TestHoldsAtOnceNeverExceedTheQuota(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -19,7 +19,7 @@
 //	                         ◀───────── lease, once ◀────────────── "yes"
 //
 // It is RFC 9497's verifiable oblivious PRF over ristretto255 (package circl has it),
-// in the messages of RFC 9577 and RFC 9578 with token type 5, single and batched.
+// in the messages of RFC 9577, with token type 5 of the batched tokens that are to extend RFC 9578.
 //
 // # What a spend gives away
 //

@@ -87,7 +87,7 @@ func vectors(t *testing.T, name string) []vector {
 	return all.Vectors
 }
 
-// The vectors of RFC 9578's type 5: the messages, the result, and the passes. A single request
+// The published vectors of batched tokens, type 5: the messages, the result, and the passes. A single request
 // is a batch of one without the count before it.
 func TestPublishedVectors(t *testing.T) {
 	play := func(t *testing.T, v vector, single bool) {

@@ -29,30 +29,6 @@ func (t *Transfer) finish() {
 	}
 }
 
-// durable is what a disk does at the end, if it says nothing else.
-const durable = "making the last data durable"
-
-// Finishing is told what the disk is doing at the end; doing returns nothing if that is not counted.
-func (t *Transfer) Finishing(doing func() string, now time.Time) {
-	if t.state != Finishing || t.ending != nil {
-		return
-	}
-	t.now = now
-	why := doing()
-	if why == "" {
-		why = durable
-	}
-	t.because(NoWait, why)
-}
-
-// lookAtEnd is when to ask again what the disk is doing at the end.
-func (t *Transfer) lookAtEnd() (next time.Time) {
-	if t.state == Finishing {
-		next = t.now.Add(time.Second)
-	}
-	return next
-}
-
 // Finished is told where the share is, or why it could not be made whole.
 func (t *Transfer) Finished(path string, err error, now time.Time) {
 	t.now = now

@@ -99,6 +99,30 @@ func (q *quiet) mayTellChange() bool {
 	return say
 }
 
+// durable is what a disk does at the end, if it says nothing else.
+const durable = "making the last data durable"
+
+// Finishing is told what the disk is doing at the end; doing returns nothing if that is not counted.
+func (q *quiet) Finishing(doing func() string, now time.Time) {
+	if q.state != Finishing {
+		return
+	}
+	q.now = now
+	why := doing()
+	if why == "" {
+		why = durable
+	}
+	q.because(NoWait, why)
+}
+
+// lookAtEnd is when to ask again what the disk is doing at the end.
+func (q *quiet) lookAtEnd() (next time.Time) {
+	if q.state == Finishing {
+		next = q.now.Add(time.Second)
+	}
+	return next
+}
+
 // canStall reports whether the transfer waits for peers or for room on the disk. Work of
 // the disk cannot be hurried, and does not count.
 func (q *quiet) canStall() bool {
