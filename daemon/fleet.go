@@ -393,7 +393,11 @@ func RoundsView(ctx context.Context, kv rounds.KV) (out []api.Round, err error) 
 			out = append(out, api.Round{Round: x.Name, State: "corrupt", Text: x.Err.Error()})
 			continue
 		}
-		out = append(out, api.Round{Round: x.Name, State: r.State.String(), Term: r.Term, Holder: r.Holder, Acquired: r.Acquired, Ends: r.Expires(), Ended: r.Ended, Outcome: r.Outcome})
+		view := api.Round{Round: x.Name, State: r.State.String(), Term: r.Term, Holder: r.Holder, Acquired: r.Acquired, Office: r.Office, Ended: r.Ended, Outcome: r.Outcome}
+		if !r.Office {
+			view.Ends = r.Expires()
+		}
+		out = append(out, view)
 	}
 	return out, nil
 }

@@ -74,7 +74,7 @@ func TestWhatAFleetHasAreEntriesOfItsMembers(t *testing.T) {
 		t.Errorf("the machine's name is not told: %+v", f.Members)
 	}
 	all, err := b.Rounds(t.Context())
-	if err != nil || len(all) != 1 || !strings.Contains(all[0].Round, served.Share) || all[0].State != "running" || all[0].Holder != f.Shares[0].Coordinator || all[0].Term != f.Shares[0].Term {
+	if err != nil || len(all) != 1 || !strings.Contains(all[0].Round, served.Share) || all[0].State != "running" || !all[0].Office || !all[0].Ends.IsZero() || all[0].Holder != f.Shares[0].Coordinator || all[0].Term != f.Shares[0].Term {
 		t.Errorf("rounds: %+v, %v", all, err)
 	}
 	e := entriesOf(t, b, 1)[0]

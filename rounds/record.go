@@ -17,7 +17,8 @@ type Record struct {
 	Term     uint64        // grows with each holder
 	Holder   string        // who won it: see [Config]
 	Run      string        // which run of the holder
-	TTL      time.Duration // how long it lasts
+	TTL      time.Duration // how long it lasts; an office, unless its holder extends it
+	Office   bool          // it is an office: nothing here says until when
 	Acquired time.Time     // when it was won, by the holder's wall clock
 	State    State
 	Ended    time.Time // when it was completed or abandoned, by the holder's wall clock
@@ -59,6 +60,7 @@ type recordJSON struct {
 	Holder    string     `json:"holder"`
 	Run       string     `json:"run"`
 	TTL       int64      `json:"ttl_ms"`
+	Office    bool       `json:"office,omitempty"`
 	Acquired  time.Time  `json:"acquired"`
 	Completed *time.Time `json:"completed,omitempty"`
 	Abandoned *time.Time `json:"abandoned,omitempty"`
@@ -67,7 +69,7 @@ type recordJSON struct {
 }
 
 func (r Record) encode() []byte {
-	j := recordJSON{Term: r.Term, Holder: r.Holder, Run: r.Run, TTL: r.TTL.Milliseconds(), Acquired: stamp(r.Acquired), Outcome: r.Outcome, Data: r.Data}
+	j := recordJSON{Term: r.Term, Holder: r.Holder, Run: r.Run, TTL: r.TTL.Milliseconds(), Office: r.Office, Acquired: stamp(r.Acquired), Outcome: r.Outcome, Data: r.Data}
 	ended := stamp(r.Ended)
 	switch r.State {
 	case Completed:
@@ -102,7 +104,7 @@ func decodeRecord(value []byte) (Record, error) {
 	if err := decodeJSON(value, &j); err != nil {
 		return Record{}, err
 	}
-	r := Record{Term: j.Term, Holder: j.Holder, Run: j.Run, Acquired: j.Acquired, Outcome: j.Outcome, Data: j.Data}
+	r := Record{Term: j.Term, Holder: j.Holder, Run: j.Run, Office: j.Office, Acquired: j.Acquired, Outcome: j.Outcome, Data: j.Data}
 	r.TTL = time.Duration(min(j.TTL, math.MaxInt64/int64(time.Millisecond))) * time.Millisecond
 	switch {
 	case j.Completed != nil:

@@ -22,6 +22,7 @@ func TestGoldenFiles(t *testing.T) {
 	at := time.Date(2026, 11, 21, 10, 30, 0, 250e6, time.FixedZone("", 3600))
 	for file, rec := range map[string]rounds.Record{
 		"running.v1.json":   {Term: 7, Holder: "depot-1", Run: "5QYW", TTL: time.Hour, Acquired: at, Data: "/ip4/192.0.2.1/tcp/4001"},
+		"office.v1.json":    {Term: 7, Holder: "depot-1", Run: "5QYW", TTL: 3 * time.Second, Office: true, Acquired: at},
 		"completed.v1.json": {Term: 8, Holder: "depot-2", Run: "K3", TTL: 1500 * time.Millisecond, Acquired: at, State: rounds.Completed, Ended: at.Add(time.Minute), Outcome: "42 files"},
 		"abandoned.v1.json": {Term: 1<<53 + 1, Holder: "depot-2", Run: "K3", TTL: time.Hour, Acquired: at, State: rounds.Abandoned, Ended: at.Add(time.Second), Outcome: "exit status 3"},
 	} {
@@ -56,7 +57,7 @@ func TestRecordsSurviveTheirEncoding(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.StringN(0, -1, 200)
 		rec := rounds.Record{
-			Term: rapid.Uint64Range(1, rounds.MaxTerm).Draw(t, "term"), Holder: "h" + text.Draw(t, "holder"), Run: text.Draw(t, "run"),
+			Term: rapid.Uint64Range(1, rounds.MaxTerm).Draw(t, "term"), Holder: "h" + text.Draw(t, "holder"), Run: text.Draw(t, "run"), Office: rapid.Bool().Draw(t, "office"),
 			TTL: time.Duration(rapid.Int64Range(1, 1<<40).Draw(t, "ttl")) * time.Millisecond, Acquired: time.UnixMilli(rapid.Int64Range(0, 1<<47).Draw(t, "acquired")).UTC(),
 			Outcome: text.Draw(t, "outcome"), Data: text.Draw(t, "data"), State: rounds.State(rapid.IntRange(0, 2).Draw(t, "state")),
 		}

@@ -303,7 +303,7 @@ func (r *Round) acquire(ctx context.Context, ttl time.Duration) (*Guard, error) 
 		return nil, err
 	}
 	now := r.c.Clock()
-	rec := Record{Term: term, Holder: r.c.Holder, Run: r.c.Run, TTL: ttl, Acquired: stamp(now.Wall), Data: r.c.Data}
+	rec := Record{Term: term, Holder: r.c.Holder, Run: r.c.Run, TTL: ttl, Office: r.c.Office, Acquired: stamp(now.Wall), Data: r.c.Data}
 	if !r.tried.any || r.tried.rev != was.Rev {
 		r.tried.any, r.tried.rev, r.tried.at = true, was.Rev, now.Mono
 	}

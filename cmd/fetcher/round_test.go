@@ -120,6 +120,8 @@ func TestRoundShowOnPaper(t *testing.T) {
 	for key, value := range map[string]string{
 		"round.v1.running":   `{"term":7,"holder":"a\u001b[31m","run":"r","ttl_ms":3600000,"acquired":"2200-01-01T00:00:00Z"}`,
 		"round.v1.late":      `{"term":7,"holder":"a","run":"r","ttl_ms":1000,"acquired":"2020-01-01T00:00:00Z"}`,
+		"round.v1.office":    `{"term":7,"holder":"a","run":"r","ttl_ms":1000,"office":true,"acquired":"2020-01-01T00:00:00Z"}`,
+		"round.v1.left":      `{"term":7,"holder":"a","run":"r","ttl_ms":1000,"office":true,"acquired":"2020-01-01T00:00:00Z","abandoned":"2020-01-01T00:00:09Z"}`,
 		"round.v1.corrupt":   "garbage",
 		"pointer.v1.running": `{"term":6,"seq":1,"target":"report-6"}`,
 		"pointer.v1.late":    "garbage",
@@ -130,6 +132,8 @@ func TestRoundShowOnPaper(t *testing.T) {
 	for name, says := range map[string][]string{
 		"running": {"state     running\n", "a\uFFFD[31m", "term      7", "latest    report-6 (term 6, sequence 1)"},
 		"late":    {"running, but its time is over", "latest    pointer late: what is there is damaged"},
+		"office":  {"state     running, for as long as its holder extends it\n"},
+		"left":    {"state     abandoned: whoever asks next gets the round\n"},
 		"corrupt": {"corrupt: ", "whoever asks next gets the round"},
 	} {
 		out := output(t, built(t), "round", "show", name, "--kv", kv)
@@ -146,7 +150,7 @@ func TestRoundShowOnPaper(t *testing.T) {
 	if r := command(t, "round", "list"); r.code != exitNoNode || !strings.Contains(r.stderr, "--kv") {
 		t.Errorf("no store was named: exit %d: %s", r.code, r.stderr)
 	}
-	if out := output(t, built(t), "round", "list", "--kv", kv); !strings.Contains(out, "  corrupt\n") || !strings.Contains(out, "\nover     7 ") || !strings.Contains(out, "  late\n") || !strings.Contains(out, "\nrunning  7 ") {
+	if out := output(t, built(t), "round", "list", "--kv", kv); !strings.Contains(out, "  corrupt\n") || !strings.Contains(out, "\nover       7 ") || !strings.Contains(out, "  late\n") || !strings.Contains(out, "with its holder ") || !strings.Contains(out, "\nrunning    7 ") {
 		t.Errorf("the list of rounds:\n%s", out)
 	}
 	if rec := show(t, kv, "corrupt", "corrupt"); !strings.Contains(rec.Text, "damaged") {

@@ -62,12 +62,16 @@ func printRounds(a *app, all []api.Round) error {
 	for _, r := range all {
 		a.out.write("round", r)
 		state := r.State
-		if state == "running" && !time.Now().Before(r.Ends) {
+		term, ends, holder := fmt.Sprint(r.Term), stamp(r.Ends), r.Holder
+		switch {
+		case state == "corrupt":
+			term, ends = "", ""
+		case r.Office && state == "running":
+			ends = "with its holder"
+		case r.Office:
+			ends = stamp(r.Ended)
+		case state == "running" && !time.Now().Before(r.Ends):
 			state = "over"
-		}
-		term, ends, holder := "", "", r.Holder
-		if !r.Ends.IsZero() {
-			term, ends = fmt.Sprint(r.Term), stamp(r.Ends)
 		}
 		if strings.HasPrefix(holder, "12D3Koo") { // a peer ID: that of a fleet's coordinator
 			holder = peers.ID(holder).Short()

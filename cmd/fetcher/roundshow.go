@@ -82,13 +82,18 @@ func (a *app) showRound(name, state string, rec rounds.Record, why error) {
 		line("holder", printable(rec.Holder))
 		line("term", rec.Term)
 		line("acquired", stamp(rec.Acquired))
-		line("ends", stamp(rec.Expires()))
+		if rec.Office {
+			fields["office"] = true
+		} else {
+			line("ends", stamp(rec.Expires()))
+			fields["ends"] = rec.Expires()
+		}
 		if rec.State != rounds.Running {
 			line(state, stamp(rec.Ended))
 			line("outcome", printable(rec.Outcome))
 			fields["ended"], fields["outcome"] = rec.Ended, rec.Outcome
 		}
-		fields["holder"], fields["term"], fields["acquired"], fields["ends"] = rec.Holder, rec.Term, rec.Acquired, rec.Expires()
+		fields["holder"], fields["term"], fields["acquired"] = rec.Holder, rec.Term, rec.Acquired
 	}
 	a.out.write("round", fields)
 }
@@ -96,6 +101,8 @@ func (a *app) showRound(name, state string, rec rounds.Record, why error) {
 // over says what a person may not see from the times.
 func over(rec rounds.Record, now time.Time) string {
 	switch {
+	case rec.State == rounds.Running && rec.Office:
+		return ", for as long as its holder extends it"
 	case rec.State == rounds.Running && !now.Before(rec.Expires()):
 		return ", but its time is over: its holder has died, or is late; whoever asks next gets the round"
 	case rec.State == rounds.Abandoned:
