@@ -237,6 +237,9 @@ func TestAFolderThatCannotBeSharedAnyMoreHasFailed(t *testing.T) {
 	if e = until(t, d, e.ID, "failed", in(api.Failed)); !strings.Contains(e.Reason, "control character") || !strings.Contains(e.Reason, "once that is mended") {
 		t.Errorf("%+v", e)
 	}
+	if _, err := d.Hold(t.Context(), api.Hold{Entry: e.ID, Depots: []string{"nowhere"}}); err == nil || !strings.Contains(err.Error(), "not whole here") || !strings.Contains(err.Error(), e.Reason) {
+		t.Errorf("a hold of it: %v", err)
+	}
 	must(t, os.Rename(bad, good))
 	until(t, d, e.ID, "served", in(api.Served))
 }

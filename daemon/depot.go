@@ -182,7 +182,7 @@ func (d *depots) DepotDo(ctx context.Context, what string) (api.Depot, error) {
 	}
 	s, err := d.node.DepotDo(ctx, do)
 	if err == nil && s.Trouble != "" {
-		err = api.Refuse(share.ErrStalled, "the depot has not begun: %s", s.Trouble)
+		err = api.Refuse(share.ErrStalled, "the depot could not begin when it tried last (%s), and tries again within a minute: repeat the command then", s.Trouble)
 	}
 	return d.depotView(ctx, s, err)
 }

@@ -96,10 +96,14 @@ func heldError(at peers.ID, err error) error {
 }
 
 // lenderError is heldError of a depot at which this node may have leases: a new account would not have them, so the owner is to
-// add the key to the account that has.
+// add the key to the account that has. So it is with what is kept for a fleet, for which another member may have leases.
 func lenderError(l fetcher.HoldList, at peers.ID, err error) error {
 	var r *fetcher.HoldRefused
-	if errors.As(err, &r) && r.Reason == fetcher.HoldUnknownAccount && slices.ContainsFunc(l.Holds, func(h fetcher.HoldStanding) bool { return h.Depot == at && h.Left > 0 }) {
+	unknown := errors.As(err, &r) && r.Reason == fetcher.HoldUnknownAccount
+	switch {
+	case unknown && slices.ContainsFunc(l.Wants, func(w fetcher.Hold) bool { return w.Fleet && slices.Contains(w.Depots, at) }):
+		return api.Refuse(share.ErrNotAllowed, `the depot %s refuses: it does not know this node, and it keeps things for the fleet under one account: its owner adds the ID that fetcher id prints to the keys of that with "fetcher depot account set"; only if no member has an account there yet, a new one is made with "fetcher depot account add"`, at.Short())
+	case unknown && slices.ContainsFunc(l.Holds, func(h fetcher.HoldStanding) bool { return h.Depot == at && h.Left > 0 }):
 		return api.Refuse(share.ErrNotAllowed, `the depot %s refuses: it does not know this node any more; its owner lets it in again with "fetcher depot account set", which adds the ID that fetcher id prints to the keys of the account that has the leases`, at.Short())
 	}
 	return heldError(at, err)

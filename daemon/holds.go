@@ -188,6 +188,8 @@ func (k *keeper) whole() (*share.Manifest, error) {
 		return nil, api.Refuse(api.ErrRequest, "entry %d is paused, so no depot could fetch it from here: resume it first", e.ID)
 	case len(e.Only)+len(e.Skip) > 0:
 		return nil, api.Refuse(api.ErrRequest, "entry %d is not whole here, as only some of its files are wanted: choose all of them first", e.ID)
+	case k.view().State == api.Missing, k.view().State == api.Failed:
+		return nil, api.Refuse(api.ErrRequest, "entry %d is not whole here: %s", e.ID, k.view().Reason)
 	case m == nil || k.view().State != api.Served:
 		return nil, api.Refuse(api.ErrRequest, "entry %d is not whole here: wait until all of it was fetched and is served", e.ID)
 	}

@@ -204,3 +204,17 @@ func TestWhoeverIsOverTheBudgetIsToldWhatHelps(t *testing.T) {
 		t.Errorf("not a depot: %v", err)
 	}
 }
+
+// A depot keeps what is a fleet's under one account: an account for each member would not have it.
+func TestAMemberIsLetInWithTheAccountOfItsFleet(t *testing.T) {
+	t.Parallel()
+	for advice, l := range map[string]fetcher.HoldList{
+		`"fetcher depot account add"`:                 {Wants: []fetcher.Hold{{Fleet: true, Depots: []peers.ID{"another"}}, {Depots: []peers.ID{"depot"}}}},
+		`to the keys of that with "fetcher depot acc`: {Wants: []fetcher.Hold{{Fleet: true, Depots: []peers.ID{"depot"}}}},
+	} {
+		err := lenderError(l, "depot", &fetcher.HoldRefused{Reason: fetcher.HoldUnknownAccount})
+		if !errors.Is(err, share.ErrNotAllowed) || !strings.Contains(err.Error(), advice) {
+			t.Errorf("no %q in %v", advice, err)
+		}
+	}
+}

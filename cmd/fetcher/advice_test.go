@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/internal/rig"
 )
 
@@ -123,6 +126,10 @@ func TestAdviceFollowsTheError(t *testing.T) {
 	_, said, code := inside("node", "run", "--dir", t.TempDir(), "--listen", "none", "--socket", filepath.Join(t.TempDir(), "nowhere", "x"))
 	if code != exitUsage || !strings.HasSuffix(said, "give socket another path, in node.toml or as a flag\n") {
 		t.Errorf("exit %d: %s", code, said)
+	}
+	locked := fmt.Errorf("%w: %w", fetcher.ErrStateDir, fs.ErrPermission)
+	if s := advice(locked); !strings.Contains(s, "the user whose it is") {
+		t.Errorf("the state directory of another user: %q", s)
 	}
 	if s := advice(errors.New("anything")) + advice(io.EOF); s != "" {
 		t.Error(s)

@@ -61,7 +61,7 @@ func (s *sharer) codeEnded(err error) {
 	why := ""
 	if err != nil {
 		why = codeFailed(err, s.said)
-		fmt.Fprintf(s.stderr, "%s\nThe ticket works as before; for %s, run the command again.\n", printable(why), either(s.said, "a new code", "a code"))
+		fmt.Fprintf(s.stderr, "%s\nThe ticket works as before; for %s run the command again.\n", printable(why), either(s.said, "a new code,", "a code, see that --beacon-at names a beacon that runs, and"))
 	} else {
 		fmt.Fprintln(s.stderr, "the code was used: whoever typed it has the ticket")
 	}

@@ -54,6 +54,8 @@ func fromEnvironment(cmd *cobra.Command) (err error) {
 		for _, v := range values {
 			if e := cmd.Flags().Set(f.Name, v); e != nil {
 				err = usageError{fmt.Errorf("%s: %w", envName(cmd, f.Name), flagError(cmd, e))}
+			} else if _, e := (globals{logLevel: v}).level(); f.Name == "log-level" && e != nil {
+				err = usageError{fmt.Errorf("%s: %w", envName(cmd, f.Name), e)}
 			}
 		}
 	})

@@ -130,6 +130,7 @@ var advices = []struct {
 	{fetcher.ErrCodeGone, "A code is good for one try within two minutes, at the beacon where it was made: ask for a new one."},
 	{errLeased, "Check that the coordinator runs, that this machine can reach it, and that the share is still being shared; or go on without the coordinator with --alone-after TIME."},
 	{errLinks, "To list the rest, leave links out with --links skip."},
+	{errWhole, "ls reads all of a PATH: let this user read what is named, or move or rename it; share and add leave it out with --exclude PATTERN."},
 	{errNoTable, "Check that --dht names a node that runs and takes part in the table, and that this machine can reach it; or ask whoever shares it for the ticket."},
 	{errUncalled, "Run on the other machine what was printed, while this waits, and see that it can reach this one at an address of the ticket."},
 	{share.ErrNetwork, sharedText},
@@ -169,6 +170,9 @@ var errLeased = errors.New("nothing was leased")
 // errLinks marks that some links cannot be listed.
 var errLinks = errors.New("links cannot be listed")
 
+// errWhole marks that some of a path cannot be listed.
+var errWhole = errors.New("not all of it can be listed")
+
 // errUncalled marks that a fetch waited for a source to connect to it, and got nothing.
 var errUncalled = errors.New("no source came")
 
@@ -184,6 +188,9 @@ func advice(err error) string {
 	}
 	if errors.As(err, new(*api.Problem)) {
 		return "" // the node has said what to do
+	}
+	if errors.Is(err, fetcher.ErrStateDir) && errors.Is(err, fs.ErrPermission) { // it may be the right one, of another user
+		return "Name another folder with --dir, or FETCHER_DIR in the environment; or, if that is the right one, run the command as the user whose it is."
 	}
 	for _, x := range advices {
 		if errors.Is(err, x.err) {

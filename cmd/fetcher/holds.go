@@ -129,7 +129,7 @@ func anewText(h api.StandingHold, all []api.StandingHold) string {
 	if all[i].Cost > 0 {
 		s += ", which costs as much as a new share"
 	}
-	return s + "; it keeps the earlier version until then"
+	return s + "; it keeps the earlier version" + either(h.Keep > 0, " too", " until then")
 }
 
 func (a depots) releaseCommand() *cobra.Command {

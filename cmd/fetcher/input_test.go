@@ -198,6 +198,11 @@ func TestHelpAndTheEnvironmentAreChecked(t *testing.T) {
 			t.Errorf("%s: exit %d: %s", args, r.code, r.stderr)
 		}
 	}
+	t.Setenv("FETCHER_LOG_LEVEL", "foo")
+	if r := command(t, "id"); r.code != exitUsage || !strings.Contains(r.stderr, `FETCHER_LOG_LEVEL: --log-level is debug, info, warn or error, not "foo"`) {
+		t.Errorf("a level in the environment: exit %d: %s", r.code, r.stderr)
+	}
+	t.Setenv("FETCHER_LOG_LEVEL", "")
 	if out := output(t, built(t), "help", "fleet", "join"); !strings.Contains(out, "fetcher fleet join TOKEN") {
 		t.Errorf("help fleet join: %s", out)
 	}

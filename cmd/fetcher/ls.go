@@ -142,8 +142,11 @@ func (a *app) listPath(cmd *cobra.Command, path string, links store.LinkMode) (*
 			err = cause(c)
 		}
 		var names *share.PathError
-		if errors.As(err, &names) && ofLinks(names) {
+		switch {
+		case errors.As(err, &names) && ofLinks(names):
 			err = marked{err, errLinks}
+		case names != nil, errors.As(err, new(*store.ProblemsError)):
+			err = marked{err, errWhole}
 		}
 		return nil, err
 	}

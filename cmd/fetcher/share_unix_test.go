@@ -100,6 +100,9 @@ func TestAddRefusesAsShareDoes(t *testing.T) {
 	if err := syscall.Mkfifo(filepath.Join(pipe, "p"), 0o600); err != nil {
 		t.Skip(err)
 	}
+	if _, says, code := inside("ls", pipe, "--dir", t.TempDir()); code != exitUsage || !strings.Contains(says, "ls reads all of a PATH") {
+		t.Errorf("ls of a pipe: exit %d, %s", code, says)
+	}
 	for _, x := range []struct {
 		code  int
 		wants string
