@@ -188,29 +188,31 @@ func (b *ballot) leave(ctx context.Context) {
 // ---- the members of the last run ----
 
 func (b *ballot) members(ctx context.Context) (members, error) {
-	m, _, err := b.readMembers(ctx)
+	m, _, shut, err := b.readMembers(ctx)
+	if shut != nil {
+		b.log.Warn("who was a member of the fleet cannot be read", "error", shut)
+	}
 	return m, err
 }
 
 // readMembers reads the members, with their revision; 0: none were ever written. A record
-// that cannot be opened counts as no members.
-func (b *ballot) readMembers(ctx context.Context) (m members, rev uint64, err error) {
+// that cannot be opened counts as no members; shut says why.
+func (b *ballot) readMembers(ctx context.Context) (m members, rev uint64, shut, err error) {
 	ctx, cancel := context.WithTimeout(ctx, b.within)
 	defer cancel()
 	key := fleet.MembersKey(b.name)
 	e, err := b.kv.Get(ctx, key)
 	if errors.Is(err, rounds.ErrNotFound) {
-		return members{}, 0, nil
+		return members{}, 0, nil, nil
 	}
 	if err != nil {
-		return members{}, 0, err
+		return members{}, 0, nil, err
 	}
 	if err := b.secret.Open(key, e.Value, &m); err != nil {
-		b.log.Warn("who was a member of the fleet cannot be read", "error", err)
-		return members{}, e.Rev, nil
+		return members{}, e.Rev, err, nil
 	}
 	m.Members = m.Members[:min(len(m.Members), maxMembers)]
-	return m, e.Rev, nil
+	return m, e.Rev, nil, nil
 }
 
 // remember stores the members of a term, now or with a later heartbeat.
@@ -233,7 +235,7 @@ func (b *ballot) trySave(ctx context.Context) {
 		if b.unsaved == nil {
 			return
 		}
-		old, rev, err := b.readMembers(ctx)
+		old, rev, _, err := b.readMembers(ctx)
 		if err != nil {
 			return
 		}

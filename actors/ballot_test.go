@@ -1,8 +1,10 @@
 package actors
 
 import (
+	"bytes"
 	"context"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -63,5 +65,24 @@ func TestACoordinatorWithAnOldSecretGivesItsOfficeUp(t *testing.T) {
 	mark(old)
 	if x := call(b, fleet.TakeOffice); x.Outcome != fleet.Won {
 		t.Errorf("the store is the fleet's again: %+v", x)
+	}
+}
+
+// Members that were written with an earlier secret are complained of by whoever is elected, and not once more when it writes its own.
+func TestMembersThatCannotBeReadAreToldOfOnce(t *testing.T) {
+	t.Parallel()
+	kv := memkv.New()
+	var said bytes.Buffer
+	b := &ballot{kv: kv, secret: "a secret of a fleet, the new one", self: "a", ttl: 3 * time.Second, within: 2 * time.Second, name: "fleet.x", wall: time.Now, log: slog.New(slog.NewTextHandler(&said, nil))}
+	key := fleet.MembersKey(b.name)
+	if _, err := kv.Create(t.Context(), key, fleet.Secret("a secret of a fleet, the old one").Seal(key, &members{Term: 1})); err != nil {
+		t.Fatal(err)
+	}
+	if m, err := b.members(t.Context()); err != nil || m.Term != 0 {
+		t.Errorf("%+v, %v", m, err)
+	}
+	b.remember(2, nil)
+	if m, err := b.members(t.Context()); err != nil || m.Term != 2 || strings.Count(said.String(), "cannot be read") != 1 {
+		t.Errorf("%+v, %v; it said %s", m, err, &said)
 	}
 }
