@@ -122,6 +122,7 @@ func New(cfg Config) (*DHT, error) {
 	if d.entry, err = peer.AddrInfosFromP2pAddrs(at...); err != nil {
 		return nil, err
 	}
+	slices.SortFunc(d.entry, func(a, b peer.AddrInfo) int { return cmp.Compare(a.ID, b.ID) }) // that of the library is another each time
 	d.ctx, d.stop = context.WithCancel(context.Background())
 	return d, nil
 }
