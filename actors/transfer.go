@@ -49,7 +49,7 @@ func (t *transferActor) Receive(ctx actor.Context) {
 	if t.core != nil {
 		t.core.Limit(t.ration.Rate())
 		if t.target != nil {
-			t.core.Finishing(t.target.Finishing, now)
+			t.core.Finishing(t.target, now)
 		}
 	}
 	switch m := ctx.Message().(type) {

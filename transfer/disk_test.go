@@ -304,6 +304,11 @@ func TestADiskThatFailsOtherwiseIsTheEnd(t *testing.T) {
 	}
 }
 
+// saysAtEnd is a disk that says this of what it is doing at the end.
+type saysAtEnd string
+
+func (d saysAtEnd) Finishing() string { return string(d) }
+
 // While the disk makes what has no bytes, that is the reason, and people are told of it each second.
 func TestTheEndSaysWhatTheDiskDoes(t *testing.T) {
 	w := newWorld(t, Config{}, Fetch{Share: theManifest.ID(), Manifest: theManifest})
@@ -316,7 +321,7 @@ func TestTheEndSaysWhatTheDiskDoes(t *testing.T) {
 		{"", "making the last data durable"},
 	} {
 		w.now = w.now.Add(time.Second)
-		w.x.Finishing(func() string { return x.says }, w.now)
+		w.x.Finishing(saysAtEnd(x.says), w.now)
 		todo := w.x.Next(w.now)
 		p := w.x.Progress(w.now)
 		if p.Reason != x.want || p.Wait != NoWait || p.State != Finishing {

@@ -1,6 +1,7 @@
 package transfer
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -102,17 +103,13 @@ func (q *quiet) mayTellChange() bool {
 // durable is what a disk does at the end, if it says nothing else.
 const durable = "making the last data durable"
 
-// Finishing is told what the disk is doing at the end; doing returns nothing if that is not counted.
-func (q *quiet) Finishing(doing func() string, now time.Time) {
-	if q.state != Finishing {
-		return
+// Finishing is told of the disk, which says what it is doing at the end; nothing if that is not counted. It is called with every
+// message, and asks at the end alone.
+func (q *quiet) Finishing(disk interface{ Finishing() string }, now time.Time) {
+	if q.state == Finishing {
+		q.now = now
+		q.because(NoWait, cmp.Or(disk.Finishing(), durable))
 	}
-	q.now = now
-	why := doing()
-	if why == "" {
-		why = durable
-	}
-	q.because(NoWait, why)
 }
 
 // lookAtEnd is when to ask again what the disk is doing at the end.
