@@ -25,7 +25,7 @@ type Config struct {
 	// to a node that uses the key in Dir.
 	FreshIdentity bool
 	// Sole makes Open fail, with an error that wraps share.ErrHeld, if another process
-	// uses the key in Dir.
+	// uses the key in Dir, and has not ended within a second.
 	Sole bool
 	// Listen are the addresses to listen on, all of which must be available: multiaddrs;
 	// "PORT", for TCP and QUIC on all interfaces; or "IP:PORT". Default all interfaces, on

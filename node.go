@@ -10,14 +10,10 @@ import (
 	"io"
 	"log/slog"
 	"maps"
-	"net/netip"
 	"slices"
 	"strings"
 	"sync"
 	"time"
-
-	ma "github.com/multiformats/go-multiaddr"
-	manet "github.com/multiformats/go-multiaddr/net"
 
 	"github.com/piecelease/fetcher/actors"
 	"github.com/piecelease/fetcher/actors/system"
@@ -81,7 +77,7 @@ func (n *Node) start(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	p, err := n.p2pConfig()
+	p, err := n.p2pConfig(ctx)
 	if err != nil {
 		return err
 	}
@@ -135,14 +131,14 @@ func (n *Node) start(ctx context.Context) error {
 	return nil
 }
 
-func (n *Node) p2pConfig() (p2p.Config, error) {
+func (n *Node) p2pConfig(ctx context.Context) (p2p.Config, error) {
 	p := n.cfg.P2P
 	p.Logger = n.log
 	p.Version = cmp.Or(p.Version, Version())
 	p.Listen, p.Announce, p.Reach = n.cfg.Listen, n.cfg.Announce, n.cfg.Reach
 	n.named = p.Key != nil
 	if !n.cfg.FreshIdentity && p.Key == nil {
-		key, stored, err := n.state.Key()
+		key, stored, err := n.key(ctx)
 		if err != nil {
 			return p, err
 		}
@@ -456,42 +452,4 @@ func (n *Node) leave(t *Transfer) {
 			n.catalog.offers.Drop(p) // unless the share is offered again
 		}
 	})
-}
-
-// savePort keeps the port for the next run, as soon as it is bound: tickets name it.
-// before is that of the last run, 0 if there was none.
-func (n *Node) savePort(before int) {
-	port := portOf(n)
-	if port == 0 || port == before {
-		return
-	}
-	if before != 0 {
-		n.log.Warn("another program uses the port that this node had before, so a new one is taken: tickets that were handed out before no longer work", "port", before, "now", port)
-	}
-	if err := n.state.SavePort(port); err != nil {
-		n.log.Warn("the port was not saved: after a restart, tickets of this run may not work", "port", port, "error", err)
-	}
-}
-
-// portOf is the first TCP port that the node listens on; 0 if there is none.
-func portOf(n *Node) int {
-	addrs := n.host.Addrs()
-	for _, a := range addrs[min(len(addrs), len(n.cfg.Announce)):] {
-		m, err := ma.NewMultiaddr(a)
-		if err != nil {
-			continue
-		}
-		if tcp, err := manet.ToNetAddr(firstOf(m)); err == nil {
-			if ap, err := netip.ParseAddrPort(tcp.String()); err == nil {
-				return int(ap.Port())
-			}
-		}
-	}
-	return 0
-}
-
-// firstOf is the part of a multiaddr before /p2p.
-func firstOf(m ma.Multiaddr) ma.Multiaddr {
-	first, _ := ma.SplitFunc(m, func(c ma.Component) bool { return c.Protocol().Code == ma.P_P2P })
-	return first
 }

@@ -89,6 +89,8 @@ func TestASoleNodeIsRefusedBesideAnother(t *testing.T) {
 	if _, err := Open(t.Context(), Config{Dir: dir, Sole: true}); !errors.Is(err, share.ErrHeld) {
 		t.Errorf("got %v", err)
 	}
-	must(t, n.Close())
-	opened(t, Config{Dir: dir, Sole: true})
+	closed := make(chan error)
+	go func() { closed <- n.Close() }()
+	opened(t, Config{Dir: dir, Sole: true}) // waits a moment for the other to end
+	must(t, <-closed)
 }

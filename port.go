@@ -1,0 +1,69 @@
+package fetcher
+
+import (
+	"context"
+	"crypto/ed25519"
+	"net/netip"
+	"time"
+
+	ma "github.com/multiformats/go-multiaddr"
+	manet "github.com/multiformats/go-multiaddr/net"
+)
+
+// letGo is how long a sole node waits for a process that has its key: one that ends, or only asks for the node's ID.
+const letGo = time.Second
+
+// key is the stored key, or a fresh one if another process has that.
+func (n *Node) key(ctx context.Context) (key ed25519.PrivateKey, stored bool, err error) {
+	patience := time.After(letGo)
+	for {
+		if key, stored, err = n.state.Key(); err != nil || stored || !n.cfg.Sole {
+			return key, stored, err
+		}
+		select {
+		case <-time.After(letGo / 20):
+		case <-patience:
+			return key, false, nil
+		case <-ctx.Done():
+			return nil, false, ctx.Err()
+		}
+	}
+}
+
+// savePort keeps the port for the next run, as soon as it is bound: tickets name it.
+// before is that of the last run, 0 if there was none.
+func (n *Node) savePort(before int) {
+	port := portOf(n)
+	if port == 0 || port == before {
+		return
+	}
+	if before != 0 {
+		n.log.Warn("another program uses the port that this node had before, so a new one is taken: tickets that were handed out before no longer work", "port", before, "now", port)
+	}
+	if err := n.state.SavePort(port); err != nil {
+		n.log.Warn("the port was not saved: after a restart, tickets of this run may not work", "port", port, "error", err)
+	}
+}
+
+// portOf is the first TCP port that the node listens on; 0 if there is none.
+func portOf(n *Node) int {
+	addrs := n.host.Addrs()
+	for _, a := range addrs[min(len(addrs), len(n.cfg.Announce)):] {
+		m, err := ma.NewMultiaddr(a)
+		if err != nil {
+			continue
+		}
+		if tcp, err := manet.ToNetAddr(firstOf(m)); err == nil {
+			if ap, err := netip.ParseAddrPort(tcp.String()); err == nil {
+				return int(ap.Port())
+			}
+		}
+	}
+	return 0
+}
+
+// firstOf is the part of a multiaddr before /p2p.
+func firstOf(m ma.Multiaddr) ma.Multiaddr {
+	first, _ := ma.SplitFunc(m, func(c ma.Component) bool { return c.Protocol().Code == ma.P_P2P })
+	return first
+}
