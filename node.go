@@ -3,6 +3,7 @@ package fetcher
 import (
 	"cmp"
 	"context"
+	"crypto/ed25519"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
@@ -142,9 +143,6 @@ func (n *Node) p2pConfig(ctx context.Context) (p2p.Config, error) {
 		if err != nil {
 			return p, err
 		}
-		if n.cfg.Sole && !stored {
-			return p, words.Error(share.ErrHeld, "another fetcher is using the state directory %s", n.cfg.Dir)
-		}
 		if !stored {
 			n.log.Warn("another fetcher is using the state directory " + n.cfg.Dir + ": this one has another ID, and its addresses and tickets are good only while it runs")
 		}
@@ -159,6 +157,26 @@ func (n *Node) p2pConfig(ctx context.Context) (p2p.Config, error) {
 		rand.Read(n.meet)
 	}
 	return p, nil
+}
+
+// letGo is how long a sole node waits for a process that has its key: one that ends, or only asks for the node's ID.
+const letGo = time.Second
+
+// key is the stored key. If another process has it, a sole node fails, and any other gets a fresh one.
+func (n *Node) key(ctx context.Context) (key ed25519.PrivateKey, stored bool, err error) {
+	patience := time.After(letGo)
+	for {
+		if key, stored, err = n.state.Key(); err != nil || stored || !n.cfg.Sole {
+			return key, stored, err
+		}
+		select {
+		case <-time.After(letGo / 20):
+		case <-patience:
+			return nil, false, words.Error(share.ErrHeld, "another fetcher is using the state directory %s", n.cfg.Dir)
+		case <-ctx.Done():
+			return nil, false, ctx.Err()
+		}
+	}
 }
 
 // network is the host as the actors see it.

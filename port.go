@@ -1,34 +1,11 @@
 package fetcher
 
 import (
-	"context"
-	"crypto/ed25519"
 	"net/netip"
-	"time"
 
 	ma "github.com/multiformats/go-multiaddr"
 	manet "github.com/multiformats/go-multiaddr/net"
 )
-
-// letGo is how long a sole node waits for a process that has its key: one that ends, or only asks for the node's ID.
-const letGo = time.Second
-
-// key is the stored key, or a fresh one if another process has that.
-func (n *Node) key(ctx context.Context) (key ed25519.PrivateKey, stored bool, err error) {
-	patience := time.After(letGo)
-	for {
-		if key, stored, err = n.state.Key(); err != nil || stored || !n.cfg.Sole {
-			return key, stored, err
-		}
-		select {
-		case <-time.After(letGo / 20):
-		case <-patience:
-			return key, false, nil
-		case <-ctx.Done():
-			return nil, false, ctx.Err()
-		}
-	}
-}
 
 // savePort keeps the port for the next run, as soon as it is bound: tickets name it.
 // before is that of the last run, 0 if there was none.
