@@ -26,6 +26,9 @@ const (
 	// blockWithin is how long a source that sends may take for a block and keep its place: one that
 	// falls silent meanwhile is not fetched from for a while, and rated then.
 	blockWithin = 40 * time.Second
+
+	// leasedWithin is the same for what a whole fleet awaits from one source.
+	leasedWithin = 3 * time.Minute
 )
 
 func newPlaces(most int, now time.Time) places {
@@ -134,9 +137,15 @@ func (s *sources) rateAll(idle bool) (next time.Time) {
 }
 
 // leasedAlone says whether a source outside a fleet is asked for pieces. No other member asks for these, however long the line that all of them
-// share takes, and what is on its way would enter the fleet twice. That it brings nothing at all is for the coordinator to notice.
+// share takes, and what is on its way would enter the fleet twice. One that never sends anything is waited for once.
 func (s *sources) leasedAlone(src *source) bool {
-	return s.cfg.Fleet.Used() && src.fetching && src.info.Via != peers.ViaPeer && src.info.Via != peers.ViaItself
+	if !s.cfg.Fleet.Used() || !src.fetching || src.info.Via == peers.ViaPeer || src.info.Via == peers.ViaItself {
+		return false
+	}
+	if src.asked.IsZero() {
+		src.asked = s.clock
+	}
+	return s.clock.Sub(src.asked) < leasedWithin || s.clock.Sub(src.gave) < leasedWithin
 }
 
 // mayStillBring says whether a block of a slow source may be under way, which would be lost with its place.

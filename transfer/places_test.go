@@ -152,6 +152,35 @@ func TestWhatIsLeasedFromOutsideTheFleetIsWaitedFor(t *testing.T) {
 	}
 }
 
+func TestSilentSourcesOutsideTheFleetDoNotKeepMembersOut(t *testing.T) {
+	members := named("m", 8)
+	w := fetching(t, Config{MaxSources: 8, Fleet: Fleet{Secret: "s"}})
+	for _, id := range named("o", 8) {
+		w.happens(func() { w.x.SourceFound(SourceFound{Addr: peers.Addr{ID: id}, Via: peers.ViaDHT}, w.now) })
+		w.active(id)
+	}
+	for _, id := range members {
+		w.happens(func() { w.x.SourceFound(SourceFound{Addr: peers.Addr{ID: id}, Via: peers.ViaPeer}, w.now) })
+	}
+	fewest := len(members)
+	for i := range 1200 {
+		for _, id := range w.running() {
+			if id[0] == 'm' {
+				w.happens(func() { w.x.gave(id, 1<<20) })
+			}
+			w.status(SourceStatus{Source: id, State: Active, Connected: true, Fetching: true, From: at(id)})
+		}
+		w.happens(func() { w.x.moved = w.now })
+		w.pass(time.Second)
+		if i > 600 {
+			fewest = min(fewest, w.run(members))
+		}
+	}
+	if fewest < 6 {
+		t.Errorf("members had %d of 8 places", fewest)
+	}
+}
+
 // While the node itself holds its sources back, none loses its place for bringing nothing.
 func TestWhoIsHeldBackByThisNodeKeepsItsPlace(t *testing.T) {
 	for name, hold := range map[string]func(w *world){

@@ -21,7 +21,8 @@ type source struct {
 	set   peers.Set      // as of the last place
 	moved time.Time      // into its set
 	from  peers.Endpoint // where its connection comes from; empty: there was none
-	gave  time.Time      // by the clock of places, when it last brought something
+	asked time.Time      // by the clock of places, when something was first asked of it alone in a fleet
+	gave  time.Time      // by the same, when it last brought something
 
 	asking   bool      // for the manifest
 	slowAt   time.Time // asking, or was last: when others are asked beside
