@@ -19,6 +19,14 @@ func OnlyLong(t testing.TB) {
 	}
 }
 
+// OneGoroutine skips a test of one goroutine while the race detector is on: there is nothing for it to find.
+func OneGoroutine(t testing.TB) {
+	t.Helper()
+	if Raced {
+		t.Skip("one goroutine: nothing for the race detector to find")
+	}
+}
+
 // Most returns how many of something tests try: all if [Long], else some.
 func Most(all, some int) int {
 	if Long {

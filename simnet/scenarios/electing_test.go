@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/simnet"
 )
 
@@ -22,6 +23,7 @@ func tried(t *testing.T, s *simnet.Scenario, seed uint64, nodes int) {
 // TestEveryWayOfBeingCutOff is the table of all combinations in which three members
 // cannot reach the store or each other; without SIM_SEEDS every seventh of them.
 func TestEveryWayOfBeingCutOff(t *testing.T) {
+	rig.OneGoroutine(t)
 	t.Parallel()
 	all, step := everyCut(), 7
 	if os.Getenv("SIM_SEEDS") != "" {
@@ -36,6 +38,7 @@ func TestEveryWayOfBeingCutOff(t *testing.T) {
 // FLEET_NODES, FLEET_SEEDS and SIM_FROM say otherwise: FLEET_NODES=300 takes five minutes of CPU a seed. The share is 24 MiB in
 // 384 pieces, of which those killed lose up to six, 0.016; what is told to each member adds to that, so more than 60 fetch 48 MiB.
 func TestFleetsOfAllSizes(t *testing.T) {
+	rig.OneGoroutine(t)
 	t.Parallel()
 	sizes, from, seeds := []int{3}, envInt("SIM_FROM", 1), envInt("FLEET_SEEDS", 1)
 	if os.Getenv("SIM_LARGE") != "" {

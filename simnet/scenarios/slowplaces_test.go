@@ -12,6 +12,7 @@ import (
 
 // Sources that are slow and honest bring their blocks also where more of them are known than may be used at once.
 func TestSlowSourcesBringTheirBlocksWhereMoreAreKnown(t *testing.T) {
+	rig.OneGoroutine(t)
 	for _, x := range []struct{ known, most, mib int }{{8, 8, 2}, {24, 8, 2}, {100, 64, 16}}[:rig.Most(3, 2)] {
 		s := &simnet.Scenario{Name: "slow", Set: func(r *simnet.Run) {
 			c := r.File("film", x.mib*mib)

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/simnet"
 )
 
@@ -129,6 +130,7 @@ func TestTheTableIsReadAsItIsWritten(t *testing.T) {
 
 // A run that is worse than any before by more than the margin does not hold, and says in what.
 func TestWhatIsWorseThanItEverWasIsAFault(t *testing.T) {
+	rig.OneGoroutine(t)
 	t.Parallel()
 	worse := func(s simnet.Scenario, change func(*simnet.Worst)) (rules []string) {
 		s.Worst = slices.Clone(s.Worst)
