@@ -56,10 +56,10 @@ check: lint vet generated test race
 
 # Without pure packages, which share nothing and have no unsafe code: the packages that use
 # them are checked instead.
-RACELESS = leasemgr|fetchpool|verifier|fleet|transfer|peers|renewal|passes|depot|depot/archive|wire|internal/bounds|internal/times|internal/words
+RACELESS = leasemgr|fetchpool|verifier|fleet|transfer|peers|renewal|passes|depot|wire|internal/bounds|internal/times|internal/words
 
 # Packages whose tests are one goroutine, or measure.
-ALONE = internal/rig|internal/sqlitedb|simnet/cores|simnet/model|simnet/report|simnet/depots|bench|web|deploy/licences
+ALONE = depot/archive|internal/rig|internal/sqlitedb|simnet/cores|simnet/model|simnet/report|simnet/depots|bench|web|deploy/licences
 
 race:
 	CGO_ENABLED=1 GO=$(GO) .ci/race $$($(GO) list ./... | grep -vE '/fetcher/($(RACELESS)|$(ALONE))$$')
