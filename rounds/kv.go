@@ -73,6 +73,10 @@ var (
 // is opened.
 var ErrAway = errors.New("the store cannot be reached")
 
+// ErrUnfit is wrapped by what they return if a server answers then, and cannot be used. The rest of the error
+// says why, and what is to be changed.
+var ErrUnfit = errors.New("the store cannot be used")
+
 // CheckKey returns an [ErrKey] if the key is not valid in any [KV].
 func CheckKey(key string) error {
 	if len(key) == 0 || len(key) > maxKey {

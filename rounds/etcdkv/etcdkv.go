@@ -64,20 +64,26 @@ func Open(ctx context.Context, c Config) (*KV, error) {
 		})},
 	})
 	if err != nil {
-		return nil, fmt.Errorf("connect to etcd at %s: %w", strings.Join(c.Endpoints, ", "), away(err))
+		return nil, fmt.Errorf("connect to etcd at %s: %w", strings.Join(c.Endpoints, ", "), refusal(err))
 	}
 	k := &KV{client: client, prefix: "fetcher/" + c.Name + "/"}
 	if _, err := k.Get(ctx, "hello"); err != nil && !errors.Is(err, rounds.ErrNotFound) {
 		client.Close()
-		return nil, fmt.Errorf("connect to etcd at %s: %w", strings.Join(c.Endpoints, ", "), away(err))
+		return nil, fmt.Errorf("connect to etcd at %s: %w", strings.Join(c.Endpoints, ", "), refusal(err))
 	}
 	return k, nil
 }
 
-// away adds to the error of a first call that was not answered in time that the store is away.
-func away(err error) error {
-	if errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("%w: no server answers", rounds.ErrAway)
+// refusal is what it means that a store cannot be opened, in words that help. A server that speaks something else, or
+// TLS where we do not, looks to the library like one that does not answer.
+func refusal(err error) error {
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("%w: no etcd server answers", rounds.ErrAway)
+	case errors.Is(err, rpctypes.ErrAuthFailed), errors.Is(err, rpctypes.ErrUserEmpty), errors.Is(err, rpctypes.ErrAuthNotEnabled):
+		return fmt.Errorf("%w: its server wants another user or password than the URL has before the host", rounds.ErrUnfit)
+	case errors.Is(err, rpctypes.ErrPermissionDenied):
+		return fmt.Errorf("%w: its server does not let this user read and write it", rounds.ErrUnfit)
 	}
 	return err
 }

@@ -218,22 +218,25 @@ func TestPasswordsAndTLS(t *testing.T) {
 	t.Cleanup(func() { root.Close() })
 	_, err = root.UserAdd(t.Context(), "root", "secret")
 	ok(t, err)
+	_, err = root.UserAdd(t.Context(), "guest", "x")
+	ok(t, err)
 	_, err = root.UserGrantRole(t.Context(), "root", "root")
 	ok(t, err)
 	_, err = root.AuthEnable(t.Context())
 	ok(t, err)
 	for _, c := range []struct {
 		etcdkv.Config
-		ok bool
+		is error
 	}{
-		{etcdkv.Config{User: "root", Password: "secret", TLS: secure}, true},
-		{etcdkv.Config{User: "root", Password: "wrong", TLS: secure}, false},
-		{etcdkv.Config{TLS: secure}, false},
-		{etcdkv.Config{User: "root", Password: "secret", TLS: &tls.Config{}}, false},
-		{etcdkv.Config{User: "root", Password: "secret"}, false},
+		{etcdkv.Config{User: "root", Password: "secret", TLS: secure}, nil},
+		{etcdkv.Config{User: "root", Password: "wrong", TLS: secure}, rounds.ErrUnfit},
+		{etcdkv.Config{TLS: secure}, rounds.ErrUnfit},
+		{etcdkv.Config{User: "guest", Password: "x", TLS: secure}, rounds.ErrUnfit},
+		{etcdkv.Config{User: "root", Password: "secret", TLS: &tls.Config{}}, rounds.ErrAway},
+		{etcdkv.Config{User: "root", Password: "secret"}, rounds.ErrAway},
 	} {
 		ctx, cancel := t.Context(), context.CancelFunc(func() {})
-		if !c.ok {
+		if c.is == rounds.ErrAway {
 			ctx, cancel = context.WithTimeout(ctx, 300*time.Millisecond)
 		}
 		c.Endpoints, c.Name = []string{addr}, "fleet"
@@ -241,7 +244,7 @@ func TestPasswordsAndTLS(t *testing.T) {
 		if cancel(); err == nil {
 			kv.Close()
 		}
-		if (err == nil) != c.ok {
+		if !errors.Is(err, c.is) {
 			t.Errorf("user %q, password %q, TLS %v: %v", c.User, c.Password, c.TLS, err)
 		}
 	}

@@ -106,7 +106,7 @@ func parse(at string) (p place, err error) {
 	rest, query, _ := strings.Cut(rest, "?")
 	servers, name, _ := strings.Cut(rest, "/")
 	if p.name = name; rounds.CheckKey(name) != nil || strings.Contains(name, ".") {
-		return p, fmt.Errorf("%w: it ends in the store's name, after a slash: letters, digits, _ and -", ErrURL)
+		return p, fmt.Errorf("%w: it ends in the store's name, after a slash: letters, digits, _ and -; a slash in the user or the password is written %%2F", ErrURL)
 	}
 	if i := strings.LastIndexByte(servers, '@'); i >= 0 {
 		u, err := url.Parse("//" + servers[:i] + "@host")

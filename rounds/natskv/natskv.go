@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"strings"
 	"sync"
@@ -72,18 +73,37 @@ func Open(ctx context.Context, c Config) (*KV, error) {
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { k.complained(err) }),
 	)
 	if err != nil {
-		if errors.Is(err, nats.ErrNoServers) || errors.Is(err, nats.ErrTimeout) {
-			err = fmt.Errorf("%w: no server answers", rounds.ErrAway)
+		if timeout := net.Error(nil); errors.Is(err, nats.ErrNoServers) || errors.As(err, &timeout) && timeout.Timeout() {
+			err = fmt.Errorf("%w: no NATS server answers", rounds.ErrAway)
 		}
-		return nil, fmt.Errorf("connect to NATS at %s: %w", hosts(c.URL), err)
+		return nil, fmt.Errorf("connect to NATS at %s: %w", hosts(c.URL), refusal(err))
 	}
 	k.nc = nc
 	if _, err := within(ctx, k, func(ctx context.Context) (any, error) { return nil, k.bind(ctx, c) }); err != nil {
 		k.Close()
-		return nil, fmt.Errorf("bucket %s: %w", c.Bucket, err)
+		return nil, fmt.Errorf("bucket %s: %w", c.Bucket, refusal(err))
 	}
 	return k, nil
 }
+
+// refusal is what a server that answers means by an error when a store is opened, in words that help.
+func refusal(err error) error {
+	switch api := new(jetstream.APIError); {
+	case errors.Is(err, nats.ErrAuthorization):
+		return fmt.Errorf("%w: its server wants another user or password than the URL has before the host", rounds.ErrUnfit)
+	case errors.Is(err, nats.ErrSecureConnWanted):
+		return fmt.Errorf("%w: its server has no TLS; leave TLS out, or turn it on there", rounds.ErrUnfit)
+	case errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrJetStreamNotEnabled):
+		return fmt.Errorf("%w: its server keeps nothing; turn JetStream on there", rounds.ErrUnfit)
+	case errors.As(err, &api) && api.ErrorCode == tooFewServers:
+		return fmt.Errorf("%w: it has fewer servers than the replicas asked for; ask for fewer", rounds.ErrUnfit)
+	}
+	return err
+}
+
+// tooFewServers is the code of two answers of a server, which the library does not name: that it is alone, or that the
+// cluster has too few.
+const tooFewServers jetstream.ErrorCode = 10074
 
 // hosts returns the URLs without the passwords and tokens before the hosts.
 func hosts(urls string) string {
@@ -118,11 +138,11 @@ func (k *KV) bind(ctx context.Context, c Config) (err error) {
 	}
 	switch has := k.stream.CachedInfo().Config; {
 	case has.AllowDirect || has.MirrorDirect:
-		return errors.New(`it allows direct gets, which may be old; let fetcher make a bucket, or make the stream without "allow direct"`)
+		return fmt.Errorf(`%w: it allows direct gets, which may be old; let fetcher make a bucket, or make the stream without "allow direct"`, rounds.ErrUnfit)
 	case has.MaxAge != 0:
-		return fmt.Errorf("it forgets its keys after %s; let fetcher make a bucket, or make one without a time to live", words.Duration(has.MaxAge))
+		return fmt.Errorf("%w: it forgets its keys after %s; let fetcher make a bucket, or make one without a time to live", rounds.ErrUnfit, words.Duration(has.MaxAge))
 	case has.Storage != jetstream.FileStorage:
-		return errors.New("it is in memory, and forgets its keys when the server ends; let fetcher make a bucket, or make one with file storage")
+		return fmt.Errorf("%w: it is in memory, and forgets its keys when the server ends; let fetcher make a bucket, or make one with file storage", rounds.ErrUnfit)
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package natskv_test
 import (
 	"context"
 	"errors"
+	"net"
 	"os"
 	"strings"
 	"sync"
@@ -33,7 +34,13 @@ func start(t *testing.T, dir string, port int) (addr string, stop func()) {
 
 func startWith(t *testing.T, o *server.Options) (addr string, stop func()) {
 	t.Helper()
-	o.Host, o.JetStream, o.NoSigs, o.NoLog = "127.0.0.1", true, true, true
+	o.JetStream = true
+	return run(t, o)
+}
+
+func run(t *testing.T, o *server.Options) (addr string, stop func()) {
+	t.Helper()
+	o.Host, o.NoSigs, o.NoLog = "127.0.0.1", true, true
 	s, err := server.NewServer(o)
 	if err != nil {
 		t.Fatal(err)
@@ -268,6 +275,40 @@ func TestNoServer(t *testing.T) {
 	_, err := natskv.Open(t.Context(), natskv.Config{URL: "nats://who:secret@127.0.0.1:1", Bucket: "fleet"})
 	if err == nil || !strings.Contains(err.Error(), " at 127.0.0.1:1: ") || strings.Contains(err.Error(), "secret") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// A server that answers, and does not do, says what is to be changed.
+func TestWhyAServerDoesNotDo(t *testing.T) {
+	t.Parallel()
+	plain, _ := run(t, &server.Options{Port: -1})
+	locked, _ := startWith(t, &server.Options{Port: -1, StoreDir: t.TempDir(), Username: "me", Password: "x"})
+	alone, _ := start(t, t.TempDir(), -1)
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	for _, x := range []struct {
+		url      string
+		replicas int
+		is       error
+		says     string
+	}{
+		{"nats://" + plain, 1, rounds.ErrUnfit, "turn JetStream on"},
+		{"nats://" + locked, 1, rounds.ErrUnfit, "another user or password"},
+		{"nats://me:y@" + locked, 1, rounds.ErrUnfit, "another user or password"},
+		{"tls://" + alone, 1, rounds.ErrUnfit, "no TLS"},
+		{"nats://" + alone, 3, rounds.ErrUnfit, "ask for fewer"},
+		{"nats://" + silent.Addr().String(), 1, rounds.ErrAway, "no NATS server answers"},
+	} {
+		kv, err := natskv.Open(t.Context(), natskv.Config{URL: x.url, Bucket: "fleet", Replicas: x.replicas})
+		if err == nil {
+			kv.Close()
+		}
+		if !errors.Is(err, x.is) || !strings.Contains(err.Error(), x.says) || strings.Contains(err.Error(), "nats: ") {
+			t.Errorf("%s: %v", x.url, err)
+		}
 	}
 }
 
