@@ -80,3 +80,28 @@ func TestAListThatComesIsNotSaidForEachByte(t *testing.T) {
 		t.Errorf("said %d times in 10 s", said)
 	}
 }
+
+// That a source could not be reached before, or had nothing to send, says nothing of its list: that is waited for all the same.
+func TestAListIsWaitedForFromOneThatFailedBefore(t *testing.T) {
+	t.Parallel()
+	for name, err := range map[string]error{
+		"unreachable":               fmt.Errorf("no answer: %w", peers.ErrUnreachable),
+		"lost before anything came": fmt.Errorf("it closed the stream: %w", peers.ErrStream),
+	} {
+		w := newWorld(t, Config{Stall: 20 * time.Second}, Fetch{Share: theManifest.ID()})
+		w.find("a")
+		for range maxRestarts {
+			w.replied("a", wire.Reply{}, err)
+			for !w.asks["a"] && w.x.ending == nil {
+				w.pass(time.Second)
+			}
+		}
+		for n := 1; n < 100 && w.x.ending == nil; n++ {
+			w.pass(time.Second)
+			w.happens(func() { w.x.ManifestComes("a", n*listRate, 64<<20, w.now) })
+		}
+		if w.x.ending != nil {
+			t.Errorf("%s: given up after %v while the list came: %v", name, w.now.Sub(theStart), w.isOver().Err)
+		}
+	}
+}

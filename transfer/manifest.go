@@ -108,6 +108,9 @@ func (s *sources) manifestFailed(src *source, err error) {
 	default:
 		src.up = true
 	}
+	if !src.listAt.IsZero() {
+		src.cuts++
+	}
 	src.here = errors.Is(err, peers.ErrStream)
 	src.lastLoss = err.Error()
 	if src.info.Via != peers.ViaTicket && src.dials >= namedDials {
@@ -128,7 +131,7 @@ func (s *sources) listComes(src *source, bytes, size int) (alive time.Time) {
 	src.up, src.here, src.dials, src.lastLoss = true, true, 0, ""
 	src.listed = fmt.Sprintf("%s of %s so far", share.Size(bytes), share.Size(size))
 	src.stands(s.now, Joining, "sends the list of files: "+src.listed)
-	if src.asks >= maxRestarts {
+	if src.cuts >= maxRestarts {
 		return alive
 	}
 	return times.Earliest(s.now, src.listAt.Add(time.Duration(bytes)*time.Second/listRate))

@@ -29,6 +29,7 @@ type source struct {
 	askAt    time.Time // not before
 	listAt   time.Time // asking: when the manifest began to come; zero: it has not
 	listed   string    // ... how much of it has
+	cuts     int       // manifests that began to come and did not come to the end
 	asks     int       // failed in a row
 	dials    int       // failed in a row
 	held     bool      // waits for other links of this node
