@@ -113,7 +113,7 @@ type source struct {
 	lots   uint64 // see lotsOf
 	have   haves
 	told   bool    // whether it has said what it has
-	lacks  bool    // it was asked for a piece that it says it has, and did not have it
+	lacks  bool    // it was asked for a piece that it says it has, and did not have it; it said of none since that it got it
 	grew   instant // when it last said that it has more than before, or has nothing yet; 0: never
 	relied bool    // it was asked for our part alone at the last check
 	left   bool    // what is wanted of it was left to others at the last check

@@ -219,3 +219,18 @@ func TestNothingIsLeftToWhoLacksWhatItClaims(t *testing.T) {
 		equal(t, name+": piece again", r.one("s").Piece, last)
 	}
 }
+
+// One that fetches may lose a piece that it had, as when somebody edits its file. With the next that it gets
+// it shows that it fetches on, and its part is left to it as before.
+func TestWhoLostAPieceAndFetchesOnCountsAgain(t *testing.T) {
+	t.Parallel()
+	r := beside(t, "a", 96)
+	r.m.RemoveSource("c", r.now)
+	r.has("b", 1, 2)
+	part := len(r.ours())
+	l := r.one("b")
+	r.m.Fail("b", l.Piece, l.Token, NotFound, r.now)
+	equal(t, "ours while it has not got any", len(r.ours()), 96)
+	r.m.Have("b", []share.Piece{3}, r.now)
+	equal(t, "ours when it gets more", len(r.ours()), part)
+}

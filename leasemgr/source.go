@@ -54,7 +54,7 @@ func (m *Manager) Have(id peers.ID, pieces []share.Piece, now time.Time) Todo {
 		if int64(p) >= int64(m.space.n) || !m.gain(s, uint32(p)) {
 			continue
 		}
-		s.grew = m.clock.at
+		s.grew, s.lacks = m.clock.at, false
 		if m.plan.has(uint32(p)) && !m.verified.has(uint32(p)) && s.idle() && m.ofUse(i, uint32(p)) {
 			m.rouse(i)
 		}
