@@ -81,6 +81,7 @@ type Host struct {
 	first    *slots // streams of links
 	more     *slots // ... that have one
 	asks     *slots // of manifests
+	lists    lists
 	messages messenger
 	dials    *dials // of peers that peers named
 	pace     pace   // of these dials

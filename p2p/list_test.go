@@ -3,6 +3,8 @@ package p2p
 import (
 	"bytes"
 	"io"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,7 +27,7 @@ func TestHowMuchOfAListHasComeIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		list := bytes.Repeat([]byte("list"), 1<<18)
 		var told []int
-		got, err := readList(slowReader{bytes.NewReader(list), 10_000, 100 * time.Millisecond}, len(list), func(n, size int) {
+		got, err := readList(slowReader{bytes.NewReader(list), 10_000, 100 * time.Millisecond}, len(list), new(lists).begin(nil), func(n, size int) {
 			if size != len(list) {
 				t.Errorf("of %d bytes", size)
 			}
@@ -37,8 +39,62 @@ func TestHowMuchOfAListHasComeIsTold(t *testing.T) {
 		if len(told) < 30 || len(told) > 40 || told[0] != 30_000 || told[1] != 60_000 {
 			t.Errorf("told %v", told)
 		}
-		if got, err := readList(bytes.NewReader(list), len(list)+1, nil); err != io.EOF || got != nil {
+		if got, err := readList(bytes.NewReader(list), len(list)+1, new(lists).begin(nil), nil); err != io.EOF || got != nil {
 			t.Errorf("of one that is cut: %d bytes, %v", len(got), err)
+		}
+	})
+}
+
+// Sources that stop before the end of large lists do not fill the memory, and do not keep one from coming that comes slowly.
+func TestListsThatDoNotComeToTheEndAreGivenUpForOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const size = 4 << 20
+		all := &lists{most: 3 * size}
+		read := func(r io.Reader, stop func()) (list []byte, givenUp bool) {
+			x := all.begin(stop)
+			list, _ = readList(r, size, x, nil)
+			return list, x.end()
+		}
+		full := bytes.Repeat([]byte("list"), size/4)
+		var honest []byte
+		var kept bool
+		var stopped atomic.Int32
+		var ends sync.WaitGroup
+		ends.Go(func() {
+			var out bool
+			honest, out = read(slowReader{bytes.NewReader(full), listStep, 4 * time.Second}, func() {})
+			kept = !out
+		})
+		for n := range 6 {
+			time.Sleep(time.Minute)
+			rest, w := io.Pipe()
+			ends.Go(func() {
+				if list, out := read(io.MultiReader(bytes.NewReader(full[:size-1<<20+n]), rest), func() { w.Close() }); list == nil && out {
+					stopped.Add(1)
+				}
+			})
+			ends.Go(func() { // a byte now and then is not enough
+				for range 100 {
+					if _, err := w.Write([]byte{0}); err != nil {
+						break
+					}
+					time.Sleep(3 * time.Second)
+				}
+				w.Close()
+			})
+			synctest.Wait()
+			all.mu.Lock()
+			if all.held > all.most {
+				t.Errorf("%d bytes are held", all.held)
+			}
+			all.mu.Unlock()
+		}
+		ends.Wait()
+		if !kept || !bytes.Equal(honest, full) {
+			t.Error("the list that came slowly did not come")
+		}
+		if stopped.Load() < 3 || all.held != 0 || len(all.coming) > 0 {
+			t.Errorf("%d were given up; then %d bytes of %d are held", stopped.Load(), all.held, len(all.coming))
 		}
 	})
 }

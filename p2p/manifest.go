@@ -90,7 +90,11 @@ func (h *Host) readManifest(s *counted, q wire.ManifestRequest, limit int, came 
 		return nil, reply, fmt.Errorf("%w: a list of files of %d bytes, at most %d are right", peers.ErrProtocol, size, limit)
 	}
 	s.SetReadDeadline(start.Add(t.Manifest + time.Duration(float64(size)/float64(t.ManifestRate)*float64(time.Second))))
-	raw, err := readList(br, int(size), came)
+	list := h.lists.begin(func() { s.Reset() })
+	raw, err := readList(br, int(size), list, came)
+	if list.end() && err != nil {
+		return nil, reply, said{listGivenUp, peers.ErrStream, err}
+	}
 	if err != nil {
 		return nil, reply, err
 	}
@@ -104,11 +108,14 @@ func (h *Host) readManifest(s *counted, q wire.ManifestRequest, limit int, came 
 const tellCame = 250 * time.Millisecond
 
 // readList reads a manifest of a size that is believed only as the bytes arrive.
-func readList(r io.Reader, size int, came func(bytes, size int)) ([]byte, error) {
-	raw, told := make([]byte, 0, min(size, 1<<20)), time.Now()
+func readList(r io.Reader, size int, list *coming, came func(bytes, size int)) ([]byte, error) {
+	var raw []byte
+	told := time.Now()
 	for len(raw) < size {
 		if len(raw) == cap(raw) {
-			raw = append(make([]byte, 0, min(size, 4*cap(raw))), raw...)
+			room := min(size, max(1<<20, 4*cap(raw)))
+			list.holds(len(raw), room)
+			raw = append(make([]byte, 0, room), raw...)
 		}
 		n, err := r.Read(raw[len(raw):cap(raw)])
 		if raw = raw[:len(raw)+n]; len(raw) == size {
@@ -117,6 +124,7 @@ func readList(r io.Reader, size int, came func(bytes, size int)) ([]byte, error)
 		if err != nil {
 			return nil, err
 		}
+		list.holds(len(raw), cap(raw))
 		if now := time.Now(); came != nil && now.Sub(told) >= tellCame {
 			told = now
 			came(len(raw), size)

@@ -54,6 +54,7 @@ const (
 	noRelay     = "the node named as its relay is not one"
 	hungUp      = "it closed the connection"
 	endedStream = "it closed the stream"
+	listGivenUp = "its list of files comes too slowly, and many come at once"
 	foreign     = "something takes the connection and does not speak as fetcher does"
 )
 

@@ -1,0 +1,100 @@
+package p2p
+
+import (
+	"cmp"
+	"sync"
+	"time"
+
+	"github.com/piecelease/fetcher/share"
+)
+
+// lists are the lists of files that are coming. A source says how large one is, and takes its time over the end of it: many
+// of them could fill the memory. So what is held of all together is bounded, and the list that got nowhere for the longest time
+// is given up for one that grows.
+type lists struct {
+	mu     sync.Mutex
+	most   int // bytes; 0: mostListed
+	held   int // bytes
+	coming map[*coming]struct{}
+}
+
+const (
+	mostListed = 4 * share.MaxManifest
+	listStep   = 64 << 10 // bytes that get a list somewhere: fewer are sent to keep a place
+)
+
+// coming is one of the lists.
+type coming struct {
+	in      *lists
+	held    int       // bytes; like got, written by who reads the list, and with mu held
+	got     int       // bytes, at the last step
+	at      time.Time // of that
+	stop    func()
+	givenUp bool
+}
+
+// begin notes that a list comes; stop makes reading it fail.
+func (l *lists) begin(stop func()) *coming {
+	x := &coming{in: l, at: time.Now(), stop: stop}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.coming == nil {
+		l.coming = map[*coming]struct{}{}
+	}
+	l.coming[x] = struct{}{}
+	return x
+}
+
+// holds notes how many bytes of the list have come, and for how many there is room in memory now or in a moment.
+func (x *coming) holds(got, room int) {
+	if got < x.got+listStep && room == x.held {
+		return
+	}
+	for _, x := range x.in.grow(x, got, room) {
+		x.stop()
+	}
+}
+
+func (l *lists) grow(x *coming, got, room int) (over []*coming) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if got >= x.got+listStep {
+		x.got, x.at = got, time.Now()
+	}
+	if x.givenUp {
+		return nil
+	}
+	l.held += room - x.held
+	x.held = room
+	for l.held > cmp.Or(l.most, mostListed) {
+		over = append(over, l.giveUpOne())
+	}
+	return over
+}
+
+// giveUpOne gives up the list that got nowhere for the longest time; mu is held.
+func (l *lists) giveUpOne() (last *coming) {
+	for x := range l.coming {
+		if last == nil || x.at.Before(last.at) {
+			last = x
+		}
+	}
+	last.givenUp = true
+	l.forget(last)
+	return last
+}
+
+func (l *lists) forget(x *coming) {
+	if _, ok := l.coming[x]; ok {
+		delete(l.coming, x)
+		l.held -= x.held
+	}
+}
+
+// end notes that the list has come, or does not, and returns whether it was given up for others.
+func (x *coming) end() (givenUp bool) {
+	x.in.mu.Lock()
+	defer x.in.mu.Unlock()
+	x.in.forget(x)
+	return x.givenUp
+}
