@@ -139,10 +139,16 @@ func (c *counted) Close() error {
 	return c.Conn.Close()
 }
 
-// called says whether a listener is addressed by a name that it has.
+// called says whether a listener is addressed by a name that it has. Browsers leave out the port if it is the usual one.
 func (a Access) called(host string) bool {
-	_, err := netip.ParseAddrPort(host)
-	return slices.Contains(a.Hosts, strings.ToLower(host)) || a.AnyIP && err == nil
+	names := []string{strings.ToLower(host)}
+	if _, _, err := net.SplitHostPort(host); err != nil {
+		names = []string{names[0] + ":80", names[0] + ":443"}
+	}
+	return slices.ContainsFunc(names, func(name string) bool {
+		_, err := netip.ParseAddrPort(name)
+		return slices.Contains(a.Hosts, name) || a.AnyIP && err == nil
+	})
 }
 
 // policy is what a page may do: load what this server serves, and nothing else.

@@ -104,7 +104,7 @@ func TestAListenerAtAllAddressesHasEachAsItsName(t *testing.T) {
 		if !strings.HasPrefix(page, "http://127.0.0.1:") {
 			t.Errorf("%s: its page is at %s", listen, page)
 		}
-		for host, known := range map[string]bool{"": true, "localhost:" + l.full.Hosts[0][strings.LastIndex(l.full.Hosts[0], ":")+1:]: true, "192.0.2.7:4820": all, "[2001:db8::7]:4820": all, "evil.example:4820": false} {
+		for host, known := range map[string]bool{"": true, "localhost:" + l.full.Hosts[0][strings.LastIndex(l.full.Hosts[0], ":")+1:]: true, "192.0.2.7:4820": all, "[2001:db8::7]:4820": all, "192.0.2.7": all, "[2001:db8::7]": all, "2001:db8::7": false, "a:b:c": false, "evil.example": false, "evil.example:4820": false} {
 			req, err := http.NewRequest("GET", page+"v1/node", nil)
 			must(t, err)
 			req.Host = host
