@@ -124,6 +124,7 @@ func (d *depots) Hold(ctx context.Context, h api.Hold) ([]api.Held, error) {
 	if err != nil {
 		return nil, err
 	}
+	k.lookAgain(ctx)
 	m, err := k.whole()
 	if err != nil {
 		return nil, err
@@ -178,6 +179,20 @@ func (d *depots) Hold(ctx context.Context, h api.Hold) ([]api.Held, error) {
 		}
 	}
 	return out, nil
+}
+
+// lookAgain has a missing entry looked at at once if all of it is back, and waits a moment for it.
+func (k *keeper) lookAgain(ctx context.Context) {
+	e, cursor := k.entry(), k.d.feed.From("")
+	if k.view().State != api.Missing || slices.ContainsFunc(append(slices.Clone(e.Paths), e.Path), func(p string) bool { return p != "" && absent(p) }) {
+		return
+	}
+	k.poke()
+	looked := false
+	k.until(ctx, cursor, func(e api.Entry) bool {
+		looked = looked || e.State == api.Opening
+		return e.State == api.Served || looked && e.State != api.Opening
+	})
 }
 
 // whole is the list of files of an entry that depots can fetch from here. The error is for its owner.

@@ -122,7 +122,7 @@ func (k *keeper) missing(paths []string, err error) {
 	shut, more := unreadable(err, paths)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		why = "the path is not there: " + why + ". It is served again when it is back"
+		why = notThere(paths, why) + ". It is served again when it is back"
 	case shut != "" && !more:
 		why = shut
 		if k.entry().Kind == catalog.Serve {
@@ -139,6 +139,16 @@ func (k *keeper) missing(paths []string, err error) {
 	}
 	k.fail(state, why)
 	k.lookOut(paths, errors.Is(err, fs.ErrNotExist), min(k.backOff(), k.d.setting().Rescan))
+}
+
+// notThere says which path of an entry is missing, given what the system says.
+func notThere(paths []string, why string) string {
+	for _, p := range paths {
+		if _, err := os.Readlink(p); err == nil && absent(p) {
+			return fmt.Sprintf("the path is a link that leads nowhere: %s; there is no %s", p, leadsTo(p, 0))
+		}
+	}
+	return "the path is not there: " + why
 }
 
 // unreadable says what of some paths the user of the node may not read; "" if an error about them is about nothing of the kind. more says

@@ -143,16 +143,37 @@ func TestAPathThatComesBackIsNoticed(t *testing.T) {
 	served := added(t, d, api.Add{Paths: []string{filepath.Dir(at)}})
 	b := begun(t, t.TempDir())
 	got := until(t, b, added(t, b, api.Add{Ticket: served.Ticket}).ID, "here", in(api.Served))
-	for _, x := range []struct {
+	type moved struct {
 		d     *Daemon
 		id    int64
 		moved string
-	}{{d, served.ID, filepath.Join(src, "a")}, {b, got.ID, got.Path}} {
+	}
+	all := []moved{{d, served.ID, filepath.Join(src, "a")}, {b, got.ID, got.Path}}
+	target, links := filepath.Dir(file(t, "two", src, "target", "f")), t.TempDir()
+	if os.Symlink(target, filepath.Join(links, "to")) == nil {
+		must(t, os.Symlink("to", filepath.Join(links, "again")))
+		linked := added(t, d, api.Add{Paths: []string{filepath.Join(links, "again")}})
+		all = append(all, moved{d, linked.ID, target})
+	}
+	for _, x := range all {
 		to := filepath.Join(away, filepath.Base(x.moved))
 		must(t, os.Rename(x.moved, to))
 		set(t, x.d, x.id, api.Set{Rescan: true})
-		until(t, x.d, x.id, "missing", in(api.Missing))
+		gone := until(t, x.d, x.id, "missing", in(api.Missing))
+		if link := x.moved == target; strings.Contains(gone.Reason, "leads nowhere") != link || link && !strings.Contains(gone.Reason, "there is no ") {
+			t.Errorf("missing: %q", gone.Reason)
+		}
+		if e := set(t, x.d, x.id, paused(true)); e.Reason != "" {
+			t.Errorf("paused, it is not served when it is back: %q", e.Reason)
+		}
+		set(t, x.d, x.id, paused(false))
+		until(t, x.d, x.id, "missing again", in(api.Missing))
 		must(t, os.Rename(to, x.moved))
+		if x.id == served.ID && x.d == d {
+			if _, err := d.Hold(t.Context(), api.Hold{Entry: x.id, Depots: []string{"nobody"}}); err == nil || strings.Contains(err.Error(), "not whole") {
+				t.Errorf("what is back is to be held: %v", err)
+			}
+		}
 		until(t, x.d, x.id, "back", in(api.Served))
 	}
 }

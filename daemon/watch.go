@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"os"
@@ -51,25 +52,48 @@ func (h *watch) add(id catalog.ID, paths []string) {
 		return
 	}
 	for _, p := range paths {
-		if real, err := filepath.EvalSymlinks(p); err == nil {
-			p = real
+		real := leadsTo(p, 0)
+		h.addReal(id, real)
+		if real != p && absent(p) { // the link itself may change, too
+			h.addReal(id, p)
 		}
-		h.mu.Lock()
-		h.paths[id] = append(h.paths[id], p)
-		h.mu.Unlock()
-		for at := filepath.Dir(p); !h.folder(id, at) && at != filepath.Dir(at); { // where it may vanish, or come back
-			at = filepath.Dir(at)
-		}
-		filepath.WalkDir(p, func(at string, e fs.DirEntry, err error) error {
-			switch {
-			case err != nil || !e.IsDir():
-				return nil // the import reports what cannot be read
-			case !h.folder(id, at):
-				return fs.SkipAll
-			}
-			return nil
-		})
 	}
+}
+
+// addReal adds one path, and follows no links.
+func (h *watch) addReal(id catalog.ID, p string) {
+	h.mu.Lock()
+	h.paths[id] = append(h.paths[id], p)
+	h.mu.Unlock()
+	for at := filepath.Dir(p); !h.folder(id, at) && at != filepath.Dir(at); { // where it may vanish, or come back
+		at = filepath.Dir(at)
+	}
+	filepath.WalkDir(p, func(at string, e fs.DirEntry, err error) error {
+		switch {
+		case err != nil || !e.IsDir():
+			return nil // the import reports what cannot be read
+		case !h.folder(id, at):
+			return fs.SkipAll
+		}
+		return nil
+	})
+}
+
+// leadsTo follows the links of a path, also to where nothing is now; after too many links it stops.
+func leadsTo(p string, links int) string {
+	if real, err := filepath.EvalSymlinks(p); err == nil || links > 20 || p == filepath.Dir(p) {
+		return cmp.Or(real, p)
+	}
+	dir := leadsTo(filepath.Dir(p), links)
+	p = filepath.Join(dir, filepath.Base(p))
+	to, err := os.Readlink(p)
+	switch {
+	case err != nil:
+		return p
+	case !filepath.IsAbs(to):
+		to = filepath.Join(dir, to)
+	}
+	return leadsTo(to, links+1)
 }
 
 // folder watches one folder; false means that no more can be watched.

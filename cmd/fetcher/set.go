@@ -188,7 +188,7 @@ func (a asker) set(ctx context.Context, c *api.Client, args []string, fl setFlag
 		switch {
 		case fl.rescan && e.State == api.Paused:
 			fmt.Fprintln(a.stderr, "it is looked at when it is resumed")
-		case fl.rescan && e.Kind == "serve":
+		case fl.rescan && e.Kind == "serve" && e.State != api.Missing:
 			fmt.Fprintf(a.stderr, "its files are looked at again; if they have changed, fetcher list %d then shows their new ticket\n", e.ID)
 		}
 	}
