@@ -124,8 +124,7 @@ func (d *depots) Hold(ctx context.Context, h api.Hold) ([]api.Held, error) {
 	if err != nil {
 		return nil, err
 	}
-	k.lookAgain(ctx)
-	m, err := k.whole()
+	m, err := k.whole(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -196,7 +195,8 @@ func (k *keeper) lookAgain(ctx context.Context) {
 }
 
 // whole is the list of files of an entry that depots can fetch from here. The error is for its owner.
-func (k *keeper) whole() (*share.Manifest, error) {
+func (k *keeper) whole(ctx context.Context) (*share.Manifest, error) {
+	k.lookAgain(ctx)
 	e, m := k.entry(), k.list()
 	switch {
 	case e.Paused:

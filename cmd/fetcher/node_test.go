@@ -21,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/api"
 	"github.com/piecelease/fetcher/daemon"
 	"github.com/piecelease/fetcher/internal/rig"
@@ -407,6 +408,20 @@ func TestTheCommandsOfANode(t *testing.T) {
 	if out, _, code := on("id"); code != 0 || strings.Count(out, "\n") != 1 {
 		t.Errorf("id without a node: %d\n%s", code, out)
 	}
+}
+
+// A node that is starting has the key before it answers.
+func TestTheIDIsThereOnceANodeHasStarted(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	starting, err := fetcher.Open(t.Context(), fetcher.Config{Dir: dir, Listen: []string{"none"}})
+	must(t, err)
+	closed := make(chan error, 1)
+	time.AfterFunc(1500*time.Millisecond, func() { closed <- starting.Close() }) // later than one attempt takes
+	if out, says, code := inside("id", "--dir", dir); code != exitOK || strings.TrimSpace(out) != string(starting.ID()) {
+		t.Errorf("%d, %q, %s", code, out, says)
+	}
+	must(t, <-closed)
 }
 
 // The first SIGTERM ends a node in good order, which waits for requests in progress; a second

@@ -9,12 +9,14 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/api"
 	"github.com/piecelease/fetcher/daemon"
+	"github.com/piecelease/fetcher/share"
 )
 
 func (a asker) idCommand() *cobra.Command {
@@ -40,8 +42,18 @@ func (a asker) id(ctx context.Context) error {
 	return err
 }
 
-// identity asks the node, or if none is running opens one for a moment.
+// identity asks the node, or if none is running opens one for a moment. A node that is just starting has the key, and does not answer
+// yet: it is asked again, for a few seconds.
 func (a asker) identity(ctx context.Context) (peer string, addrs []string, err error) {
+	for end := time.Now().Add(4 * time.Second); ; { // each attempt waits for the key a while
+		peer, addrs, err = a.identityNow(ctx)
+		if !errors.Is(err, share.ErrHeld) || time.Now().After(end) {
+			return peer, addrs, err
+		}
+	}
+}
+
+func (a asker) identityNow(ctx context.Context) (peer string, addrs []string, err error) {
 	c, err := a.dial(ctx)
 	if err == nil {
 		defer c.Close()
