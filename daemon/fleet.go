@@ -181,7 +181,7 @@ func (m *member) Update(ctx context.Context, changed []fetcher.ListedShare, gone
 	}
 	for _, id := range gone {
 		k := has[id]
-		if k == nil || !k.entry().Fleet {
+		if k == nil || !k.entry().Fleet || m.leaves(ctx, k) {
 			continue
 		}
 		if _, err := m.d.remove(ctx, k, false); err != nil {

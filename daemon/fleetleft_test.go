@@ -45,6 +45,8 @@ func TestANodeThatWasPutOutOfItsFleetSaysSo(t *testing.T) {
 	must(t, next.Save(dir))
 	out(toRestart)
 	refusedOut(t, a, film.Ticket, toRestart)
+	must(t, Leave(dir))
+	out("this machine has left it; restart the node")
 	must(t, fetcher.FleetStore{KV: kv, Secret: next.Secret}.ChangeSecret(t.Context(), m.Secret)) // and back
 	rolled(t, a, "its own again", func(f api.Fleet) bool { return f.Away == "" })
 }
@@ -106,8 +108,12 @@ func TestWhatAFleetHadIsTheOwnersInAnother(t *testing.T) {
 	if all := entriesOf(t, a, 2); !all[0].Fleet || !all[1].Fleet {
 		t.Errorf("of the same fleet again: %+v", all)
 	}
-	must(t, a.Close())
+	rolled(t, a, "followed", func(api.Fleet) bool { return len(a.member.Report()) == 2 })
 	must(t, Leave(dir))
+	_, err = a.RemoveFromFleet(t.Context(), film.Share) // before it is restarted
+	must(t, err)
+	until(t, a, entriesOf(t, a, 2)[0].ID, "its owner's", func(e api.Entry) bool { return !e.Fleet && e.Share == film.Share })
+	must(t, a.Close())
 	a = begun(t, dir, inFleet(Membership{URL: "sqlite:" + filepath.Join(kvs, "other"), Secret: "the secret of another"}))
 	all := entriesOf(t, a, 1)
 	if all[0].Fleet || all[0].Share != film.Share {

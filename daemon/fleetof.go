@@ -125,8 +125,21 @@ func (m *member) whyOut() string {
 		return "it runs with the previous secret of the fleet; restart the node"
 	case cfg.Fleet != "":
 		return "the fleet has another secret; put the new one into the file that fleet-secret names, and restart the node"
+	case err == nil && !ok:
+		return "this machine has left it; restart the node"
 	}
 	return `the fleet has another secret; join it with the token that "fetcher fleet invite" prints on another member, and restart the node`
+}
+
+// leaves makes the owner's what the fleet has brought, if this machine has left the fleet: the node is a member until it is restarted.
+func (m *member) leaves(ctx context.Context, k *keeper) bool {
+	_, ok, err := Joined(m.d.dir)
+	if e := k.entry(); !m.of.joined || err != nil || ok || e.Dir == m.internal(shareOf(e)) {
+		return false
+	}
+	err = k.set(ctx, func(w *catalog.Wish) error { w.Fleet = false; return nil })
+	k.tell()
+	return err == nil
 }
 
 // told has an error of the store about the fleet say what to do here.

@@ -288,7 +288,7 @@ removed there, with fetcher rm.`,
 				}
 				if err == nil {
 					a.out.sum(map[string]any{"share": id.String()})
-					fmt.Fprintf(a.stderr, "every machine stops fetching %s, and serving what it fetched; its files stay; where it was added as a PATH, it is served until fetcher rm\n", id)
+					fmt.Fprintf(a.stderr, "every machine stops fetching %s, and serving what it fetched; its files stay; a machine on which it was added as a PATH serves it until its entry is removed there\n", id)
 				}
 				return err
 			})

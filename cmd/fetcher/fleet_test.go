@@ -299,6 +299,11 @@ func TestFleetStatusAfterAllWereForgotten(t *testing.T) {
 	f := api.Fleet{Shares: []api.FleetShare{{Share: "x", Coordinator: "12D3KooWJcge8xRZ5k8JqvEmhYiX4BRtBjinpdRf5jNBvhX5ycZN"}}}
 	var b bytes.Buffer
 	fleetApp{&app{stdout: &b, out: &reporter{}}}.showFleet(f, time.Now())
+	var says bytes.Buffer
+	fleetApp{&app{stdout: &b, stderr: newTerminal(&says), out: &reporter{}}}.showFleet(api.Fleet{Away: "it is away", At: time.Now().Add(-40 * time.Second)}, time.Now())
+	if says.String() != "warning: it is away\nthe fleet had no shares 40 s ago\n" {
+		t.Errorf("%q", says.String())
+	}
 	if want := "(its name is not known)\nx\nno machine is listed now; those whose nodes run are within seconds, coordinated by vhX5ycZN\n"; b.String() != want {
 		t.Errorf("%q", b.String())
 	}

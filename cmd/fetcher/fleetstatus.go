@@ -38,7 +38,8 @@ func (a fleetApp) showFleet(f api.Fleet, now time.Time) {
 		}
 	}
 	if f.Away != "" {
-		fmt.Fprintf(a.stderr, "warning: %s\n%s\n", f.Away, either(f.At.IsZero(), "nothing is known of the fleet yet", "what follows is from "+words.Duration(now.Sub(f.At))+" ago"))
+		known := either(len(f.Shares) == 0, "the fleet had no shares ", "what follows is from ") + words.Duration(now.Sub(f.At)) + " ago"
+		fmt.Fprintf(a.stderr, "warning: %s\n%s\n", f.Away, either(f.At.IsZero(), "nothing is known of the fleet yet", known))
 	}
 	if len(f.Shares) == 0 && f.Away == "" {
 		text("nothing is added to the fleet now; %s\n", either(len(f.Members) == 0, "a machine is listed once its node runs as a member: a node that ran before its machine joined has to be restarted", "it has "+words.Count(len(f.Members), "member")))
