@@ -350,6 +350,8 @@ func (d *Daemon) AddToFleet(ctx context.Context, ticket string) (api.FleetShare,
 	if err != nil {
 		return api.FleetShare{}, err
 	}
+	ctx, cancel := context.WithTimeout(ctx, fleetTime)
+	defer cancel()
 	id, err := m.store.Add(ctx, ticket)
 	m.forget()
 	return api.FleetShare{Share: id.String()}, m.told(err)
@@ -365,6 +367,8 @@ func (d *Daemon) RemoveFromFleet(ctx context.Context, text string) (api.FleetSha
 	if err != nil {
 		return api.FleetShare{}, err
 	}
+	ctx, cancel := context.WithTimeout(ctx, fleetTime)
+	defer cancel()
 	err = m.store.Remove(ctx, id)
 	m.forget()
 	return api.FleetShare{Share: text}, m.told(err)
@@ -378,7 +382,8 @@ func (d *Daemon) Rounds(ctx context.Context) ([]api.Round, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, fleetTime)
 	defer cancel()
-	return RoundsView(ctx, m.kv)
+	out, err := RoundsView(ctx, m.kv)
+	return out, m.told(err)
 }
 
 // RoundsView returns the rounds of a store in the form of the API.

@@ -8,10 +8,16 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/multiformats/go-multiaddr"
+
+	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/api"
 	"github.com/piecelease/fetcher/catalog"
+	"github.com/piecelease/fetcher/rounds"
+	"github.com/piecelease/fetcher/share"
 )
 
 // inFleet makes a daemon a member of the fleet of a store.
@@ -170,6 +176,39 @@ func TestTheStoreOfAFleetMayBeAway(t *testing.T) {
 	if _, err := alone.AddToFleet(t.Context(), "x"); !errors.Is(err, api.ErrNoEntry) {
 		t.Errorf("no fleet: %v", err)
 	}
+}
+
+// silent is a store that answers nothing, as when its server is stopped.
+type silent struct{ rounds.KV }
+
+func (silent) Get(ctx context.Context, _ string) (rounds.Entry, error) {
+	<-ctx.Done()
+	return rounds.Entry{}, rounds.Unanswered(ctx)
+}
+
+func (silent) Watch(ctx context.Context, _ string, _ func([]rounds.Entry)) error {
+	<-ctx.Done()
+	return rounds.Unanswered(ctx)
+}
+
+func TestAStoreThatDoesNotAnswerIsNotWaitedForLongerThanTheClientWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &Daemon{member: &member{store: fetcher.FleetStore{KV: silent{}, Secret: "the secret of a fleet"}}}
+		ticket, err := share.NewTicket(share.IDOf(nil), []multiaddr.Multiaddr{multiaddr.StringCast("/ip4/127.0.0.1/tcp/1/p2p/" + peerA)})
+		must(t, err)
+		for name, ask := range map[string]func() (api.FleetShare, error){
+			"add":    func() (api.FleetShare, error) { return d.AddToFleet(t.Context(), ticket.String()) },
+			"remove": func() (api.FleetShare, error) { return d.RemoveFromFleet(t.Context(), share.IDOf(nil).String()) },
+		} {
+			began := time.Now()
+			if _, err := ask(); !errors.Is(err, share.ErrNetwork) || !strings.Contains(err.Error(), "does not answer") {
+				t.Errorf("%s: %v", name, err)
+			}
+			if took := time.Since(began); took != fleetTime {
+				t.Errorf("%s took %v", name, took)
+			}
+		}
+	})
 }
 
 func TestAMembershipIsOfTheSettingsOrTheDirectory(t *testing.T) {

@@ -11,8 +11,11 @@ import (
 	"time"
 
 	"github.com/piecelease/fetcher"
+	"github.com/piecelease/fetcher/api"
 	"github.com/piecelease/fetcher/catalog"
 	"github.com/piecelease/fetcher/internal/words"
+	"github.com/piecelease/fetcher/rounds"
+	"github.com/piecelease/fetcher/share"
 )
 
 // This file is which fleet a node belongs to, and what keeps it from that.
@@ -149,6 +152,8 @@ func (m *member) told(err error) error {
 		return words.Error(fetcher.ErrOtherFleet, "this node is no member of its fleet any more: %s", m.whyOut())
 	case errors.Is(err, fetcher.ErrNotListed):
 		return fmt.Errorf("%w; fetcher fleet status shows the list", err)
+	case errors.Is(err, rounds.ErrAway):
+		return api.Refuse(share.ErrNetwork, "the store of the fleet does not answer; once it does, run the same command again")
 	}
 	return err
 }

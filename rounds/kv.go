@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/piecelease/fetcher/internal/words"
 )
 
 // A KV is a store of small values that many processes share. Each key has its own
@@ -72,6 +74,16 @@ var (
 // ErrAway is wrapped by what the packages of stores return if no server answers when a store
 // is opened.
 var ErrAway = errors.New("the store cannot be reached")
+
+// Unanswered is why a call of a store ended with its ctx: that the store does not answer, if the time for it was
+// up, which wraps [ErrAway] and [context.DeadlineExceeded].
+func Unanswered(ctx context.Context) error {
+	err := context.Cause(ctx)
+	if errors.Is(err, context.DeadlineExceeded) {
+		return words.Error(errors.Join(ErrAway, err), "the store does not answer")
+	}
+	return err
+}
 
 // ErrUnfit is wrapped by what they return if a server answers then, and cannot be used. The rest of the error
 // says why, and what is to be changed.

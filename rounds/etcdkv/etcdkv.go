@@ -112,8 +112,8 @@ func (k *KV) entry(kv *mvccpb.KeyValue) rounds.Entry {
 
 // ended returns why ctx ended, which gRPC does not report, or else err.
 func ended(ctx context.Context, err error) error {
-	if ctx.Err() != nil && !errors.Is(err, ctx.Err()) {
-		return fmt.Errorf("%w (%w)", context.Cause(ctx), err)
+	if ctx.Err() != nil {
+		return rounds.Unanswered(ctx)
 	}
 	return err
 }
@@ -186,7 +186,7 @@ func (k *KV) Watch(ctx context.Context, key string, f func([]rounds.Entry)) erro
 		next, err := k.follow(clientv3.WithRequireLeader(ctx), k.prefix+key, last, options, f)
 		switch {
 		case ctx.Err() != nil:
-			return context.Cause(ctx)
+			return rounds.Unanswered(ctx)
 		case errors.Is(err, errBack), errors.Is(err, rpctypes.ErrPermissionDenied), errors.Is(err, rpctypes.ErrAuthFailed):
 			return fmt.Errorf("watch %s: %w", key, err)
 		}

@@ -103,7 +103,7 @@ func (l *Patient) reached(ctx context.Context) (Store, error) {
 	select {
 	case <-l.tried:
 	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+		return nil, rounds.Unanswered(ctx)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -178,9 +178,9 @@ func (k *KV) unanswered(ctx context.Context) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.told != nil {
-		return fmt.Errorf("%w: %w", context.Cause(ctx), k.told)
+		return fmt.Errorf("%w: %w", rounds.Unanswered(ctx), k.told)
 	}
-	return context.Cause(ctx)
+	return rounds.Unanswered(ctx)
 }
 
 func (k *KV) connection() context.Context {
@@ -200,7 +200,7 @@ func within[R any](ctx context.Context, k *KV, call func(context.Context) (R, er
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // nothing is sent for a caller that has gone
 	if ctx.Err() != nil {
-		return r, context.Cause(ctx)
+		return r, rounds.Unanswered(ctx)
 	}
 	conn, done := k.connection(), make(chan struct{})
 	var answer R
@@ -235,7 +235,7 @@ func (k *KV) ready(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("no connection to NATS: %w", context.Cause(ctx))
+			return rounds.Unanswered(ctx)
 		case <-time.After(retryAfter / 5):
 		}
 	}

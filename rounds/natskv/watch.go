@@ -43,7 +43,7 @@ func (k *KV) Watch(ctx context.Context, key string, f func([]rounds.Entry)) erro
 		}
 		switch {
 		case ctx.Err() != nil:
-			return context.Cause(ctx)
+			return rounds.Unanswered(ctx)
 		case errors.Is(err, errBack), errors.Is(err, jetstream.ErrStreamNotFound), k.nc.IsClosed():
 			return fmt.Errorf("watch %s: %w", key, err)
 		}
