@@ -272,7 +272,9 @@ func (r *roundRunner) wait(ctx context.Context, until time.Time, look bool) {
 // try asks for the round, and runs the command if it is won. again, if it is not 0,
 // is when to ask again; err says why the command was not run, or not to its end.
 func (r *roundRunner) try(ctx context.Context, lasts time.Duration) (again time.Duration, err error) {
-	g, err := r.round.TryAcquire(ctx, lasts)
+	asking, stop := context.WithTimeout(ctx, lasts) // each round that a store keeps from being run is told
+	g, err := r.round.TryAcquire(asking, lasts)
+	stop()
 	if held, ok := errors.AsType[*rounds.HeldError](err); ok {
 		r.tell("held", held.Record)
 		return held.Again, nil
