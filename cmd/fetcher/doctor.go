@@ -372,7 +372,7 @@ func (a asker) checkPort(ctx context.Context, dir string) []finding {
 	case !ours:
 		f.ok, f.text = true, "another fetcher is using the state directory, and its port"
 	case port == 0:
-		f.ok, f.text = true, "the node has not listened anywhere yet"
+		f.ok, f.text = true, "no port is kept from an earlier run: the node takes a free one, or that of --listen"
 	default:
 		err := canListen(port)
 		f.ok, f.text = err == nil, fmt.Sprintf("port %d, used last time, is free", port)

@@ -42,7 +42,7 @@ func TestDoctorNamesWhatIsWrongAndWhatToDo(t *testing.T) {
 	finds(t, said, "ok", "state", "can be written")
 	finds(t, said, "ok", "clock", "")
 	finds(t, said, "ok", "node", " node run starts one")
-	finds(t, said, "ok", "port", "has not listened")
+	finds(t, said, "ok", "port", "no port is kept from an earlier run")
 
 	st, err := store.OpenState(dir) // the last port, which another program has now
 	must(t, err)

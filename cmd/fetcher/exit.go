@@ -93,6 +93,9 @@ func outcome(err error) (code int, name string) {
 			return o.code, o.name
 		}
 	}
+	if errors.Is(err, syscall.ENOSPC) { // of a file that is no share's
+		return exitDiskFull, "disk_full"
+	}
 	return exitOther, "other"
 }
 
@@ -123,6 +126,7 @@ var advices = []struct {
 	{share.ErrExists, "What is there was not touched. Move it away, or put the share elsewhere with -o."},
 	{share.ErrHeld, "Wait until the other process has ended, or end it."},
 	{share.ErrDiskFull, "Make room and run the same command again."},
+	{syscall.ENOSPC, "Make room and run the same command again."},
 	{share.ErrChanged, "When the files are as they should be, and nothing writes to them, run the same command again."},
 	{errListen, "Name another address with --listen."},
 	{errHTTP, "Name another address with --http, or as http in node.toml, or end the program that has this one."},

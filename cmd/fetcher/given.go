@@ -149,7 +149,8 @@ func nameable(paths []string, name string) error {
 // canBeFolder refuses the path of a folder that is a file, or below one. There is what of it exists.
 func canBeFolder(dir string) (there string, err error) {
 	if there, err = vfs.Nearest(dir); vfs.NotDir(err) {
-		return there, usageError{fmt.Errorf("%s is not a folder", printable(there))}
+		_, missing := os.Stat(there)
+		return there, usageError{fmt.Errorf("%s is %s", printable(there), either(errors.Is(missing, os.ErrNotExist), "a link that leads nowhere", "not a folder"))}
 	}
 	return there, err
 }

@@ -18,6 +18,9 @@ func manCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "man DIR", Short: "Write the manual pages of all commands into a folder", Args: exactly("DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if _, err := canBeFolder(args[0]); err != nil {
+				return err
+			}
 			if err := os.MkdirAll(args[0], 0o777); err != nil {
 				return err
 			}

@@ -12,7 +12,10 @@ import (
 func Nearest(dir string) (at string, err error) {
 	for at = dir; ; at = filepath.Dir(at) {
 		info, err := os.Stat(at)
+		_, link := os.Readlink(at)
 		switch {
+		case errors.Is(err, fs.ErrNotExist) && link == nil:
+			return at, &fs.PathError{Op: "open", Path: at, Err: errNotDir} // a link that leads nowhere
 		case err == nil && !info.IsDir():
 			return at, &fs.PathError{Op: "open", Path: at, Err: errNotDir}
 		case err == nil, !errors.Is(err, fs.ErrNotExist) && !NotDir(err), at == filepath.Dir(at):

@@ -1,0 +1,32 @@
+//go:build unix
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// A link that leads nowhere cannot be a folder, and is not said to be missing or a file.
+func TestAFolderThatIsALinkToNothingIsRefused(t *testing.T) {
+	t.Parallel()
+	at := filepath.Join(t.TempDir(), "link")
+	must(t, os.Symlink("nowhere", at))
+	for _, dir := range []string{at, filepath.Join(at, "below")} {
+		if _, says, code := inside("man", dir); code != exitUsage || !strings.Contains(says, at+" is a link that leads nowhere") {
+			t.Errorf("%s: %d, %s", dir, code, says)
+		}
+	}
+}
+
+// A disk is full whoever says so.
+func TestAFullDiskHasItsCode(t *testing.T) {
+	t.Parallel()
+	err := &os.PathError{Op: "write", Path: "x", Err: syscall.ENOSPC}
+	if exitCode(err) != exitDiskFull || !strings.Contains(advice(err), "Make room") {
+		t.Errorf("%d, %q", exitCode(err), advice(err))
+	}
+}
