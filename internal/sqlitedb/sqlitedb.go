@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"syscall"
 	"time"
 
 	"zombiezen.com/go/sqlite"
@@ -161,8 +162,14 @@ func (db *DB) use(ctx context.Context, act string, f func(context.Context, *sqli
 	}
 }
 
-// ended returns err, or why ctx ended if that is what SQLite means.
+// ended returns err, or why ctx ended if that is what SQLite means. What the system would say of a file is said as the system does.
 func ended(ctx context.Context, err error) error {
+	switch sqlite.ErrCode(err).ToPrimary() {
+	case sqlite.ResultFull:
+		return syscall.ENOSPC
+	case sqlite.ResultReadOnly:
+		return fs.ErrPermission
+	}
 	if ctx.Err() == nil {
 		return err
 	}

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -359,6 +361,28 @@ func TestPrivateFilesAreTheirOwnersAlone(t *testing.T) {
 			if err != nil || info.Mode().Perm() != 0o600 {
 				t.Errorf("%s: %v, %v", filepath.Base(path)+part, info, err)
 			}
+		}
+	}
+}
+
+// What keeps SQLite from writing is said as the system says it.
+func TestAFullDiskAndAFileOfAnotherUserAreTheSystemsErrors(t *testing.T) {
+	t.Parallel()
+	for pragma, want := range map[string]error{"max_page_count=1": syscall.ENOSPC, "query_only=1": fs.ErrPermission} {
+		db, err := Open(t.Context(), filepath.Join(t.TempDir(), "db"), Schema{App: 7, Steps: []string{`CREATE TABLE t(x)`}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		err = db.Read(t.Context(), func(c *sqlite.Conn) error { return sqlitex.ExecuteTransient(c, "PRAGMA "+pragma, nil) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = db.Write(t.Context(), func(c *sqlite.Conn) error {
+			return sqlitex.ExecuteTransient(c, `INSERT INTO t VALUES (zeroblob(1000000))`, nil)
+		})
+		if !errors.Is(err, want) {
+			t.Errorf("%s: %v", pragma, err)
 		}
 	}
 }
