@@ -133,7 +133,7 @@ var refusals = map[fetcher.HoldReason]struct {
 	fetcher.HoldSpentPasses:     {share.ErrNotAllowed, "passes were spent before, for something else; the wallet does not offer them again"},
 	fetcher.HoldNoVoucher:       {share.ErrNotFound, "there is no such voucher; the code is mistyped, or over a year old"},
 	fetcher.HoldUsedVoucher:     {share.ErrNotAllowed, "the voucher was redeemed before"},
-	fetcher.HoldWrongSum:        {api.ErrRequest, "the passes are not worth what they are to pay for"},
+	fetcher.HoldWrongSum:        {api.ErrRequest, "the passes are not worth what they are to pay for; where a code names their worth, it may be mistyped"},
 	fetcher.HoldNoIssuer:        {api.ErrRequest, "it neither takes nor issues passes"},
 	fetcher.HoldAway:            {share.ErrStalled, "its disk is not there now"},
 }

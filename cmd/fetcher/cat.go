@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,7 +31,7 @@ it; it may be left out if the share is a single file.
 
 Nothing is kept, unless -o says where.`,
 		Args: func(cmd *cobra.Command, args []string) error {
-			if err := codeOf(args); err != nil {
+			if err := cmp.Or(codeOf(args), codeOf(args[:min(1, len(args))])); err != nil {
 				return usageError{err}
 			}
 			if len(args) < 1 || len(args) > 2 {

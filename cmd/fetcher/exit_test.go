@@ -16,7 +16,7 @@ import (
 // An error of the node means the same to a command that asks it as to one that does the
 // work itself.
 func TestErrorsTravelAsWhatTheyAre(t *testing.T) {
-	here := []error{errInterrupted, fetcher.ErrStopped, errPipe, errFaults, api.ErrNoNode, daemon.ErrDepot, daemon.ErrSettings, daemon.ErrMembership, kvurl.ErrURL, rounds.ErrAway, rounds.ErrNever} // of this process
+	here := []error{errInterrupted, fetcher.ErrStopped, errPipe, errFaults, api.ErrNoNode, daemon.ErrDepot, daemon.ErrSettings, daemon.ErrMembership, kvurl.ErrURL, rounds.ErrAway, rounds.ErrUnfit, rounds.ErrNever} // of this process
 	for _, o := range outcomes {
 		if slices.Contains(here, o.err) {
 			continue

@@ -134,6 +134,7 @@ func TestWhatIsMeantForAnotherCommandIsSaid(t *testing.T) {
 		"fetch marble fossil":     `a code begins with a number, as in 7-marble-fossil, which "marble fossil" lacks`,
 		"ls 7-marble-fossil":      "7-marble-fossil is a code, and only fetch takes one: fetcher fetch 7-marble-fossil --beacon-at ADDR",
 		"cat 7 marble fossil":     "7-marble-fossil is a code",
+		"cat 7-marble-fossil x":   "7-marble-fossil is a code",
 		"add 7-marble-fossil":     "7-marble-fossil is a code",
 		"fleet add marble-fossil": "a code begins with a number",
 		"share 7-marble-fossil":   "7-marble-fossil is a code",

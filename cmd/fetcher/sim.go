@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/piecelease/fetcher/simnet"
 	"github.com/piecelease/fetcher/simnet/scenarios"
@@ -88,7 +89,7 @@ with which the scenario does not hold.`,
 		Args:              exactly("SCENARIO"),
 		ValidArgsFunction: scenarioNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := fl.check(args[0])
+			s, err := fl.check(cmd.Flags(), args[0])
 			if err != nil {
 				return err
 			}
@@ -113,7 +114,7 @@ func scenarioNames(*cobra.Command, []string, string) (out []string, _ cobra.Shel
 }
 
 // check finds the scenario and checks that the flags fit it.
-func (fl simFlags) check(name string) (*simnet.Scenario, error) {
+func (fl simFlags) check(f *pflag.FlagSet, name string) (*simnet.Scenario, error) {
 	s := scenarios.Find(name)
 	switch {
 	case s == nil:
@@ -122,8 +123,8 @@ func (fl simFlags) check(name string) (*simnet.Scenario, error) {
 		return nil, usageError{errors.New("--seeds must be at least 1")}
 	case uint64(fl.seeds-1) > math.MaxUint64-fl.seed:
 		return nil, usageError{fmt.Errorf("there are no %d seeds from %d on", fl.seeds, fl.seed)}
-	case fl.nodes < 0:
-		return nil, usageError{errors.New("--nodes must not be negative")}
+	case fl.nodes < 1 && f.Changed("nodes"):
+		return nil, usageError{errors.New("--nodes must be at least 1")}
 	case fl.nodes > 0 && s.Nodes == 0:
 		return nil, usageError{fmt.Errorf("--nodes: in %s each node has its part, and there can be no more or fewer", name)}
 	case fl.nodes > 0 && fl.nodes < s.Fewest:
