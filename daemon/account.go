@@ -24,7 +24,7 @@ func depotError(err error, account string) error {
 	case errors.Is(err, depot.ErrNoKey):
 		return api.Refuse(api.ErrNoEntry, "the account %q has no such key; fetcher depot account list shows its keys", account)
 	case errors.Is(err, depot.ErrTaken):
-		return api.Refuse(api.ErrHave, "another account has that name or key; fetcher depot account list shows which; to give an account another key, use fetcher depot account set")
+		return api.Refuse(api.ErrHave, "another account has that name or key; fetcher depot account list shows which; if it is the name, fetcher depot account set adds a key to that account")
 	case errors.Is(err, depot.ErrInUse):
 		return api.Refuse(api.ErrHave, "the account %q holds leases: it can be removed when they are released or have ended", account)
 	}
