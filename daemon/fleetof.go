@@ -174,5 +174,9 @@ func (m *member) away(now time.Time) (what string, since time.Time) {
 	if a.Why == nil {
 		return "", since
 	}
-	return fmt.Sprintf("the store of the fleet has not answered for %s: %v; what runs goes on, and nobody is elected", words.Duration(now.Sub(a.Since)), a.Why), a.Since
+	why := ""
+	if !errors.Is(a.Why, context.DeadlineExceeded) {
+		why = fmt.Sprintf(": %v", a.Why)
+	}
+	return fmt.Sprintf("the store of the fleet has not answered for %s%s; what runs goes on, and nobody is elected", words.Duration(now.Sub(a.Since)), why), a.Since
 }

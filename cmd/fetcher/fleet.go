@@ -16,7 +16,9 @@ import (
 	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/api"
 	"github.com/piecelease/fetcher/daemon"
+	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/rounds"
 	"github.com/piecelease/fetcher/rounds/kvurl"
 	"github.com/piecelease/fetcher/share"
 )
@@ -318,7 +320,7 @@ func shareOfFleet(ctx context.Context, d fleetDoor, what string) (id share.ID, e
 	case len(named) > 1:
 		return id, usageError{fmt.Errorf("%d shares of the fleet are called %q: give the ID of the one that is meant, which fetcher fleet status shows", len(named), what)}
 	case f.Away != "":
-		return id, fmt.Errorf("%w: %s", share.ErrNetwork, f.Away)
+		return id, words.Error(rounds.ErrAway, "%s", f.Away)
 	}
 	return id, usageError{fmt.Errorf("no share of the fleet is called %q, and it is neither a ticket nor an ID: fetcher fleet status shows what there is", what)}
 }
