@@ -98,3 +98,55 @@ func TestListsThatDoNotComeToTheEndAreGivenUpForOthers(t *testing.T) {
 		}
 	})
 }
+
+// stoppable is a reader that can be made to fail.
+type stoppable struct {
+	io.Reader
+	stopped atomic.Bool
+}
+
+func (s *stoppable) Read(b []byte) (int, error) {
+	n, err := s.Reader.Read(b)
+	if s.stopped.Load() {
+		return 0, io.ErrClosedPipe
+	}
+	return n, err
+}
+
+// More large lists than there is room for come one after the other, as fast as each other: they do not keep throwing out those that are
+// nearly there. Small ones come meanwhile, at once.
+func TestMoreListsThanThereIsRoomForComeOneAfterTheOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const size, large, alone = 16 << 20, 12, 64 * 4 * time.Second
+		all := &lists{most: 4 * size}
+		full := bytes.Repeat([]byte("list"), size/4)
+		var tries atomic.Int32
+		came := func(size int) bool {
+			r := &stoppable{Reader: slowReader{bytes.NewReader(full), listStep, time.Second}}
+			x := all.begin(func() { r.stopped.Store(true) })
+			_, err := readList(r, size, x, nil)
+			x.end()
+			return err == nil
+		}
+		began := time.Now()
+		var ends sync.WaitGroup
+		for range large {
+			ends.Go(func() {
+				for n := 0; !came(size); n++ {
+					tries.Add(1)
+					time.Sleep(time.Second << min(n, 5))
+				}
+			})
+		}
+		for range 20 {
+			time.Sleep(30 * time.Second)
+			if !came(listStep * 4) {
+				t.Error("a small list did not come")
+			}
+		}
+		ends.Wait()
+		if took := time.Since(began); took > 5*alone || tries.Load() > 10*large {
+			t.Errorf("it took %v and %d more attempts", took, tries.Load())
+		}
+	})
+}

@@ -9,8 +9,8 @@ import (
 )
 
 // lists are the lists of files that are coming. A source says how large one is, and takes its time over the end of it: many
-// of them could fill the memory. So what is held of all together is bounded, and the list that got nowhere for the longest time
-// is given up for one that grows.
+// of them could fill the memory. So what is held of all together is bounded, and for one that grows another is given up: that which
+// got nowhere for the longest time, or if all get somewhere, a large one of which least has come. So those that are ahead come to the end.
 type lists struct {
 	mu     sync.Mutex
 	most   int // bytes; 0: mostListed
@@ -20,7 +20,9 @@ type lists struct {
 
 const (
 	mostListed = 4 * share.MaxManifest
-	listStep   = 64 << 10 // bytes that get a list somewhere: fewer are sent to keep a place
+	listStep   = 64 << 10         // bytes that get a list somewhere: fewer are sent to keep a place
+	listWithin = 10 * time.Second // in which one that comes has a step; the slowest that is waited for does
+	listFirst  = 1 << 20          // bytes for which there is room at once, until more have come
 )
 
 // coming is one of the lists.
@@ -72,16 +74,28 @@ func (l *lists) grow(x *coming, got, room int) (over []*coming) {
 	return over
 }
 
-// giveUpOne gives up the list that got nowhere for the longest time; mu is held.
+// giveUpOne gives up a list; mu is held.
 func (l *lists) giveUpOne() (last *coming) {
+	stands := time.Now().Add(-listWithin)
 	for x := range l.coming {
-		if last == nil || x.at.Before(last.at) {
+		if last == nil || x.before(last, stands) {
 			last = x
 		}
 	}
 	last.givenUp = true
 	l.forget(last)
 	return last
+}
+
+// before says whether x is given up rather than y. Those that had no step since a time stand still.
+func (x *coming) before(y *coming, stands time.Time) bool {
+	if x.at.Before(stands) || y.at.Before(stands) {
+		return x.at.Before(y.at)
+	}
+	if small := x.held <= listFirst; small != (y.held <= listFirst) {
+		return !small
+	}
+	return x.got < y.got
 }
 
 func (l *lists) forget(x *coming) {

@@ -113,7 +113,7 @@ func readList(r io.Reader, size int, list *coming, came func(bytes, size int)) (
 	told := time.Now()
 	for len(raw) < size {
 		if len(raw) == cap(raw) {
-			room := min(size, max(1<<20, 4*cap(raw)))
+			room := min(size, max(listFirst, 4*cap(raw)))
 			list.holds(len(raw), room)
 			raw = append(make([]byte, 0, room), raw...)
 		}
