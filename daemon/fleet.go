@@ -74,7 +74,7 @@ func openMember(d *Daemon, cfg Config) (*member, error) {
 	if err != nil {
 		return nil, err
 	}
-	place, err := kvurl.Place(m.URL)
+	of, err := belongs(m, cfg.Settings)
 	if err != nil {
 		return nil, errors.Join(err, kv.Close())
 	}
@@ -82,7 +82,6 @@ func openMember(d *Daemon, cfg Config) (*member, error) {
 	if name == "" {
 		name, _ = os.Hostname()
 	}
-	of := belonging{id: m.Fleet(), place: place, joined: cfg.Fleet == ""}
 	out := &member{d: d, store: fetcher.FleetStore{KV: kv, Secret: m.Secret}, kv: kv, of: of, name: name, list: map[share.ID]*listed{}, untold: map[share.ID]bool{}}
 	out.holds = &fleetHolds{m: out, rounds: map[peers.ID]*rounds.Round{}}
 	return out, nil

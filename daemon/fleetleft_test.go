@@ -203,3 +203,39 @@ func TestAFleetIsLeft(t *testing.T) {
 		t.Errorf("after it was left: %v", err)
 	}
 }
+
+// A node is a member of the fleet that it was started for until it is restarted. Meanwhile its machine may have gone to another, or which it belongs
+// to may be unreadable: then nothing is taken from its owner.
+func TestWhatAFleetHadStaysWhileTheMachineGoesToAnother(t *testing.T) {
+	t.Parallel()
+	kvs := t.TempDir()
+	other := Membership{URL: "sqlite:" + filepath.Join(kvs, "other"), Secret: "the secret of another"}
+	secret := file(t, other.Secret, t.TempDir(), "secret")
+	origin := begun(t, t.TempDir())
+	for name, x := range map[string]struct {
+		goes func(t *testing.T, d *Daemon)
+		owns bool
+	}{
+		"joined": {func(t *testing.T, d *Daemon) { must(t, Leave(d.dir)); must(t, other.Save(d.dir)) }, true},
+		"set": {func(t *testing.T, d *Daemon) {
+			_, err := d.Reload(Settings{Fleet: other.URL, FleetSecret: secret})
+			must(t, err)
+		}, true},
+		"unreadable": {func(t *testing.T, d *Daemon) {
+			must(t, os.WriteFile(filepath.Join(d.dir, MembershipName), []byte("{"), 0o600))
+		}, false},
+	} {
+		film := added(t, origin, api.Add{Paths: []string{file(t, large(9), t.TempDir(), name)}})
+		a := begun(t, t.TempDir(), inFleet(Membership{URL: "sqlite:" + filepath.Join(kvs, name), Secret: "the secret of a fleet"}))
+		_, err := a.AddToFleet(t.Context(), film.Ticket)
+		must(t, err)
+		e := until(t, a, entriesOf(t, a, 1)[0].ID, "fetched", in(api.Served))
+		rolled(t, a, "followed", func(api.Fleet) bool { return len(a.member.Report()) == 1 })
+		x.goes(t, a)
+		id, err := share.ParseID(film.Share)
+		must(t, err)
+		a.member.Update(t.Context(), nil, []share.ID{id}) // it was taken off the list
+		until(t, a, e.ID, "its owner's, unless it is not known", func(e api.Entry) bool { return e.Fleet != x.owns && e.State == api.Served })
+		must(t, a.Close())
+	}
+}

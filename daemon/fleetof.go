@@ -15,6 +15,7 @@ import (
 	"github.com/piecelease/fetcher/catalog"
 	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/rounds"
+	"github.com/piecelease/fetcher/rounds/kvurl"
 	"github.com/piecelease/fetcher/share"
 )
 
@@ -119,30 +120,52 @@ func (m *member) putOut(now, since time.Time) string {
 	return fmt.Sprintf("this node ceased to be a member of its fleet %s ago: %s", words.Duration(max(now.Sub(since), time.Second)), m.whyOut())
 }
 
-// whyOut says why the fleet is not this node's any more, and what to do: the node has its secret from its start.
-func (m *member) whyOut() string {
+// now is the membership that a machine has now: the node is a member as of its start. same says that it is of the same fleet.
+func (m *member) now() (now Membership, same bool, err error) {
 	cfg := m.d.setting()
 	now, ok, err := membershipFor(Config{Dir: m.d.dir, Settings: cfg})
+	if !ok || err != nil {
+		return now, false, err
+	}
+	of, err := belongs(now, cfg)
+	return now, of.sameAs(m.of.String()), err
+}
+
+// belongs says which fleet a membership is of.
+func belongs(m Membership, cfg Settings) (belonging, error) {
+	place, err := kvurl.Place(m.URL)
+	return belonging{id: m.Fleet(), place: place, joined: cfg.Fleet == ""}, err
+}
+
+// whyOut says why the fleet is not this node's any more, and what to do: the node has its secret from its start.
+func (m *member) whyOut() string {
+	now, same, err := m.now()
 	switch {
-	case err == nil && ok && now.Secret != m.store.Secret:
+	case err == nil && same && now.Secret != m.store.Secret:
 		return "it runs with the previous secret of the fleet; restart the node"
-	case cfg.Fleet != "":
-		return "the fleet has another secret; put the new one into the file that fleet-secret names, and restart the node"
-	case err == nil && !ok:
+	case err == nil && !same:
 		return "this machine has left it; restart the node"
+	case m.d.setting().Fleet != "":
+		return "the fleet has another secret; put the new one into the file that fleet-secret names, and restart the node"
 	}
 	return `the fleet has another secret; join it with the token that "fetcher fleet invite" prints on another member, and restart the node`
 }
 
 // leaves makes the owner's what the fleet has brought, if this machine has left the fleet: the node is a member until it is restarted.
+// If that is not known, or fails, nothing is changed.
 func (m *member) leaves(ctx context.Context, k *keeper) bool {
-	_, ok, err := Joined(m.d.dir)
-	if e := k.entry(); !m.of.joined || err != nil || ok || e.Dir == m.internal(shareOf(e)) {
+	_, same, err := m.now()
+	if e := k.entry(); err == nil && same || e.Dir == m.internal(shareOf(e)) {
 		return false
 	}
-	err = k.set(ctx, func(w *catalog.Wish) error { w.Fleet = false; return nil })
-	k.tell()
-	return err == nil
+	if err == nil {
+		err = k.set(ctx, func(w *catalog.Wish) error { w.Fleet = false; return nil })
+		k.tell()
+	}
+	if err != nil {
+		m.d.log.Warn("a share was taken from the fleet's list, and its entry stays", "id", k.id, "error", err)
+	}
+	return true
 }
 
 // told has an error of the store about the fleet say what to do here.
