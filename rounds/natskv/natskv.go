@@ -161,6 +161,7 @@ func (k *KV) disconnected() {
 	defer k.mu.Unlock()
 	k.lost()
 	k.conn, k.lost = context.WithCancel(context.Background())
+	k.told = nil // on the next connection, other things may be allowed
 }
 
 // complained keeps what the server said about no call in particular: the call itself gets
@@ -177,10 +178,11 @@ func (k *KV) complained(err error) {
 func (k *KV) unanswered(ctx context.Context) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.told != nil {
-		return fmt.Errorf("%w: %w", rounds.Unanswered(ctx), k.told)
+	err := rounds.Unanswered(ctx)
+	if k.told != nil && errors.Is(err, rounds.ErrAway) {
+		return words.Error(errors.Join(rounds.ErrUnfit, context.Cause(ctx)), "%v: its server does not let this user read and write it: %s", rounds.ErrUnfit, strings.TrimPrefix(k.told.Error(), "nats: "))
 	}
-	return rounds.Unanswered(ctx)
+	return err
 }
 
 func (k *KV) connection() context.Context {

@@ -239,7 +239,7 @@ func TestPermissions(t *testing.T) {
 	may := func(subjects ...string) *server.Permissions {
 		return &server.Permissions{Publish: &server.SubjectPermission{Allow: subjects}}
 	}
-	addr, _ := startWith(t, &server.Options{Port: -1, StoreDir: t.TempDir(), Users: []*server.User{
+	addr, stop := startWith(t, &server.Options{Port: -1, StoreDir: t.TempDir(), Users: []*server.User{
 		{Username: "owner", Password: "x"}, {Username: "guest", Password: "x", Permissions: may("nothing")}, {Username: "reader", Password: "x", Permissions: may("$JS.API.>")},
 	}})
 	open(t, "owner:x@"+addr, "fleet")
@@ -252,6 +252,12 @@ func TestPermissions(t *testing.T) {
 		_, err := reader.Create(ctx, "a", []byte("x"))
 		return err
 	})
+	stop() // what was not allowed once says nothing of a server that is stopped
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if _, err := reader.Get(ctx, "a"); !errors.Is(err, rounds.ErrAway) {
+		t.Errorf("a stopped server: %v", err)
+	}
 }
 
 // told fails unless a call soon says why it was not answered.
@@ -265,7 +271,7 @@ func told(t *testing.T, call func(context.Context) error) {
 			break
 		}
 	}
-	if err == nil || !strings.Contains(err.Error(), "ermissions") {
+	if err == nil || !strings.Contains(err.Error(), "ermissions") || !errors.Is(err, rounds.ErrUnfit) || errors.Is(err, rounds.ErrAway) {
 		t.Errorf("got %v", err)
 	}
 }
