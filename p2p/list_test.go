@@ -53,7 +53,11 @@ func TestListsThatDoNotComeToTheEndAreGivenUpForOthers(t *testing.T) {
 		read := func(r io.Reader, stop func()) (list []byte, givenUp bool) {
 			x := all.begin(stop)
 			list, _ = readList(r, size, x, nil)
-			return list, x.end()
+			givenUp = x.end()
+			if x.inTurn {
+				t.Error("one that stood still is said to have come")
+			}
+			return list, givenUp
 		}
 		full := bytes.Repeat([]byte("list"), size/4)
 		var honest []byte
@@ -125,7 +129,9 @@ func TestMoreListsThanThereIsRoomForComeOneAfterTheOther(t *testing.T) {
 			r := &stoppable{Reader: slowReader{bytes.NewReader(full), listStep, time.Second}}
 			x := all.begin(func() { r.stopped.Store(true) })
 			_, err := readList(r, size, x, nil)
-			x.end()
+			if x.end(); err != nil && !x.inTurn {
+				t.Error("one that came is said to have come too slowly")
+			}
 			return err == nil
 		}
 		began := time.Now()

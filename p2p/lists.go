@@ -33,6 +33,7 @@ type coming struct {
 	at      time.Time // of that
 	stop    func()
 	givenUp bool
+	inTurn  bool // given up although it came: there was no room
 }
 
 // begin notes that a list comes; stop makes reading it fail.
@@ -82,7 +83,7 @@ func (l *lists) giveUpOne() (last *coming) {
 			last = x
 		}
 	}
-	last.givenUp = true
+	last.givenUp, last.inTurn = true, !last.at.Before(stands)
 	l.forget(last)
 	return last
 }

@@ -93,6 +93,9 @@ func (h *Host) readManifest(s *counted, q wire.ManifestRequest, limit int, came 
 	list := h.lists.begin(func() { s.Reset() })
 	raw, err := readList(br, int(size), list, came)
 	if list.end() && err != nil {
+		if list.inTurn {
+			return nil, reply, said{listInTurn, peers.ErrCrowded, err}
+		}
 		return nil, reply, said{listGivenUp, peers.ErrStream, err}
 	}
 	if err != nil {

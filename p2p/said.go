@@ -55,6 +55,7 @@ const (
 	hungUp      = "it closed the connection"
 	endedStream = "it closed the stream"
 	listGivenUp = "its list of files comes too slowly, and many come at once"
+	listInTurn  = "many lists of files come at once, and its own is to come after others"
 	foreign     = "something takes the connection and does not speak as fetcher does"
 )
 

@@ -72,4 +72,6 @@ var (
 
 	// ErrStream is an ErrLost of a stream alone: the peer was connected all the same.
 	ErrStream = fmt.Errorf("stream ended: %w", ErrLost)
+	// ErrCrowded is ErrStream where this node itself ended it, for others that came at once.
+	ErrCrowded = fmt.Errorf("too many at once: %w", ErrStream)
 )

@@ -86,11 +86,15 @@ func TestAListIsWaitedForFromOneThatFailedBefore(t *testing.T) {
 	t.Parallel()
 	for name, err := range map[string]error{
 		"unreachable":               fmt.Errorf("no answer: %w", peers.ErrUnreachable),
+		"given up for others":       fmt.Errorf("many come at once: %w", peers.ErrCrowded),
 		"lost before anything came": fmt.Errorf("it closed the stream: %w", peers.ErrStream),
 	} {
 		w := newWorld(t, Config{Stall: 20 * time.Second}, Fetch{Share: theManifest.ID()})
 		w.find("a")
 		for range maxRestarts {
+			if errors.Is(err, peers.ErrCrowded) {
+				w.happens(func() { w.x.ManifestComes("a", listRate, 64<<20, w.now) })
+			}
 			w.replied("a", wire.Reply{}, err)
 			for !w.asks["a"] && w.x.ending == nil {
 				w.pass(time.Second)

@@ -108,7 +108,7 @@ func (s *sources) manifestFailed(src *source, err error) {
 	default:
 		src.up = true
 	}
-	if !src.listAt.IsZero() {
+	if !src.listAt.IsZero() && !errors.Is(err, peers.ErrCrowded) {
 		src.cuts++
 	}
 	src.here = errors.Is(err, peers.ErrStream)
