@@ -233,7 +233,7 @@ func (d *Daemon) fetchable(w catalog.Wish) error {
 	case err != nil:
 		return nil // not a fetch
 	case len(sources) == 1 && sources[0].ID == d.node.ID() && w.Fleet: // all of the fleet are told
-		return api.Refuse(api.ErrHave, "its ticket leads to this machine, which does not serve its files any more: add them there again, or take it from the fleet with fetcher fleet remove")
+		return api.Refuse(api.ErrHave, "%s", d.unserved(id))
 	case len(sources) == 1 && sources[0].ID == d.node.ID():
 		return api.Refuse(api.ErrHave, "that is a ticket of this node itself, for share %s; another machine can fetch it", id.Short())
 	}
@@ -244,6 +244,17 @@ func (d *Daemon) fetchable(w catalog.Wish) error {
 		}
 	}
 	return nil
+}
+
+// unserved says why a share of the fleet whose ticket leads to this node is not served by it, and what helps; for
+// those who read it at another machine, too. It is short, as reports are clipped. The caller holds mu.
+func (d *Daemon) unserved(id share.ID) string {
+	for _, k := range d.keepers {
+		if e := k.entry(); e.Kind == catalog.Serve && slices.Contains(e.Older, id) {
+			return fmt.Sprintf("its files were edited here: put them back, or, on this machine, fetcher fleet remove %s, then fetcher fleet add PATH", id)
+		}
+	}
+	return fmt.Sprintf("its ticket leads here, where its files are not served any more: fetcher fleet add PATH, if they are as they were, or fetcher fleet remove %s", id)
 }
 
 // setTime is how long Set waits for a change to take effect.

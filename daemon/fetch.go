@@ -13,6 +13,7 @@ import (
 	"github.com/piecelease/fetcher/catalog"
 	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/store"
 )
 
 // fetch fetches the share of an entry when its turn comes, and then serves it, until something
@@ -212,7 +213,11 @@ func (k *keeper) stumble(err error) {
 	for _, f := range final {
 		if errors.Is(err, f) {
 			k.d.log.Warn("a fetch has failed", "id", k.id, "reason", err)
-			k.fail(catalog.Failed, words.Plain(err))
+			why := words.Plain(err)
+			if errors.Is(err, store.ErrRepairable) {
+				why += ". Have the entry repaired, or move away what is there"
+			}
+			k.fail(catalog.Failed, why)
 			k.rest(0)
 			return
 		}

@@ -142,6 +142,38 @@ func TestWhatAnOwnerAskedForIsNotTheFleets(t *testing.T) {
 	}
 }
 
+// What is advised for files that were edited after their fleet got them works: the edited ones reach the other member.
+func TestAFleetTakesWhatWasEditedAsItIsAdvised(t *testing.T) {
+	t.Parallel()
+	m := Membership{URL: "sqlite:" + filepath.Join(t.TempDir(), "kv"), Secret: "the secret of a fleet"}
+	dir := t.TempDir()
+	a, b := begun(t, t.TempDir(), inFleet(m)), begun(t, dir, inFleet(m))
+	path := file(t, "as it was", t.TempDir(), "notes")
+	was := added(t, a, api.Add{Paths: []string{path}})
+	_, err := a.AddToFleet(t.Context(), was.Ticket)
+	must(t, err)
+	rolled(t, b, "done", func(f api.Fleet) bool { return len(f.Shares) == 1 && f.Shares[0].Done == 2 })
+	must(t, os.WriteFile(path, []byte("as it was edited"), 0o600))
+	now := until(t, a, was.ID, "another version", func(e api.Entry) bool { return e.State == api.Served && len(e.Older) == 1 })
+	_, err = a.added(t.Context(), catalog.Wish{Source: was.Ticket, Dir: t.TempDir(), Fleet: true})
+	if err == nil || !strings.Contains(err.Error(), "its files were edited here: put them back, or, on this machine, fetcher fleet remove "+was.Share+", then fetcher fleet add PATH") || len(err.Error()) > 200 {
+		t.Errorf("the advice: %v", err)
+	}
+	_, err = a.RemoveFromFleet(t.Context(), was.Share)
+	must(t, err)
+	_, err = a.AddToFleet(t.Context(), now.Ticket)
+	must(t, err)
+	rolled(t, b, "in need of repair", func(f api.Fleet) bool {
+		return len(f.Shares) == 1 && slices.ContainsFunc(f.Shares[0].Members, func(p api.FleetProgress) bool {
+			return strings.Contains(p.Waits, ". Have the entry repaired")
+		})
+	})
+	_, err = b.Set(t.Context(), entriesOf(t, b, 1)[0].ID, api.Set{Repair: true})
+	must(t, err)
+	rolled(t, b, "done again", func(f api.Fleet) bool { return len(f.Shares) == 1 && f.Shares[0].Done == 2 })
+	same(t, filepath.Join(dir, "in", "notes"), "as it was edited")
+}
+
 // A node runs even if its fleet's store is away, and says so; one that belongs to no fleet says
 // that.
 func TestTheStoreOfAFleetMayBeAway(t *testing.T) {

@@ -183,7 +183,9 @@ func (a fleetApp) addCommand() *cobra.Command {
 		Long: `Have every machine of the fleet fetch a share, and serve it on. The ticket must
 name somebody who has it. A ticket of "-" is read from stdin. A PATH is served
 by the node of this machine from then on, as with fetcher add, and fetched by
-the others.`,
+the others. If its files are edited later, it is another share: remove the
+earlier one with fetcher fleet remove ID, add the PATH again, and run fetcher
+set ENTRY --repair on each machine that has the earlier one.`,
 		Args: oneTicket("TICKET or PATH"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if _, missing := os.Lstat(args[0]); args[0] != "-" && missing == nil {
@@ -243,6 +245,9 @@ func (a fleetApp) addPath(ctx context.Context, d fleetDoor, path string) error {
 		if err == nil {
 			err = a.add(ctx, d, e.Ticket)
 		}
+		if err == nil && len(e.Older) > 0 {
+			a.edited(ctx, d, e)
+		}
 		if err != nil && added {
 			undoing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 			defer cancel()
@@ -251,6 +256,18 @@ func (a fleetApp) addPath(ctx context.Context, d fleetDoor, path string) error {
 		}
 		return err
 	})
+}
+
+// edited says what is left to do if the fleet has an earlier version of what was added: nothing replaces that by itself.
+func (a fleetApp) edited(ctx context.Context, d fleetDoor, e api.Entry) {
+	if f, err := d.Fleet(ctx); err == nil {
+		for _, s := range f.Shares {
+			if slices.Contains(e.Older, s.Share) {
+				fmt.Fprintf(a.stderr, "it still has an earlier version: take that off with fetcher fleet remove %s\n", s.Share)
+			}
+		}
+	}
+	fmt.Fprintln(a.stderr, "a machine that has fetched an earlier version keeps that as it is, until the new entry is repaired there with \"fetcher set ENTRY --repair\"")
 }
 
 // servedAt returns the entry of a path that the node serves.

@@ -390,6 +390,17 @@ func TestANodeBelongsToTheFleetThatItsMachineHasJoined(t *testing.T) {
 		}
 	}
 	m.until("the path on both", func(share rolledOut, _ map[string]rolledOut) bool { return share.Done == 2.0 })
+	must(t, os.WriteFile(src, []byte("edited"), 0o600))
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		all, err = a.client.Entries(t.Context())
+		must(t, err)
+		if slices.ContainsFunc(all, func(e api.Entry) bool { return len(e.Older) == 1 && e.State == api.Served }) {
+			break
+		}
+	}
+	if r := inDir(t, m.dirs[0], "fleet", "add", src); r.code != 0 || !strings.Contains(r.stderr, "take that off with fetcher --dir "+m.dirs[0]+" fleet remove bafy") || !strings.Contains(r.stderr, "set ENTRY --repair") {
+		t.Errorf("add what was edited: exit %d, %s", r.code, r.stderr)
+	}
 	doctor := exec.Command(built(t), "doctor", "--dir", m.dirs[0])
 	if out, err := doctor.Output(); !strings.Contains(string(out), "fleet    this node is a member of a fleet of 2 machines") {
 		t.Errorf("doctor: %s, %v", out, err)
