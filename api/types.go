@@ -56,6 +56,7 @@ type Status struct {
 	Troubled  int       `json:"troubled" doc:"entries that are missing or have failed"`
 	Holds     int       `json:"holds" doc:"leases at depots elsewhere, that are renewed"`
 	HoldEnds  time.Time `json:"hold_ends,omitzero" doc:"when the first of these ends, unless it is renewed"`
+	Unheld    int       `json:"unheld,omitempty" doc:"leases that there should be, and that have ended or were not granted yet"`
 	Children  int       `json:"children" doc:"peers that fetch from this node"`
 	InBytes   int64     `json:"in_bytes" doc:"of all streams, since it began"`
 	OutBytes  int64     `json:"out_bytes" doc:"of all streams, since it began"`

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/api"
 	"github.com/piecelease/fetcher/internal/rig"
@@ -184,11 +186,29 @@ func TestAWarningSaysThatTheVersionBeforeIsKept(t *testing.T) {
 	old.Want = 2 // of something else
 	said("the depot d does not keep photos yet: 5 passes are missing")
 	late.Expires = late.Since
+	said("the lease of photos at the depot d, which may remove it, ended on " + late.Since.Local().Format("2006-01-02 15:04") + ", and was not renewed: 5 passes are missing")
+	late.State = renewal.Missing
 	said("the depot d does not keep photos any more, and was not renewed: 5 passes are missing")
 	late.Left = time.Hour
 	said("the lease of photos at the depot d ends in 60 min, and was not renewed: 5 passes are missing")
 	late.Why = "the depot d refuses: its disk has only 5 MB left"
 	said("the lease of photos at the depot d ends in 60 min, and was not renewed: it refuses: its disk has only 5 MB left")
+}
+
+// What was never at a depot, and a lease that has ended, are not among those that are renewed.
+func TestOnlyLeasesThatLastAreCounted(t *testing.T) {
+	t.Parallel()
+	ended, ends := time.Unix(1e9, 0), time.Unix(2e9, 0)
+	l := fetcher.HoldList{Holds: []fetcher.HoldStanding{{Kept: true}, {Hold: renewal.Hold{Expires: ended}, Kept: true}, {Hold: renewal.Hold{Expires: ends}, Kept: true, Left: time.Hour}, {Hold: renewal.Hold{Expires: ends}, Left: time.Hour}}}
+	var s api.Status
+	if countHolds(l, &s); s.Holds != 1 || s.Unheld != 2 || s.HoldEnds != ends {
+		t.Errorf("%+v", s)
+	}
+	seen := map[string]float64{}
+	holdMetrics(func(d *prometheus.Desc, v float64, _ ...string) { seen[d.String()] = v }, fetcher.HoldList{Holds: []fetcher.HoldStanding{l.Holds[0], l.Holds[2]}})
+	if got := seen[descHoldEnds.String()]; got != 3600 {
+		t.Errorf("the first lease ends in %v", got)
+	}
 }
 
 // Waiting is no advice where a month's budget never suffices.

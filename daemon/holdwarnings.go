@@ -22,15 +22,23 @@ func (d *depots) holdStatus(ctx context.Context, s *api.Status) []string {
 	if err != nil {
 		return []string{fmt.Sprintf("what depots keep for this node is not known: %v", err)}
 	}
+	countHolds(l, s)
+	return slices.Concat(d.holdWarnings(l), d.shortWarnings(ctx, l), d.budgetWarnings(l))
+}
+
+// countHolds counts the leases that last, and those that there should be.
+func countHolds(l fetcher.HoldList, s *api.Status) {
 	for _, h := range l.Holds {
-		if h.Kept {
+		switch {
+		case h.Kept && h.Left > 0:
 			s.Holds++
 			if s.HoldEnds.IsZero() {
 				s.HoldEnds = h.Expires
 			}
+		case h.Kept:
+			s.Unheld++
 		}
 	}
-	return slices.Concat(d.holdWarnings(l), d.shortWarnings(ctx, l), d.budgetWarnings(l))
 }
 
 // budgetWarnings says, days before leases lapse, which do so as the budget of their depot does not pay for their renewal, and when.
@@ -71,8 +79,10 @@ func lateText(h fetcher.HoldStanding, left time.Duration, name string) (what str
 		what, why = fmt.Sprintf("the depot %s keeps only the earlier version of %s, for %s more, and lacks the present one", depot, name, words.Duration(left.Round(time.Second))), ": "
 	case h.Expires.IsZero():
 		what, why = fmt.Sprintf("the depot %s does not keep %s yet", depot, name), ": "
-	default:
+	case h.State == renewal.Missing: // the depot has said so
 		what = fmt.Sprintf("the depot %s does not keep %s any more", depot, name)
+	default:
+		what = fmt.Sprintf("the lease of %s at the depot %s, which may remove it, ended on %s", name, depot, h.Expires.Local().Format("2006-01-02 15:04"))
 	}
 	if h.Why != "" {
 		what += why + strings.Replace(h.Why, "the depot "+h.Depot.Short()+" ", "it ", 1) // named before

@@ -173,7 +173,7 @@ func holdMetrics(gauge figure, l fetcher.HoldList) {
 		if h.Late {
 			late++
 		}
-		if ends < 0 {
+		if ends < 0 && !h.Expires.IsZero() {
 			ends = h.Left.Seconds()
 		}
 	}

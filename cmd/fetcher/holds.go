@@ -30,12 +30,14 @@ and the commands that fetch it. LEFT is how long the lease lasts if nothing
 renews it: by then this node must have reached the depot. COST is the passes
 paid for it so far. Below the table is what went wrong at the last visit.
 
-A share is stable when the depot has all of it, and coming while the depot still
-fetches it. It is corrupt when the depot has lost some of it, and missing when
-it has none of it: then the depot is asked to fetch it again. It is ending when
-it is no longer wanted: it is released at the next visit. A version before the
-latest is marked earlier, and kept until the depot has the latest, or for as
-long as hold --keep says.`,
+A share is unknown until the depot was asked for it, stable when the depot has
+all of it, and coming while the depot still fetches it. It is corrupt when the
+depot has lost some of it, and missing when it has none of it: then the depot is
+asked to fetch it again. It is lapsed when its lease has ended, and the depot
+has not said since what it still has. It is ending when it is no longer wanted:
+it is released at the next visit. A version before the latest is
+marked earlier, and kept until the depot has the latest, or for as long as hold
+--keep says.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.asking(cmd.Context(), func(c *api.Client) error {
 				all, err := c.Holds(cmd.Context())
@@ -90,19 +92,29 @@ func (a depots) printHolds(all []api.StandingHold, entries []api.Entry, now time
 	var rows [][]string
 	for _, h := range all {
 		a.out.write("standing_hold", h)
-		state := h.State + either(h.Ending, ", ending", either(h.Earlier, ", earlier", ""))
+		state := either(lapsed(h), "lapsed", h.State) + either(h.Ending, ", ending", either(h.Earlier, ", earlier", ""))
 		next := either(h.Next.After(now), "in "+words.Duration(h.Next.Sub(now)), "now")
-		rows = append(rows, []string{shortly(h.Share), shortly(h.Depot), state, words.Duration(time.Duration(h.Left) * time.Second), fmt.Sprint(h.Cost), next, printable(heldName(h, entries))})
+		left := either(h.Expires.IsZero(), "-", words.Duration(time.Duration(h.Left)*time.Second))
+		rows = append(rows, []string{shortly(h.Share), shortly(h.Depot), state, left, fmt.Sprint(h.Cost), next, printable(heldName(h, entries))})
 	}
 	var b strings.Builder
 	b.WriteString(a.headed(rows, "SHARE", "DEPOT", "STATE", "LEFT", "COST", "NEXT VISIT", "NAME"))
 	for _, h := range all {
-		if why := cmp.Or(printable(h.Why), anewText(h, all)); why != "" {
+		why := cmp.Or(printable(h.Why), anewText(h, all))
+		if lapsed(h) {
+			why = fmt.Sprintf("its lease ended on %s; the depot may remove it%s%s", h.Expires.Local().Format("2006-01-02 15:04"), either(why != "", ": ", ""), why)
+		}
+		if why != "" {
 			at := either(strings.HasPrefix(why, "the depot "+shortly(h.Depot)+" "), "", " at "+shortly(h.Depot)) // named once
 			fmt.Fprintf(&b, "%s%s: %s\n", shortly(h.Share), at, why)
 		}
 	}
 	return a.print(b.String())
+}
+
+// lapsed reports whether the lease of what a depot had has ended: nobody knows then whether the depot still has it.
+func lapsed(h api.StandingHold) bool {
+	return !h.Expires.IsZero() && h.Left == 0 && h.State != "missing" && h.State != "unknown"
 }
 
 // heldName is the name of the entry that a hold follows or followed.

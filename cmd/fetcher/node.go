@@ -433,6 +433,18 @@ func (a asker) status(ctx context.Context, c *api.Client, watch bool) error {
 	}
 }
 
+// holdsText says what depots elsewhere keep for a node, and what they were asked to keep besides.
+func holdsText(s api.Status, now time.Time) string {
+	text := words.Count(s.Holds, "share") + " at depots, renewed from here"
+	if s.Holds > 0 {
+		text += "; the first lease ends in " + words.Duration(s.HoldEnds.Sub(now))
+	}
+	if s.Unheld > 0 {
+		text += fmt.Sprintf("; %d without a lease now: see fetcher holds", s.Unheld)
+	}
+	return text
+}
+
 func (a asker) printStatus(s api.Status, all []api.Entry) error {
 	if a.flags.json {
 		a.out.write("node", s)
@@ -446,8 +458,8 @@ func (a asker) printStatus(s api.Status, all []api.Entry) error {
 	fmt.Fprintf(&b, "peers     %s from here\n", either(s.Children == 1, "1 fetches", fmt.Sprintf("%d fetch", s.Children)))
 	fmt.Fprintf(&b, "traffic   %s in, %s out\n", share.Size(s.InBytes), share.Size(s.OutBytes))
 	fmt.Fprintf(&b, "limits    %s\n", limitsText(s.Limits))
-	if s.Holds > 0 {
-		fmt.Fprintf(&b, "holds     %s at depots, renewed from here; the first lease ends in %s\n", words.Count(s.Holds, "share"), words.Duration(time.Until(s.HoldEnds)))
+	if s.Holds+s.Unheld > 0 {
+		fmt.Fprintf(&b, "holds     %s\n", holdsText(s, time.Now()))
 	}
 	if s.FreeBytes >= 0 {
 		fmt.Fprintf(&b, "free      %s\n", share.Size(s.FreeBytes))
