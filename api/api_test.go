@@ -12,6 +12,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -310,6 +311,14 @@ func TestFilesAreServedHarmlessly(t *testing.T) {
 
 func TestProblemsSayWhatIsWrong(t *testing.T) {
 	_, _, c := served(t, nil)
+	if res, p := request(t, c, "POST", "http://node/v1/entries", `{"ticket":"t"}`, "Content-Type", "application/x-www-form-urlencoded"); res.StatusCode != 415 || p.Code != "usage" {
+		t.Errorf("as a form: %s %+v", res.Status, p)
+	}
+	w := httptest.NewRecorder()
+	NewServer(&fake{feed: NewFeed("run")}, slog.New(slog.DiscardHandler), nil, nil).handler.ServeHTTP(w, httptest.NewRequest("GET", "/nope", nil))
+	if w.Code != 404 || w.Header().Get("Content-Type") != "application/problem+json" || !strings.Contains(w.Body.String(), "there is nothing at GET /nope") {
+		t.Errorf("where there is nothing: %d %s", w.Code, w.Body)
+	}
 	for _, x := range []struct {
 		method, path, body string
 		want               int

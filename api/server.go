@@ -62,9 +62,10 @@ func NewServer(n Node, log *slog.Logger, metrics, page http.Handler) *Server {
 	if metrics != nil {
 		mux.Handle("GET /metrics", metrics)
 	}
-	if page != nil {
-		mux.Handle("/", page)
+	if page == nil {
+		page = http.HandlerFunc(Nothing)
 	}
+	mux.Handle("/", page)
 	s.handler = mux
 	return s
 }

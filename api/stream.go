@@ -53,9 +53,12 @@ func (s *Server) streams(a huma.API, mux *http.ServeMux) {
 		}
 		s.content(w, r, id, r.PathValue("path"))
 	})
-	mux.HandleFunc("/v1/", func(w http.ResponseWriter, r *http.Request) {
-		refuse(w, http.StatusNotFound, fmt.Sprintf("there is nothing at %s %s; see /v1/openapi.json", r.Method, r.URL.Path))
-	})
+	mux.HandleFunc("/v1/", Nothing)
+}
+
+// Nothing answers where there is nothing.
+func Nothing(w http.ResponseWriter, r *http.Request) {
+	refuse(w, http.StatusNotFound, fmt.Sprintf("there is nothing at %s %s; see /v1/openapi.json", r.Method, r.URL.Path))
 }
 
 // beatEvery is how often a stream without events writes something, to show that it is alive.

@@ -470,6 +470,9 @@ func (p *Partial) checkTarget(ctx context.Context) (done bool, err error) {
 		return false, nil
 	default:
 		err = fmt.Errorf("%w: %s is of another kind here than in the share", share.ErrExists, p.m.Name)
+		if p.m.Single() && info.Type == fs.ModeSymlink {
+			err = repairable{err}
+		}
 	}
 	if err != nil {
 		return false, err

@@ -164,6 +164,9 @@ func TestASingleFileIsRepaired(t *testing.T) {
 			x.at, x.original = filepath.Join(x.dir, "f"), filepath.Join(src, "f")
 			x.im = importDir(t, x.original, store.ImportOptions{})
 			damage(x, x.at)
+			if p, err := store.OpenPartial(context.Background(), x.dir, x.im.Manifest, store.PartialOptions{}); !errors.Is(err, store.ErrRepairable) {
+				t.Errorf("%v, %v: it is not said that it can be repaired", p, err)
+			}
 			fetched, replaced := x.repair(store.PartialOptions{})
 			if want := map[string]int{"changed": 1, "cut": 3, "read-only": 3, "a link": 4}[name]; fetched != want || !slices.Equal(replaced, []string{"f"}) {
 				t.Errorf("%d pieces were fetched, want %d; replaced %q", fetched, want, replaced)

@@ -35,7 +35,7 @@ func (s *sources) found(m SourceFound) {
 		s.foundAgain(src, m)
 		return
 	}
-	src := &source{addr: m.Addr, at: Addresses{m.Addr}, index: len(s.order), set: peers.Outside, info: Source{Peer: m.Addr.ID, Via: m.Via}}
+	src := &source{addr: m.Addr, at: Addresses{m.Addr}, index: len(s.order), set: peers.Outside, info: Source{Peer: m.Addr.ID, Via: m.Via, Since: s.now}}
 	s.byID[m.Addr.ID] = src
 	s.order = append(s.order, src)
 	s.then(Rank{m.Addr.ID})
@@ -67,7 +67,7 @@ func (s *sources) foundAgain(src *source, m SourceFound) {
 	}
 	src.out, src.lost, src.notFound, src.denied = false, false, false, false
 	src.dials, src.asks, src.askAt = 0, 0, time.Time{}
-	src.info.State, src.info.Why = Connecting, ""
+	src.stands(s.now, Connecting, "")
 	s.tell(src)
 	s.enlist(src)
 }

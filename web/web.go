@@ -7,22 +7,28 @@
 package web
 
 import (
+	"cmp"
 	"embed"
 	"io/fs"
 	"net/http"
+	"strings"
 )
 
 //go:embed static
 var static embed.FS
 
-// Page serves the files.
-func Page() http.Handler {
+// Page serves the files; nothing answers where there is none.
+func Page(nothing http.HandlerFunc) http.Handler {
 	files, err := fs.Sub(static, "static")
 	if err != nil {
 		panic(err) // it is in the program
 	}
 	serve := http.FileServerFS(files)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, err := fs.Stat(files, cmp.Or(strings.Trim(r.URL.Path, "/"), ".")); err != nil {
+			nothing(w, r)
+			return
+		}
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
 			w.Header().Set("Allow", "GET, HEAD")
 			http.Error(w, "the page can only be read", http.StatusMethodNotAllowed)

@@ -54,6 +54,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		"not ours":       {[]string{"fetch", s.ticket, "-o", foreign}, 13, []string{foreign, `"mine"`, "not touched"}},
 		"nobody":         {[]string{"ls", s.id, "--peer", nobody}, 6, []string{"refused", "still being served", "--peer"}},
 		"no proxy":       {[]string{"ls", s.id, "--peer", nobody, "--proxy", "socks5://127.0.0.1:1"}, 6, []string{"proxy 127.0.0.1:1 cannot be reached", "--proxy names a proxy that runs"}},
+		"no TCP address": {[]string{"ls", s.id, "--peer", strings.Replace(nobody, "/tcp/1", "/udp/1/quic-v1", 1), "--proxy", "socks5://127.0.0.1:1"}, 6, []string{"it has no TCP address", "Check that the share"}},
 		"state":          {[]string{"ls", s.ticket, "--dir", filepath.Join(file, "x")}, 1, []string{file, "--dir", "FETCHER_DIR"}},
 		"state of ls":    {[]string{"ls", src, "--dir", filepath.Join(file, "x")}, 1, []string{file, "--dir", "FETCHER_DIR"}},
 		"no address":     {[]string{"ls", s.ticket, "--listen", "foo"}, 2, []string{`"foo"`, "to listen on", "/ip4/"}},
@@ -86,6 +87,18 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 			}
 			t.Logf("%s", out)
 		})
+	}
+}
+
+// The summary of a fetch that got nowhere has no name that is empty and no time that never was.
+func TestASummaryHasOnlyWhatIsKnown(t *testing.T) {
+	t.Parallel()
+	nobody := "/ip4/127.0.0.1/tcp/1/p2p/12D3KooWGRUVh2z7bWbXoYbF7TjJn9r8oPTP6Qo2sKZkHcSBFwZS"
+	stdout, _, code := inside("fetch", "bafyr4ibxrg7vul2qwzzo3jvdxkcg22ggqjjze65jz72yktaxgogxt4y7hi", "--peer", nobody, "--json", "--stall", "1s", "--lan=false", "--dir", t.TempDir(), "-o", t.TempDir())
+	sum := objects(t, stdout)["summary"][0]
+	sources, _ := sum["sources"].([]any)
+	if _, named := sum["name"]; code != exitNetwork || named || len(sources) != 1 || strings.Contains(stdout, "0001-01-01") {
+		t.Errorf("exit %d, %v", code, sum)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,10 +16,14 @@ import (
 
 // flagValues completes the flags whose values are known.
 var flagValues = map[string][]string{
-	"links":     {"keep", "skip", "refuse"},
-	"log-level": {"debug", "info", "warn", "error"},
-	"listen":    {"none"},
-	"priority":  {"low", "normal", "high"},
+	"depot-price": {"free", "passes"},
+	"dht":         {"own", "public"},
+	"links":       {"keep", "skip", "refuse"},
+	"listen":      {"none"},
+	"log-level":   {"debug", "info", "warn", "error"},
+	"price":       {"free", "passes"},
+	"priority":    {"low", "normal", "high"},
+	"visible":     {"private", "lan", "public"},
 }
 
 // complete makes a shell offer what fits. Files are offered only for paths.
@@ -111,4 +116,28 @@ func (a asker) completeEntries(cmd *cobra.Command, _ []string, _ string) (out []
 		return err
 	})
 	return out, cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeAccounts offers the accounts of the node's depot, each once, if it answers within a second.
+func (a asker) completeAccounts(cmd *cobra.Command, given []string, _ string) (out []string, _ cobra.ShellCompDirective) {
+	ctx, cancel := context.WithTimeout(cmd.Context(), time.Second)
+	defer cancel()
+	a.asking(ctx, func(c *api.Client) error {
+		all, err := c.Accounts(ctx)
+		for _, acc := range all {
+			if !slices.Contains(given, acc.Name) {
+				out = append(out, acc.Name)
+			}
+		}
+		return err
+	})
+	return out, cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeAccount is completeAccounts for a command that takes one.
+func (a asker) completeAccount(cmd *cobra.Command, given []string, typed string) ([]string, cobra.ShellCompDirective) {
+	if len(given) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return a.completeAccounts(cmd, nil, typed)
 }

@@ -325,7 +325,7 @@ func (a depots) accountAddCommand() *cobra.Command {
 
 func (a depots) accountSetCommand() *cobra.Command {
 	var fl accountFlags
-	c := &cobra.Command{Use: "set NAME", Short: "Change the terms or the keys of an account", Args: exactly("NAME"),
+	c := &cobra.Command{Use: "set NAME", Short: "Change the terms or the keys of an account", Args: exactly("NAME"), ValidArgsFunction: a.completeAccount,
 		Long: `Change what an account may have; its leases stand. With --add-key and
 --remove-key together, one key takes the place of another, such as a lost one.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -375,7 +375,7 @@ func (a depots) accountListCommand() *cobra.Command {
 }
 
 func (a depots) accountRmCommand() *cobra.Command {
-	return &cobra.Command{Use: "rm NAME", Short: "Remove an account that holds nothing", Args: exactly("NAME"), RunE: func(cmd *cobra.Command, args []string) error {
+	return &cobra.Command{Use: "rm NAME", Short: "Remove an account that holds nothing", Args: exactly("NAME"), ValidArgsFunction: a.completeAccount, RunE: func(cmd *cobra.Command, args []string) error {
 		return a.asking(cmd.Context(), func(c *api.Client) error {
 			acc, err := c.RemoveAccount(cmd.Context(), args[0])
 			if err != nil {
@@ -419,7 +419,7 @@ func accountName(name string) string {
 }
 
 func (a depots) leasesCommand() *cobra.Command {
-	return &cobra.Command{Use: "leases [ACCOUNT...]", Short: "List the live leases", Long: `List the live leases, of all accounts or of those that are named; on a terminal
+	return &cobra.Command{Use: "leases [ACCOUNT...]", Short: "List the live leases", ValidArgsFunction: a.completeAccounts, Long: `List the live leases, of all accounts or of those that are named; on a terminal
 only the 100 that end first. SHARE is the end of an ID; --json has all of it.`, RunE: func(cmd *cobra.Command, args []string) error {
 		return a.asking(cmd.Context(), func(c *api.Client) error {
 			all := len(args) == 0

@@ -307,6 +307,11 @@ func TestCommandsOfADepot(t *testing.T) {
 	k.sure("depot", "account", "set", "a", "--quota", "7M", "--max-lease", "1h")
 	k.sure("depot", "account", "set", "a", "--remove-key", peer)
 	k.sure("depot", "account", "set", "a", "--add-key", peer)
+	for _, typed := range []string{"account set", "account rm", "leases"} {
+		if out, _, _ := inside(slices.Concat([]string{"__complete", "--dir", k.dir, "depot"}, strings.Fields(typed), []string{"a"})...); !strings.HasPrefix(out, "a\n:") && !strings.Contains(out, "\na\n") {
+			t.Errorf("depot %s offers %q", typed, out)
+		}
+	}
 	for _, good := range [][]string{{"status"}, {"usage"}, {"leases"}, {"crawl"}, {"crawl", "--dry-run"}, {"gc", "on"}, {"gc", "off"}, {"gc", "run"}, {"scrub"},
 		{"clock", "ok"}, {"account", "list"}} {
 		k.sure(append([]string{"depot"}, good...)...)

@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -24,6 +25,9 @@ paid and is not used up, and the names that accounts gave their shares, are not
 in it. fetcher depot import enters it at another depot, or here after a loss.
 Whoever holds leases here is not told of that depot: name it with hold --on.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if _, err := share.ParseID(after); after != "" && err != nil {
+				return usageError{fmt.Errorf("--after: %q is not the whole ID of a share, which fetcher depot leases --json has", after)}
+			}
 			return a.asking(cmd.Context(), func(c *api.Client) error {
 				from, err := c.Export(cmd.Context(), after)
 				if err != nil {
@@ -44,6 +48,9 @@ func (a depots) export(from io.Reader, name string) error {
 		f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 		if errors.Is(err, fs.ErrExist) {
 			return usageError{fmt.Errorf("%s exists: name another file", printable(name))}
+		}
+		if info, at := os.Stat(filepath.Dir(name)); err != nil && (at != nil || !info.IsDir()) {
+			return usageError{fmt.Errorf("there is no folder %s", printable(filepath.Dir(name)))}
 		}
 		if err != nil {
 			return err

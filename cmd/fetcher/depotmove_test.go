@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,6 +12,18 @@ import (
 
 	"github.com/piecelease/fetcher/internal/rig"
 )
+
+// An export that cannot be written, or not from where it is said, is refused as a mistake.
+func TestMistakesInAnExportAreExplained(t *testing.T) {
+	t.Parallel()
+	var bad usageError
+	if err := (depots{asker{&app{}}}).export(strings.NewReader(""), filepath.Join(t.TempDir(), "no", "a.tar")); !errors.As(err, &bad) || !strings.Contains(err.Error(), "there is no folder") {
+		t.Errorf("into a folder that is missing: %v", err)
+	}
+	if _, stderr, code := inside("depot", "export", "-", "--after", "6xfm7vza", "--dir", t.TempDir()); code != exitUsage || !strings.Contains(stderr, "not the whole ID of a share, which fetcher") {
+		t.Errorf("after a short ID: exit %d, %s", code, stderr)
+	}
+}
 
 // One depot exports to another, and goes away; whoever had it keep a folder fetches it from the other, and
 // holds it there.

@@ -306,7 +306,7 @@ func checkReach(addrs []string, places []fetcher.Place, tried []api.Tried) findi
 		f.ok, f.text = true, "others can reach the node from anywhere: a relay has reached it at "+tried[i].Addr
 		return f
 	}
-	if heldAny(places) {
+	if ledToAny(addrs, places) {
 		f.ok, f.text = true, "others can reach the node from anywhere: "+reachText(addrs, places)
 		if len(tried) > 0 {
 			f.text += "; directly it could not reach the node at " + tried[0].Addr

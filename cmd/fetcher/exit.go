@@ -157,8 +157,13 @@ var advices = []struct {
 // sharedText is the advice about a source that does not answer, or no longer.
 const sharedText = "Check that the share is still being served, that the address in the ticket or --peer is still right, and that this machine can reach it; then run the same command again."
 
-// proxyText is said before it where a proxy dials.
-const proxyText = "Check that --proxy names a proxy that runs. "
+// proxyAdvice is said before it where the proxy is why: one that was not asked is not.
+func (a *app) proxyAdvice(err error) string {
+	if a.proxy == "" || advice(err) != sharedText || !strings.Contains(sentence(err), a.proxy) {
+		return ""
+	}
+	return "Check that --proxy names a proxy that runs. "
+}
 
 // keptText is said before the advice about a fetch that has fetched something.
 const keptText = "What is verified is kept. "

@@ -226,7 +226,8 @@ func present(paths []string) error {
 			return err
 		}
 		if _, err := os.Stat(p); errors.Is(err, os.ErrNotExist) || vfs.NotDir(err) {
-			return usageError{fmt.Errorf("%s: there is no such file or folder", printable(p))}
+			link, at := os.Lstat(p)
+			return usageError{fmt.Errorf("%s%s", printable(p), either(at == nil && link.Mode()&os.ModeSymlink != 0, " is a link that leads nowhere", ": there is no such file or folder"))}
 		}
 		switch err := daemon.Readable(p); {
 		case errors.Is(err, os.ErrPermission):

@@ -400,6 +400,17 @@ func TestCompletionsHaveNoQuotes(t *testing.T) {
 	}
 }
 
+// The values that the help names are offered.
+func TestCompletionsOfferTheValuesOfFlags(t *testing.T) {
+	for typed, want := range map[string]string{"share --visible": "private lan public", "add --visible": "private lan public", "set --visible": "private lan public",
+		"node run --depot-price": "free passes", "depot account add --price": "free passes", "depot account set --price": "free passes", "fetch --dht": "own public"} {
+		out, _, code := inside(append(append([]string{"__complete"}, strings.Fields(typed)...), "")...)
+		if code != 0 || !strings.HasPrefix(out, strings.ReplaceAll(want, " ", "\n")+"\n:") {
+			t.Errorf("%s: exit %d, %q", typed, code, out)
+		}
+	}
+}
+
 // What is wrong in node.toml is said with its name, and what a flag makes wrong with that of the flag.
 func TestWhatIsWrongInTheSettingsSaysWhere(t *testing.T) {
 	for _, x := range []struct{ file, args, wants string }{

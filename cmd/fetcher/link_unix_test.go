@@ -22,6 +22,16 @@ func TestAFolderThatIsALinkToNothingIsRefused(t *testing.T) {
 	}
 }
 
+// One that is to be shared is not either.
+func TestALinkToNothingIsNotSaidToBeMissing(t *testing.T) {
+	t.Parallel()
+	at := filepath.Join(t.TempDir(), "link")
+	must(t, os.Symlink("nowhere", at))
+	if err := present([]string{at}); exitCode(err) != exitUsage || err.Error() != at+" is a link that leads nowhere" {
+		t.Error(err)
+	}
+}
+
 // A disk is full whoever says so.
 func TestAFullDiskHasItsCode(t *testing.T) {
 	t.Parallel()

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"os/signal"
 	"regexp"
@@ -101,7 +102,7 @@ type app struct {
 	out     *reporter // NDJSON, when asked for
 	plain   bool      // warnings are messages, and not lines of a log
 	kept    bool      // what the command has fetched is here for the next run
-	proxied bool      // peers are dialled through a proxy
+	proxy   string    // HOST:PORT of the proxy through which peers are dialled; "": none
 	unknown error     // of a command whose help was asked for
 	flags   globals
 }
@@ -167,10 +168,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer, ctx context.C
 	if err != nil && code != exitInterrupted && code != exitPipe {
 		a.stderr.clear()
 		fmt.Fprintln(a.stderr, "fetcher:", plainText(sentence(err)))
-		s := advice(err)
-		if s == sharedText && a.proxied {
-			s = proxyText + s
-		}
+		s := a.proxyAdvice(err) + advice(err)
 		if s != "" || a.kept {
 			fmt.Fprintln(a.stderr, strings.TrimSuffix(either(a.kept, keptText, "")+s, " "))
 		}
@@ -221,8 +219,11 @@ func (a *app) root() *cobra.Command {
 				return err
 			}
 			a.plain = !cmd.Flags().Changed("log-level")
-			proxy := cmd.Flags().Lookup("proxy")
-			a.proxied = proxy != nil && proxy.Value.String() != ""
+			if f := cmd.Flags().Lookup("proxy"); f != nil {
+				if at, err := url.Parse(f.Value.String()); err == nil {
+					a.proxy = at.Host
+				}
+			}
 			_, err := a.flags.level()
 			return err
 		},

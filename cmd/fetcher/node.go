@@ -279,7 +279,7 @@ func (a asker) nodeRun(ctx context.Context, fl nodeFlags) error {
 		fmt.Fprintf(a.stderr, "its page is at %s; fetcher node open opens it\n", strings.SplitN(u, "#", 2)[0])
 	}
 	sd.SdNotify(false, sd.SdNotifyReady) // it is not an error if nobody listens
-	err = l.Serve(ctx, web.Page())
+	err = l.Serve(ctx, web.Page(api.Nothing))
 	sd.SdNotify(false, sd.SdNotifyStopping)
 	stop()
 	return errors.Join(err, d.Close())
@@ -318,7 +318,11 @@ func (a asker) tellUses(s daemon.Settings, addrs []string) {
 			}
 		}
 	}
-	if len(how) > 0 && best > 0 {
+	switch {
+	case len(how) == 0:
+	case best == share.Nowhere:
+		fmt.Fprintln(a.stderr, "warning: nobody can use this node: it listens nowhere; name an address or a port with --listen")
+	case best > 0:
 		fmt.Fprintln(a.stderr, "warning: this node has no public address; if a router passes its port on, name the router's address with --announce")
 	}
 }
@@ -471,7 +475,7 @@ func (a asker) printStatus(s api.Status, all []api.Entry) error {
 		fmt.Fprintf(&b, "warning: %s\n", printable(w))
 	}
 	for _, p := range placesOf(&s) {
-		if p.Held {
+		if leads(p, s.Addrs) {
 			fmt.Fprintf(&b, "relay     %s\n", relayText(p))
 		}
 	}

@@ -23,7 +23,7 @@ func TestPictureFitsTheTerminal(t *testing.T) {
 	}{
 		"fetching": {half, 79, "[======>                        ] 25 %, 10.0 MB of 40.0 MB, 4.20 MB/s, 8 s left|movie/cd1/a.avi, from 1 source"},
 		"waiting":  {with(func(p *fetcher.Progress) { p.Reason = "no source is known, so nothing can come before there is one" }), 50, "[====>                  ] 25 %, 10.0 MB of 40.0 MB|no source is known, so nothing can come before|  there is one"},
-		"finding":  {fetcher.Progress{State: fetcher.Finding, Reason: "asking\x1b[2J"}, 79, "looking for a source: asking�[2J"},
+		"finding":  {fetcher.Progress{State: fetcher.Finding, Reason: "asking\x1b[2J"}, 79, "looking for a source: asking?[2J"},
 		"listing":  {fetcher.Progress{State: fetcher.Finding, Wait: fetcher.ForBytes, Reason: "getting the list of files from a"}, 79, "getting the list of files from a"},
 		"opening":  {fetcher.Progress{State: fetcher.Opening}, 79, "opening"},
 		"narrow":   {half, 30, "25 %, 10.0 MB of 40.0 MB, 4.20|  MB/s, 8 s left|movie/cd1/a.avi, from 1 source"},

@@ -144,10 +144,21 @@ func heldAny(places []fetcher.Place) bool {
 	return slices.ContainsFunc(places, func(p fetcher.Place) bool { return p.Held })
 }
 
+// leads says whether a relay that holds a place for this node leads others to it: a node that listens nowhere can be
+// reached only through one that carries content.
+func leads(p fetcher.Place, addrs []string) bool {
+	return p.Held && (p.Carries > 0 || nearest(addrs) < share.Nowhere)
+}
+
+// ledToAny is leads of any of the places.
+func ledToAny(addrs []string, places []fetcher.Place) bool {
+	return slices.ContainsFunc(places, func(p fetcher.Place) bool { return leads(p, addrs) })
+}
+
 // where says where a ticket with these addresses works.
 func where(addrs []string, places []fetcher.Place) string {
 	reach := nearest(addrs)
-	if heldAny(places) {
+	if ledToAny(addrs, places) {
 		reach = min(reach, share.Farthest(addrs, true)) // no farther than the relay can be reached from
 	}
 	return []string{"anywhere", "network", "machine", "nowhere"}[reach]
@@ -160,7 +171,7 @@ func reachText(addrs []string, places []fetcher.Place) string {
 		out = append(out, "this node has a public address, and can be reached there unless a firewall blocks it")
 	}
 	for _, p := range places {
-		if p.Held {
+		if leads(p, addrs) {
 			out = append(out, relayText(p))
 		}
 	}
@@ -188,12 +199,14 @@ func reachWarnings(addrs []string, places []fetcher.Place, logged bool) (out []s
 			out = append(out, fmt.Sprintf("the relay %s does not serve this node: %s; it is asked again", p.Relay.Short(), why))
 		}
 	}
-	if heldAny(places) {
+	if ledToAny(addrs, places) {
 		return out
 	}
 	near := nearest(addrs)
 	only := either(near == 1, "network", "machine") + " only"
 	switch {
+	case heldAny(places):
+		out = append(out, "nobody can fetch from this node: it listens nowhere, and its relay carries no content; name an address with --listen, or a relay that runs with --relay-carries")
 	case near == 3:
 		out = append(out, "nobody can fetch from this node: it listens nowhere, because it was told so or this machine has no network")
 	case near == 0:

@@ -67,11 +67,34 @@ func TestANodeWithoutAPublicAddressIsWarnedOnce(t *testing.T) {
 	if strings.Count(got, "this node has no public address") != 1 || strings.Count(got, private+"\n") != 2 {
 		t.Errorf("%s", got)
 	}
+	if got := told(daemon.Settings{Relay: true, Beacon: true}, ""); strings.Count(got, "it listens nowhere; name an address or a port with --listen") != 1 || strings.Contains(got, "router") {
+		t.Errorf("a node that listens nowhere: %s", got)
+	}
 	if got := told(daemon.Settings{}, private); got != "" {
 		t.Errorf("a node that nobody uses: %s", got)
 	}
 	if got := told(daemon.Settings{Relay: true}, "/ip4/1.2.3.4/tcp/4001"); strings.Contains(got, "warning") {
 		t.Errorf("a node with a public address: %s", got)
+	}
+}
+
+// A relay that carries nothing does not lead to a node that listens nowhere.
+func TestARelayThatCarriesNothingDoesNotLeadToANodeThatListensNowhere(t *testing.T) {
+	addrs := []string{"/ip4/1.2.3.4/tcp/4001/p2p/12D3KooWGRUVh2z7bWbXoYbF7TjJn9r8oPTP6Qo2sKZkHcSBFwZS/p2p-circuit"}
+	for carries, want := range map[int64]struct {
+		where, text, warned string
+	}{
+		0:       {"nowhere", "", "nobody can fetch from this node: it listens nowhere, and its relay carries no content"},
+		1 << 20: {"anywhere", "through the relay", ""},
+	} {
+		held := []fetcher.Place{{Held: true, Carries: carries}}
+		text, warned := reachText(addrs, held), strings.Join(reachWarnings(addrs, held, false), "\n")
+		if at := where(addrs, held); at != want.where || !strings.Contains(text, want.text) || (text == "") != (want.text == "") || !strings.HasPrefix(warned, want.warned) || (warned == "") != (want.warned == "") {
+			t.Errorf("a relay that carries %d: %s, %q, warned of %q", carries, at, text, warned)
+		}
+		if f := checkReach(addrs, held, nil); f.ok != (carries > 0) {
+			t.Errorf("doctor, with a relay that carries %d: %+v", carries, f)
+		}
 	}
 }
 

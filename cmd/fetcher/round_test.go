@@ -130,7 +130,7 @@ func TestRoundShowOnPaper(t *testing.T) {
 		must(t, err)
 	}
 	for name, says := range map[string][]string{
-		"running": {"state     running\n", "a\uFFFD[31m", "term      7", "latest    report-6 (term 6, sequence 1)"},
+		"running": {"state     running\n", "a?[31m", "term      7", "latest    report-6 (term 6, sequence 1)"},
 		"late":    {"running, but its time is over", "latest    pointer late: what is there is damaged"},
 		"office":  {"state     running, for as long as its holder extends it\n"},
 		"left":    {"state     abandoned: whoever asks next gets the round\n"},

@@ -305,7 +305,7 @@ func (s *sharer) describe() error {
 		fmt.Fprintf(e, "warning: %s\n", w)
 	}
 	if s.beaconAt != "" {
-		fmt.Fprintln(e, "beacon   the ticket also leads to whoever else has the share, and to this node at another address, if the beacon can reach them or is their relay")
+		fmt.Fprintln(e, "beacon   the ticket also leads to whoever else has the share, and to this node at another address, if the node at --beacon-at is a beacon that can reach them, or is their relay")
 	}
 	one := len(s.shares) == 1
 	if from, ok := map[string]string{"anywhere": "elsewhere", "network": "elsewhere on this network", "machine": "on this machine"}[reach]; ok {

@@ -131,6 +131,9 @@ func (fl simFlags) check(f *pflag.FlagSet, name string) (*simnet.Scenario, error
 		return nil, usageError{fmt.Errorf("--nodes: %s needs at least %d", name, s.Fewest)}
 	}
 	if fl.report != "" {
+		if i, err := os.Stat(fl.report); err == nil && i.IsDir() {
+			return nil, usageError{fmt.Errorf("--report: %s is a folder: name a file", printable(fl.report))}
+		}
 		if i, err := os.Stat(filepath.Dir(fl.report)); err != nil || !i.IsDir() {
 			return nil, usageError{fmt.Errorf("--report: there is no folder %s", filepath.Dir(fl.report))}
 		}

@@ -151,7 +151,7 @@ func TestSimRunWritesAPage(t *testing.T) {
 	if exitCode(err) != exitOther || !strings.Contains(string(b), "made-up, seed 3: does not hold") || !strings.Contains(string(b), "Again: <code>fetcher sim run made-up --seed 3</code>") {
 		t.Errorf("%v: %s", err, errs)
 	}
-	if code, _, errs := sim(t, "run", "unknown-share", "--report", t.TempDir()); code != exitOther || !strings.Contains(errs, "--report: ") {
+	if code, _, errs := sim(t, "run", "unknown-share", "--report", t.TempDir()); code != exitUsage || !strings.Contains(errs, "is a folder: name a file") {
 		t.Errorf("a folder as a page: exit %d: %s", code, errs)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"golang.org/x/term"
 	"golang.org/x/text/width"
@@ -229,11 +230,11 @@ func plainText(s string) string {
 	return strings.Join(lines, "\n")
 }
 
-// printable is a name from elsewhere, made safe for a terminal.
+// printable is a name from elsewhere, made safe for a terminal: a pattern that matches it, too.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
-		if r < 0x20 || r >= 0x7f && r < 0xa0 || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 {
-			return '�'
+		if r == utf8.RuneError || r < 0x20 || r >= 0x7f && r < 0xa0 || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 {
+			return '?'
 		}
 		return r
 	}, s)

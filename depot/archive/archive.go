@@ -219,7 +219,7 @@ func (r *Reader) next() (name string, size int64, err error) {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return "", 0, ErrCut
 	case errors.Is(err, tar.ErrHeader), errors.Is(err, tar.ErrFieldTooLong):
-		return "", 0, fmt.Errorf("%w: %w", ErrFormat, err)
+		return "", 0, ErrFormat
 	case err != nil:
 		return "", 0, err
 	case h.Typeflag != tar.TypeReg || len(h.PAXRecords) > 0: // a sparse file could be endless

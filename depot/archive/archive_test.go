@@ -196,7 +196,7 @@ func TestAStreamIsNotBelieved(t *testing.T) {
 			}
 		}
 	}
-	if _, err := NewReader(strings.NewReader(strings.Repeat("no tar", 1000))); !errors.Is(err, ErrFormat) {
+	if _, err := NewReader(strings.NewReader(strings.Repeat("no tar", 1000))); !errors.Is(err, ErrFormat) || err.Error() != ErrFormat.Error() {
 		t.Error(err)
 	}
 }
