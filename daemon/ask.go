@@ -233,7 +233,7 @@ func (d *Daemon) fetchable(w catalog.Wish) error {
 	case err != nil:
 		return nil // not a fetch
 	case len(sources) == 1 && sources[0].ID == d.node.ID() && w.Fleet: // all of the fleet are told
-		return api.Refuse(api.ErrHave, "%s", d.unserved(id))
+		return api.Refuse(api.ErrHave, "%s", unserved(d.keepers, id))
 	case len(sources) == 1 && sources[0].ID == d.node.ID():
 		return api.Refuse(api.ErrHave, "that is a ticket of this node itself, for share %s; another machine can fetch it", id.Short())
 	}
@@ -247,9 +247,9 @@ func (d *Daemon) fetchable(w catalog.Wish) error {
 }
 
 // unserved says why a share of the fleet whose ticket leads to this node is not served by it, and what helps; for
-// those who read it at another machine, too. It is short, as reports are clipped. The caller holds mu.
-func (d *Daemon) unserved(id share.ID) string {
-	for _, k := range d.keepers {
+// those who read it at another machine, too. It is short, as reports are clipped.
+func unserved(ks map[catalog.ID]*keeper, id share.ID) string {
+	for _, k := range ks {
 		if e := k.entry(); e.Kind == catalog.Serve && slices.Contains(e.Older, id) {
 			return fmt.Sprintf("its files were edited here: put them back, or, on this machine, fetcher fleet remove %s, then fetcher fleet add PATH", id)
 		}
