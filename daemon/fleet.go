@@ -273,15 +273,7 @@ func (m *member) Report() (out []fetcher.ShareReport) {
 	for id, l := range m.list {
 		r := fetcher.ShareReport{ID: id.String()}
 		if k := has[id]; k != nil {
-			v := k.view()
-			whole := v.State == api.Paused && v.Bytes > 0 && v.Verified == v.Bytes
-			r.Name, r.Bytes, r.Verified, r.Done = v.Name, v.Bytes, v.Verified, v.State == api.Served || v.State == api.Ended || whole
-			switch {
-			case v.State == api.Paused:
-				r.Waits = "paused"
-			case !r.Done:
-				r.Waits = v.Reason
-			}
+			r = reportOf(id, k)
 		} else if l.err != nil {
 			r.Waits = l.err.Error()
 		}
@@ -289,6 +281,19 @@ func (m *member) Report() (out []fetcher.ShareReport) {
 	}
 	slices.SortFunc(out, func(a, b fetcher.ShareReport) int { return strings.Compare(a.ID, b.ID) })
 	return out
+}
+
+func reportOf(id share.ID, k *keeper) fetcher.ShareReport {
+	v := k.view()
+	whole := v.State == api.Paused && v.Bytes > 0 && v.Verified == v.Bytes
+	r := fetcher.ShareReport{ID: id.String(), Name: v.Name, Bytes: v.Bytes, Verified: v.Verified, Done: v.State == api.Served || v.State == api.Ended || whole}
+	switch {
+	case v.State == api.Paused:
+		r.Waits = "paused"
+	case !r.Done:
+		r.Waits = v.Reason
+	}
+	return r
 }
 
 // keeps refuses to remove an entry that would be made again.
@@ -334,6 +339,9 @@ func (d *Daemon) Fleet(ctx context.Context) (api.Fleet, error) {
 	}
 	if err != nil {
 		out := m.last
+		if out.At.IsZero() {
+			out = m.alone(time.Now())
+		}
 		if out.Away, out.AwaySince = m.away(time.Now()); out.Away == "" {
 			out.Away = "the state of the fleet cannot be read: " + err.Error()
 		}

@@ -193,6 +193,16 @@ func TestTheStoreOfAFleetMayBeAway(t *testing.T) {
 	if !says() {
 		t.Error("the status does not say that the store is away")
 	}
+	if len(f.Shares) != 0 {
+		t.Errorf("shares of which it knows nothing: %+v", f.Shares)
+	}
+	film, peer := share.IDOf([]byte("film")), "12D3KooWDpJ7As7BWAwRMfu1VU2WCqNjvq387JEYKDBj4kx6nXTN"
+	_, err = a.added(t.Context(), catalog.Wish{Source: film.String(), Peers: []string{"/ip4/127.0.0.1/tcp/1/p2p/" + peer}, Dir: t.TempDir(), Fleet: true})
+	must(t, err)
+	f, err = a.Fleet(t.Context())
+	if err != nil || !f.At.IsZero() || len(f.Shares) != 1 || f.Shares[0].Share != film.String() || len(f.Members) != 1 || f.Members[0].Peer != string(a.node.ID()) {
+		t.Errorf("what it has itself: %+v, %v", f, err)
+	}
 	must(t, os.Mkdir(dir, 0o700))
 	rolled(t, a, "there", func(f api.Fleet) bool { return f.Away == "" && f.AwaySince.IsZero() && len(f.Members) == 1 })
 	if says() {

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -202,4 +203,29 @@ func (m *member) away(now time.Time) (what string, since time.Time) {
 		why = fmt.Sprintf(": %v", a.Why)
 	}
 	return fmt.Sprintf("the store of the fleet has not answered for %s%s; what runs goes on, and nobody is elected", words.Duration(now.Sub(a.Since)), why), a.Since
+}
+
+// alone is what this machine knows of its fleet if the store has not answered yet: its own entries.
+func (m *member) alone(now time.Time) api.Fleet {
+	me := fetcher.MemberReport{Peer: m.d.node.ID(), Name: m.name, At: now}
+	var r fetcher.Rollout
+	for id, k := range m.index() {
+		if !k.entry().Fleet {
+			continue
+		}
+		x := reportOf(id, k)
+		me.Shares = append(me.Shares, x)
+		s := fetcher.ShareRollout{Name: x.Name}
+		if s.ID = id; x.Done {
+			s.Done = 1
+		}
+		r.Shares = append(r.Shares, s)
+	}
+	if len(r.Shares) > 0 {
+		r.Members = []fetcher.MemberReport{me}
+	}
+	slices.SortFunc(r.Shares, func(a, b fetcher.ShareRollout) int { return a.ID.Compare(b.ID) })
+	f := FleetView(r, now)
+	f.At = time.Time{}
+	return f
 }

@@ -105,7 +105,7 @@ func (d *DB) BeginAnew(ctx context.Context) error {
 		return nil
 	}
 	d.db.Close() // the damage is known; ignore what it reports
-	if _, err := sqlitedb.SetAside(d.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if _, err := sqlitedb.SetAside(d.path, "bad"); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	db, _, err := open(ctx, d.path)

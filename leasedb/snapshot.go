@@ -29,7 +29,8 @@ func (d *DB) Snapshot(ctx context.Context, path string) error {
 var ErrSnapshot = errors.New("it is not a snapshot of this depot's leases")
 
 // Restore puts a snapshot of the depot with that name in place of the database at path, which
-// nobody may have open. The old database is renamed to aside; empty if there was none.
+// nobody may have open. The old database may be a good one, and is renamed to aside; empty if
+// there was none.
 func Restore(ctx context.Context, snapshot, path, name string) (aside string, err error) {
 	db, err := sqlitedb.Open(ctx, snapshot, schema)
 	if err != nil {
@@ -42,7 +43,7 @@ func Restore(ctx context.Context, snapshot, path, name string) (aside string, er
 	if m.Depot != name || m.Self != "" {
 		return "", fmt.Errorf("%w: it is of another depot", ErrSnapshot)
 	}
-	if aside, err = sqlitedb.SetAside(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if aside, err = sqlitedb.SetAside(path, "before"); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", err
 	}
 	return aside, os.Rename(snapshot, path)

@@ -43,8 +43,8 @@ func TestASnapshotIsTheDatabaseAtItsMoment(t *testing.T) {
 	}
 	aside, err := Restore(t.Context(), snapshot, r.path, "ours")
 	r.ok(err)
-	if _, err := os.Stat(aside); err != nil {
-		t.Errorf("the database of before: %v", err)
+	if _, err := os.Stat(aside); err != nil || aside != r.path+".before-1" { // it may be a good one
+		t.Errorf("the database of before: %q, %v", aside, err)
 	}
 	r.open()
 	if got := leases(); !reflect.DeepEqual(got, want) {

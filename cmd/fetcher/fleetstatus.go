@@ -39,14 +39,17 @@ func (a fleetApp) showFleet(f api.Fleet, now time.Time) {
 	}
 	if f.Away != "" {
 		known := either(len(f.Shares) == 0, "the fleet had no shares ", "what follows is from ") + words.Duration(now.Sub(f.At)) + " ago"
-		fmt.Fprintf(a.stderr, "warning: %s\n%s\n", f.Away, either(f.At.IsZero(), "nothing is known of the fleet yet", known))
+		if f.At.IsZero() {
+			known = either(len(f.Shares) == 0, "nothing is known of the fleet yet", "nothing is known of the other machines yet; what follows is what this one has")
+		}
+		fmt.Fprintf(a.stderr, "warning: %s\n%s\n", f.Away, known)
 	}
 	if len(f.Shares) == 0 && f.Away == "" {
 		text("nothing is added to the fleet now; %s\n", either(len(f.Members) == 0, "a machine is listed once its node runs as a member: a node that ran before its machine joined has to be restarted", "it has "+words.Count(len(f.Members), "member")))
 	}
 	for i, x := range f.Shares {
 		text("%s%s\n%s\n%s, %s\n", either(i > 0, "\n", ""), either(x.Name != "", printable(x.Name), "(its name is not known)"), x.Share,
-			either(len(x.Members) == 0, "no machine is listed now; those whose nodes run are within seconds", fmt.Sprintf("%d of %d done", x.Done, len(x.Members))), coordinatorOf(x, f.Members, now))
+			either(len(x.Members) == 0, "no machine is listed now; those whose nodes run are within seconds", fmt.Sprintf("%d of %d done", x.Done, len(x.Members))), either(f.Away != "" && f.At.IsZero(), "who coordinates it is not known", coordinatorOf(x, f.Members, now)))
 		a.out.write("rollout", map[string]any{"share": x.Share, "name": x.Name, "done": x.Done, "members": len(x.Members), "coordinator": x.Coordinator, "late": x.Late, "term": x.Term})
 		for j, s := range x.Members {
 			m := f.Members[j]

@@ -89,7 +89,7 @@ func OpenAnew(ctx context.Context, path string, s Schema) (db *DB, aside string,
 	if !Corrupt(err) {
 		return db, "", err
 	}
-	if aside, err = SetAside(path); err != nil {
+	if aside, err = SetAside(path, "bad"); err != nil {
 		return nil, "", err
 	}
 	db, err = Open(ctx, path, s)
@@ -211,17 +211,17 @@ func Corrupt(err error) bool {
 }
 
 // SetAside renames the database at path, which nobody may have open, to
-// path.bad-N, N being the first number that is free, and returns that name. What
+// path.WHY-N, N being the first number that is free, and returns that name. What
 // belongs to it goes with it: SQLite can still open the file by its new name.
-func SetAside(path string) (string, error) {
+func SetAside(path, why string) (string, error) {
 	aside := ""
 	for n := 1; aside == "" || exists(aside) || exists(aside+"-wal"); n++ {
-		aside = fmt.Sprintf("%s.bad-%d", path, n)
+		aside = fmt.Sprintf("%s.%s-%d", path, why, n)
 	}
 	// The log goes first: left behind, it would be replayed into the next database.
 	for _, part := range []string{"-wal", "-shm", ""} {
 		if err := os.Rename(path+part, aside+part); err != nil && (part == "" || !errors.Is(err, os.ErrNotExist)) {
-			return "", fmt.Errorf("set a damaged database aside: %w", err)
+			return "", fmt.Errorf("set a database aside: %w", err)
 		}
 	}
 	return aside, nil

@@ -322,7 +322,7 @@ func TestTheLogIsSetAsideWithItsFile(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	aside, err := SetAside(copyOf)
+	aside, err := SetAside(copyOf, "bad")
 	if err != nil {
 		t.Fatal(err)
 	}
