@@ -90,16 +90,22 @@ func (r *Ration) SetRate(bytesPerSecond int64) {
 
 // Rate is the lowest limit in force, in bytes per second; 0 is none.
 func (r *Ration) Rate() int64 {
+	rate, _ := r.lowest()
+	return rate
+}
+
+// lowest is Rate, and whether it is that of one transfer, not the node's.
+func (r *Ration) lowest() (rate int64, own bool) {
 	r.mu.Lock()
-	own := r.rate
+	rate = r.rate
 	r.mu.Unlock()
 	if r.within == nil {
-		return own
+		return rate, false
 	}
-	if all := r.within.Rate(); own == 0 || all > 0 && all < own {
-		return all
+	if all := r.within.Rate(); rate == 0 || all > 0 && all < rate {
+		return all, false
 	}
-	return own
+	return rate, true
 }
 
 // For is a pool's part of it, until it is closed.

@@ -203,11 +203,18 @@ func TestADownloadLimitExcusesNoSource(t *testing.T) {
 }
 
 func TestWhyNamesTheDownloadLimit(t *testing.T) {
-	l := newLimited(t, 20e3, 8<<20, 1, 50e6, TransferConfig{})
-	l.w.Run(5 * time.Second)
-	why, err := l.node.program.Why(context.Background(), Handle{Share: l.m.ID()})
-	if last := strings.Join(why, "\n"); err != nil || !strings.HasSuffix(last, "paced by the download limit: this node asks for at most 20.0 kB a second, from all sources together") {
-		t.Errorf("%v\n%s", err, last)
+	for own, want := range map[int64]string{
+		0:    "paced by the download limit: this node asks for at most 20.0 kB a second, from all sources together",
+		10e3: "paced by the download limit of this fetch: it asks for at most 10.0 kB a second, from all sources together",
+		30e3: "paced by the download limit: this node asks for at most 20.0 kB a second, from all sources together",
+	} {
+		l := newLimited(t, 20e3, 8<<20, 1, 50e6, TransferConfig{})
+		l.node.program.SetTransferRate(Handle{Share: l.m.ID()}, own)
+		l.w.Run(5 * time.Second)
+		why, err := l.node.program.Why(context.Background(), Handle{Share: l.m.ID()})
+		if last := strings.Join(why, "\n"); err != nil || !strings.HasSuffix(last, want) {
+			t.Errorf("%v\n%s", err, last)
+		}
 	}
 }
 

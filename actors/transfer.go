@@ -47,7 +47,7 @@ type traffic struct {
 func (t *transferActor) Receive(ctx actor.Context) {
 	now := t.s.Now()
 	if t.core != nil {
-		t.core.Limit(t.ration.Rate())
+		t.core.Limit(t.ration.lowest())
 		if t.target != nil {
 			t.core.Finishing(t.target, now)
 		}
@@ -135,7 +135,7 @@ func (t *transferActor) Receive(ctx actor.Context) {
 
 func (t *transferActor) limit(m SetDownloadRate) {
 	t.ration.SetRate(m.Rate)
-	t.core.Limit(t.ration.Rate())
+	t.core.Limit(t.ration.lowest())
 }
 
 func (t *transferActor) over() {
@@ -147,7 +147,7 @@ func (t *transferActor) start() {
 	t.budget.Begin()
 	t.asks, t.pools = map[peers.ID]func(){}, map[int]*actor.PID{}
 	t.core = transfer.New(t.cmd.Config, transfer.Fetch{Share: t.cmd.Share, Self: t.net.Self(), Sources: t.cmd.Sources, Manifest: t.cmd.Manifest}, t.s.Now())
-	t.core.Limit(t.ration.Rate())
+	t.core.Limit(t.ration.lowest())
 }
 
 // do does what the core wants done. It runs after every message.

@@ -7,6 +7,7 @@ type core struct {
 	cfg   Config
 	fetch Fetch
 	limit int64 // of this node's requests, in bytes per second; 0: none
+	own   bool  // it is this transfer's alone, not the node's
 
 	now     time.Time
 	state   State

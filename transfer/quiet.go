@@ -213,7 +213,7 @@ func (q *quiet) why(word string) (Wait, string) {
 	case len(q.plan.Why) > 0 && q.plan.Leased == 0:
 		return ForLease, q.plan.Why[0]
 	case q.plan.Leased > 0 && q.now.Sub(q.moved) < patience(q.limit):
-		return ForLimit, Paced(q.limit)
+		return ForLimit, Paced(q.limit, q.own)
 	case q.plan.Leased > 0:
 		return ForBytes, fmt.Sprintf("waiting for %s from %s (%s)", words.Count(q.plan.Leased, "piece"), words.Count(active, "source"), word)
 	}
@@ -223,7 +223,10 @@ func (q *quiet) why(word string) (Wait, string) {
 	return ForLease, fmt.Sprintf("%s connected, and none sends (%s)", words.Count(active, "source"), word)
 }
 
-// Paced says, for people, that a limit in bytes per second holds everything back.
-func Paced(limit int64) string {
+// Paced says, for people, that a limit in bytes per second holds everything back: that of the fetch, its own, or the node's.
+func Paced(limit int64, own bool) string {
+	if own {
+		return fmt.Sprintf("paced by the download limit of this fetch: it asks for at most %s a second, from all sources together", share.Size(limit))
+	}
 	return fmt.Sprintf("paced by the download limit: this node asks for at most %s a second, from all sources together", share.Size(limit))
 }

@@ -71,8 +71,8 @@ func (t *Transfer) Next(now time.Time) Todo {
 }
 
 // Limit is told how many bytes a second this node asks for, of all sources together; 0
-// is no limit.
-func (t *Transfer) Limit(bytesPerSecond int64) { t.limit = bytesPerSecond }
+// is no limit. own: the limit is this transfer's alone.
+func (t *Transfer) Limit(bytesPerSecond int64, own bool) { t.limit, t.own = bytesPerSecond, own }
 
 // ---- sources ----
 
