@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"path"
 	"slices"
+	"syscall"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -88,6 +89,7 @@ var classes = []class{
 	{ErrHave, "have", http.StatusConflict},
 	{share.ErrHeld, "held", http.StatusConflict},
 	{share.ErrDiskFull, "disk_full", http.StatusInsufficientStorage},
+	{syscall.ENOSPC, "disk_full", http.StatusInsufficientStorage}, // of a file of the node's own
 	{share.ErrNetwork, "network", http.StatusBadGateway},
 	{share.ErrNotFound, "not_found", http.StatusNotFound},
 	{share.ErrNotAllowed, "not_allowed", http.StatusForbidden},

@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -251,6 +252,21 @@ func TestAStoreThatDoesNotAnswerIsNotWaitedForLongerThanTheClientWaits(t *testin
 			}
 		}
 	})
+}
+
+// unfit is a store that answers, and cannot be used.
+type unfit struct{ rounds.KV }
+
+func (unfit) Get(context.Context, string) (rounds.Entry, error) {
+	return rounds.Entry{}, fmt.Errorf("%w: it keeps nothing", rounds.ErrUnfit)
+}
+
+func TestWhyAStoreCannotBeUsedIsSaidThroughTheNode(t *testing.T) {
+	t.Parallel()
+	d := &Daemon{member: &member{store: fetcher.FleetStore{KV: unfit{}, Secret: "the secret of a fleet"}}}
+	if _, err := d.RemoveFromFleet(t.Context(), share.IDOf(nil).String()); !errors.Is(err, share.ErrNetwork) || !strings.Contains(err.Error(), "cannot be used: it keeps nothing") {
+		t.Error(err)
+	}
 }
 
 func TestAMembershipIsOfTheSettingsOrTheDirectory(t *testing.T) {

@@ -178,6 +178,8 @@ func (m *member) told(err error) error {
 		return fmt.Errorf("%w; fetcher fleet status shows the list", err)
 	case errors.Is(err, rounds.ErrAway):
 		return api.Refuse(share.ErrNetwork, "the store of the fleet does not answer; once it does, run the same command again")
+	case errors.Is(err, rounds.ErrUnfit):
+		return api.Refuse(share.ErrNetwork, "%s", words.Plain(err))
 	}
 	return err
 }

@@ -61,6 +61,7 @@ var outcomes = []struct {
 	{exitHeld, "held", share.ErrHeld},
 	{exitHeld, "held", api.ErrHave},
 	{exitDiskFull, "disk_full", share.ErrDiskFull},
+	{exitDiskFull, "disk_full", syscall.ENOSPC}, // of a file that is no share's
 	{exitNetwork, "network", share.ErrNetwork},
 	{exitNetwork, "network", rounds.ErrAway},
 	{exitNetwork, "network", rounds.ErrUnfit},
@@ -92,9 +93,6 @@ func outcome(err error) (code int, name string) {
 		if errors.Is(err, o.err) {
 			return o.code, o.name
 		}
-	}
-	if errors.Is(err, syscall.ENOSPC) { // of a file that is no share's
-		return exitDiskFull, "disk_full"
 	}
 	return exitOther, "other"
 }
