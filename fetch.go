@@ -187,7 +187,7 @@ func (n *Node) Fetch(ctx context.Context, ticketOrID string, opt FetchOptions) (
 	}
 	t.forget = n.know(id, t.secret, t.guarded)
 	err = n.program.Fetch(ctx, actors.FetchShare{
-		Handle: t.handle, Sources: sources, Beacons: beacons, Manifest: known, DownloadRate: opt.DownloadRate, Select: choose, Disk: (*disk)(t), Notify: t.notify,
+		Handle: t.handle, Sources: sources, Beacons: beacons, Manifest: known, DownloadRate: opt.DownloadRate, Select: t.choosing(choose), Disk: (*disk)(t), Notify: t.notify,
 		Config: actors.TransferConfig{Stall: opt.Stall, SyncEvery: opt.SyncEvery, SyncBytes: opt.SyncBytes, Verifiers: opt.Verifiers,
 			MaxSources: opt.MaxSources, Anonymous: opt.Anonymous, OnDemand: opt.OnDemand, Keep: opt.Keep, Called: opt.Called, Leases: n.cfg.Leases, WatchLeases: opt.WatchLeases, Fleet: fleet},
 	})
@@ -202,6 +202,26 @@ func (n *Node) Fetch(ctx context.Context, ticketOrID string, opt FetchOptions) (
 		t.stop() // Close has called it, but perhaps before there was anything to stop
 	}
 	return t, nil
+}
+
+// choosing is choose, and keeps the list of files if nothing is selected: it says what the share is called.
+func (t *Transfer) choosing(choose func(*share.Manifest) ([]Priority, error)) func(*share.Manifest) ([]Priority, error) {
+	if choose == nil {
+		return nil
+	}
+	return func(m *share.Manifest) ([]Priority, error) {
+		out, err := choose(m)
+		if err != nil {
+			t.lists(m)
+		}
+		return out, err
+	}
+}
+
+func (t *Transfer) lists(m *share.Manifest) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.manifest = m
 }
 
 // unbegun ends what waits for a transfer that does not start.
@@ -246,6 +266,7 @@ func (d *disk) Open(ctx context.Context, m *share.Manifest, wanted []bool) (acto
 	p, err := store.OpenPartial(ctx, t.opt.Dir, m, store.PartialOptions{State: t.node.state, Wanted: wanted, FS: t.node.cfg.Simulation.FS,
 		Repair: t.opt.Repair, Like: t.opt.Like, Taking: t.comparing(), Unread: unread.add})
 	if err != nil {
+		t.lists(m)
 		return nil, err
 	}
 	unread.warn(t.node.log)

@@ -486,6 +486,11 @@ func TestAPartOfAShareAndThenMore(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(got.Path, "2")); err == nil {
 		t.Error("what was not chosen was fetched")
 	}
+	other := begun(t, t.TempDir())
+	none := until(t, other, added(t, other, api.Add{Ticket: served.Ticket, Only: []string{"nix"}}).ID, "of no file", in(api.Failed))
+	if none.Name != "tree" || !strings.Contains(none.Reason, "nix") || other.all()[0].entry().Title != "" { // a Title says that some of it is the entry's own
+		t.Errorf("an entry that selects nothing: %q, %s", none.Name, none.Reason)
+	}
 	must(t, b.Close())
 	b = begun(t, dir)
 	until(t, b, got.ID, "here again", in(api.Served))

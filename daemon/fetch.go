@@ -52,6 +52,7 @@ func (k *keeper) fetch(e catalog.Entry) {
 	switch {
 	case stopped:
 	case err != nil:
+		k.named(t)
 		k.stumble(err)
 	default:
 		k.arrived(t)
@@ -200,6 +201,16 @@ func (k *keeper) arrived(t *fetcher.Transfer) {
 		}
 	})
 	k.d.log.Info("a share is here", "id", k.id, "name", p.Name, "bytes", p.Bytes, "path", t.Path())
+}
+
+// named shows an entry of which nothing could be planned by the name that the list of files has. That is not its Title,
+// which says that something of it is the entry's own.
+func (k *keeper) named(t *fetcher.Transfer) {
+	if m := t.Manifest(); m != nil {
+		k.mu.Lock()
+		k.called = m.Name
+		k.mu.Unlock()
+	}
 }
 
 // final are the errors that a retry would only repeat.

@@ -169,7 +169,11 @@ func TestAFleetTakesWhatWasEditedAsItIsAdvised(t *testing.T) {
 			return strings.Contains(p.Waits, ". Have the entry repaired")
 		})
 	})
-	_, err = b.Set(t.Context(), entriesOf(t, b, 1)[0].ID, api.Set{Repair: true})
+	e := entriesOf(t, b, 1)[0]
+	if e.Name != "notes" {
+		t.Errorf("what is to be repaired is called %q", e.Name)
+	}
+	_, err = b.Set(t.Context(), e.ID, api.Set{Repair: true})
 	must(t, err)
 	rolled(t, b, "done again", func(f api.Fleet) bool { return len(f.Shares) == 1 && f.Shares[0].Done == 2 })
 	same(t, filepath.Join(dir, "in", "notes"), "as it was edited")
