@@ -204,26 +204,6 @@ func (n *Node) Fetch(ctx context.Context, ticketOrID string, opt FetchOptions) (
 	return t, nil
 }
 
-// choosing is choose, and keeps the list of files if nothing is selected: it says what the share is called.
-func (t *Transfer) choosing(choose func(*share.Manifest) ([]Priority, error)) func(*share.Manifest) ([]Priority, error) {
-	if choose == nil {
-		return nil
-	}
-	return func(m *share.Manifest) ([]Priority, error) {
-		out, err := choose(m)
-		if err != nil {
-			t.lists(m)
-		}
-		return out, err
-	}
-}
-
-func (t *Transfer) lists(m *share.Manifest) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.manifest = m
-}
-
 // unbegun ends what waits for a transfer that does not start.
 func (t *Transfer) unbegun() {
 	t.opened()

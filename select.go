@@ -176,3 +176,23 @@ func (t *Transfer) Adopted() bool {
 	p := t.place()
 	return p != nil && p.Adopted()
 }
+
+// choosing is choose, and keeps the list of files if nothing is selected: it says what the share is called.
+func (t *Transfer) choosing(choose func(*share.Manifest) ([]Priority, error)) func(*share.Manifest) ([]Priority, error) {
+	if choose == nil {
+		return nil
+	}
+	return func(m *share.Manifest) ([]Priority, error) {
+		out, err := choose(m)
+		if err != nil {
+			t.lists(m)
+		}
+		return out, err
+	}
+}
+
+func (t *Transfer) lists(m *share.Manifest) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.manifest = m
+}
