@@ -390,6 +390,7 @@ func TestANodeBelongsToTheFleetThatItsMachineHasJoined(t *testing.T) {
 		}
 	}
 	m.until("the path on both", func(share rolledOut, _ map[string]rolledOut) bool { return share.Done == 2.0 })
+	origin.stop(t) // it serves that path too
 	must(t, os.WriteFile(src, []byte("edited"), 0o600))
 	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		all, err = a.client.Entries(t.Context())
