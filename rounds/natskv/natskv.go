@@ -73,7 +73,7 @@ func Open(ctx context.Context, c Config) (*KV, error) {
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { k.complained(err) }),
 	)
 	if err != nil {
-		if timeout := net.Error(nil); errors.Is(err, nats.ErrNoServers) || errors.As(err, &timeout) && timeout.Timeout() {
+		if timeout := net.Error(nil); errors.Is(err, nats.ErrNoServers) || errors.Is(err, nats.ErrTimeout) || errors.As(err, &timeout) && timeout.Timeout() {
 			err = fmt.Errorf("%w: no NATS server answers", rounds.ErrAway)
 		}
 		return nil, fmt.Errorf("connect to NATS at %s: %w", hosts(c.URL), refusal(err))
