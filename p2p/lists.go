@@ -53,8 +53,8 @@ func (x *coming) holds(got, room int) {
 	if got < x.got+listStep && room == x.held {
 		return
 	}
-	for _, x := range x.in.grow(x, got, room) {
-		x.stop()
+	for _, over := range x.in.grow(x, got, room) {
+		over.stop()
 	}
 }
 

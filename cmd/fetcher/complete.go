@@ -104,34 +104,39 @@ func unquoted(c *cobra.Command) {
 	}
 }
 
-// completeEntries offers the entries of the node, if one answers within a second.
-func (a asker) completeEntries(cmd *cobra.Command, _ []string, _ string) (out []string, _ cobra.ShellCompDirective) {
+// offered is what the node has to offer, if it answers within a second.
+func (a asker) offered(cmd *cobra.Command, list func(context.Context, *api.Client) ([]string, error)) (out []string, _ cobra.ShellCompDirective) {
 	ctx, cancel := context.WithTimeout(cmd.Context(), time.Second)
 	defer cancel()
-	a.asking(ctx, func(c *api.Client) error {
-		all, err := c.Entries(ctx)
-		for _, e := range all {
-			out = append(out, fmt.Sprintf("%d\t%s, %s", e.ID, printable(nameOf(e)), e.State))
-		}
+	a.asking(ctx, func(c *api.Client) (err error) {
+		out, err = list(ctx, c)
 		return err
 	})
 	return out, cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeAccounts offers the accounts of the node's depot, each once, if it answers within a second.
-func (a asker) completeAccounts(cmd *cobra.Command, given []string, _ string) (out []string, _ cobra.ShellCompDirective) {
-	ctx, cancel := context.WithTimeout(cmd.Context(), time.Second)
-	defer cancel()
-	a.asking(ctx, func(c *api.Client) error {
+// completeEntries offers the entries of the node.
+func (a asker) completeEntries(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	return a.offered(cmd, func(ctx context.Context, c *api.Client) (out []string, err error) {
+		all, err := c.Entries(ctx)
+		for _, e := range all {
+			out = append(out, fmt.Sprintf("%d\t%s, %s", e.ID, printable(nameOf(e)), e.State))
+		}
+		return out, err
+	})
+}
+
+// completeAccounts offers the accounts of the node's depot, each once.
+func (a asker) completeAccounts(cmd *cobra.Command, given []string, _ string) ([]string, cobra.ShellCompDirective) {
+	return a.offered(cmd, func(ctx context.Context, c *api.Client) (out []string, err error) {
 		all, err := c.Accounts(ctx)
 		for _, acc := range all {
 			if !slices.Contains(given, acc.Name) {
 				out = append(out, acc.Name)
 			}
 		}
-		return err
+		return out, err
 	})
-	return out, cobra.ShellCompDirectiveNoFileComp
 }
 
 // completeAccount is completeAccounts for a command that takes one.
