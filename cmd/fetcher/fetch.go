@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -366,15 +367,10 @@ func (w *watcher) plan(e fetcher.Planned) {
 func (w *watcher) summarize() {
 	p := w.t.Progress()
 	in, out := w.node.Traffic()
-	known := map[string]any{}
-	for field, s := range map[string]string{"name": p.Name, "path": p.Path} {
-		if s != "" {
-			known[field] = s
-		}
-	}
-	w.out.sum(known)
-	w.out.sum(map[string]any{"bytes": p.Bytes, "verified_bytes": p.Verified, "wire_bytes": in + out, "duplicate_bytes": p.Duplicate,
-		"resumed_bytes": p.Resumed, "hashed_bytes": p.Hashed, "seconds": time.Since(w.began).Seconds(), "sources": append([]fetcher.Source{}, p.Sources...)})
+	sum := map[string]any{"name": p.Name, "bytes": p.Bytes, "verified_bytes": p.Verified, "wire_bytes": in + out, "duplicate_bytes": p.Duplicate,
+		"resumed_bytes": p.Resumed, "hashed_bytes": p.Hashed, "seconds": time.Since(w.began).Seconds(), "sources": append([]fetcher.Source{}, p.Sources...), "path": p.Path}
+	maps.DeleteFunc(sum, func(_ string, v any) bool { return v == "" }) // not known
+	w.out.sum(sum)
 	if !w.flags.json && p.Duplicate > 0 {
 		fmt.Fprintf(w.stderr, "%s was received twice\n", share.Size(p.Duplicate))
 	}
