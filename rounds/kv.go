@@ -89,6 +89,13 @@ func Unanswered(ctx context.Context) error {
 // says why, and what is to be changed.
 var ErrUnfit = errors.New("the store cannot be used")
 
+// What stores on servers have in common to say. The first two are kinds of [ErrUnfit].
+var (
+	ErrLogin  = fmt.Errorf("%w: its server wants another user or password than the URL has before the host", ErrUnfit)
+	ErrDenied = fmt.Errorf("%w: its server does not let this user read and write it", ErrUnfit)
+	ErrBack   = errors.New("the store has gone back: it was replaced, or restored from a backup")
+)
+
 // CheckKey returns an [ErrKey] if the key is not valid in any [KV].
 func CheckKey(key string) error {
 	if len(key) == 0 || len(key) > maxKey {

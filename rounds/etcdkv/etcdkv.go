@@ -81,9 +81,9 @@ func refusal(err error) error {
 	case errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("%w: no etcd server answers", rounds.ErrAway)
 	case errors.Is(err, rpctypes.ErrAuthFailed), errors.Is(err, rpctypes.ErrUserEmpty), errors.Is(err, rpctypes.ErrAuthNotEnabled):
-		return fmt.Errorf("%w: its server wants another user or password than the URL has before the host", rounds.ErrUnfit)
+		return rounds.ErrLogin
 	case errors.Is(err, rpctypes.ErrPermissionDenied):
-		return fmt.Errorf("%w: its server does not let this user read and write it", rounds.ErrUnfit)
+		return rounds.ErrDenied
 	}
 	return err
 }
@@ -187,7 +187,7 @@ func (k *KV) Watch(ctx context.Context, key string, f func([]rounds.Entry)) erro
 		switch {
 		case ctx.Err() != nil:
 			return rounds.Unanswered(ctx)
-		case errors.Is(err, errBack), errors.Is(err, rpctypes.ErrPermissionDenied), errors.Is(err, rpctypes.ErrAuthFailed):
+		case errors.Is(err, rounds.ErrBack), errors.Is(err, rpctypes.ErrPermissionDenied), errors.Is(err, rpctypes.ErrAuthFailed):
 			return fmt.Errorf("watch %s: %w", key, err)
 		}
 		last = next
@@ -198,8 +198,6 @@ func (k *KV) Watch(ctx context.Context, key string, f func([]rounds.Entry)) erro
 	}
 }
 
-var errBack = errors.New("the store has gone back: it was replaced, or restored from a backup")
-
 // follow passes on the entries after revision last, and later changes, until something
 // breaks. It returns the last revision it passed on.
 func (k *KV) follow(ctx context.Context, key string, last int64, options []clientv3.OpOption, f func([]rounds.Entry)) (int64, error) {
@@ -208,7 +206,7 @@ func (k *KV) follow(ctx context.Context, key string, last int64, options []clien
 		return last, err
 	}
 	if all.Header.Revision < last {
-		return last, errBack
+		return last, rounds.ErrBack
 	}
 	var news []rounds.Entry
 	for _, kv := range all.Kvs {
@@ -237,7 +235,7 @@ func (k *KV) follow(ctx context.Context, key string, last int64, options []clien
 			last = k.pass(got.Events, last, f)
 		case <-tick.C:
 			if now, err := k.client.Get(ctx, key, clientv3.WithCountOnly()); err == nil && now.Header.Revision < last {
-				return last, errBack
+				return last, rounds.ErrBack
 			}
 		}
 	}

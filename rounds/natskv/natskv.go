@@ -90,7 +90,7 @@ func Open(ctx context.Context, c Config) (*KV, error) {
 func refusal(err error) error {
 	switch api := new(jetstream.APIError); {
 	case errors.Is(err, nats.ErrAuthorization):
-		return fmt.Errorf("%w: its server wants another user or password than the URL has before the host", rounds.ErrUnfit)
+		return rounds.ErrLogin
 	case errors.Is(err, nats.ErrSecureConnWanted):
 		return fmt.Errorf("%w: its server has no TLS; leave TLS out, or turn it on there", rounds.ErrUnfit)
 	case errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrJetStreamNotEnabled):
@@ -180,7 +180,7 @@ func (k *KV) unanswered(ctx context.Context) error {
 	defer k.mu.Unlock()
 	err := rounds.Unanswered(ctx)
 	if k.told != nil && errors.Is(err, rounds.ErrAway) {
-		return words.Error(errors.Join(rounds.ErrUnfit, context.Cause(ctx)), "%v: its server does not let this user read and write it: %s", rounds.ErrUnfit, strings.TrimPrefix(k.told.Error(), "nats: "))
+		return words.Error(errors.Join(rounds.ErrDenied, context.Cause(ctx)), "%v: %s", rounds.ErrDenied, strings.TrimPrefix(k.told.Error(), "nats: "))
 	}
 	return err
 }

@@ -19,8 +19,6 @@ const (
 	most      = 256             // messages in one request
 )
 
-var errBack = errors.New("the store has gone back: it was replaced, or restored from a backup")
-
 // errGap means that a message of a watch was lost, or may have been.
 var errGap = errors.New("a message was lost")
 
@@ -44,7 +42,7 @@ func (k *KV) Watch(ctx context.Context, key string, f func([]rounds.Entry)) erro
 		switch {
 		case ctx.Err() != nil:
 			return rounds.Unanswered(ctx)
-		case errors.Is(err, errBack), errors.Is(err, jetstream.ErrStreamNotFound), k.nc.IsClosed():
+		case errors.Is(err, rounds.ErrBack), errors.Is(err, jetstream.ErrStreamNotFound), k.nc.IsClosed():
 			return fmt.Errorf("watch %s: %w", key, err)
 		}
 		if w.got > 0 {
@@ -81,7 +79,7 @@ func (w *watch) once(ctx context.Context) error {
 	if info, err := w.stream.Info(ctx); err != nil {
 		return err
 	} else if info.State.LastSeq < w.after {
-		return errBack
+		return rounds.ErrBack
 	}
 	c, err := w.js.CreateConsumer(ctx, stream, jetstream.ConsumerConfig{
 		FilterSubject: w.subject, DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy, AckPolicy: jetstream.AckNonePolicy,
