@@ -47,7 +47,7 @@ func (d *depots) budgetWarnings(l fetcher.HoldList) (out []string) {
 		var lapse []string
 		for _, due := range l.Lapses {
 			if due.Depot == depot {
-				lapse = append(lapse, fmt.Sprintf("%s on %s (%s)", d.heldName(l, due.Key), due.Expires.Local().Format("2006-01-02 15:04"), words.Count(int(due.Units), "pass")))
+				lapse = append(lapse, fmt.Sprintf("%s on %s (%s)", d.heldName(l, due.Key), words.Date(due.Expires), words.Count(int(due.Units), "pass")))
 			}
 		}
 		if len(lapse) > 0 {
@@ -82,7 +82,7 @@ func lateText(h fetcher.HoldStanding, left time.Duration, name string) (what str
 	case h.State == renewal.Missing: // the depot has said so
 		what = fmt.Sprintf("the depot %s does not keep %s any more", depot, name)
 	default:
-		what = fmt.Sprintf("the lease of %s at the depot %s, which may remove it, ended on %s", name, depot, h.Expires.Local().Format("2006-01-02 15:04"))
+		what = fmt.Sprintf("the lease of %s at the depot %s, which may remove it, ended on %s", name, depot, words.Date(h.Expires))
 	}
 	if h.Why != "" {
 		what += why + strings.Replace(h.Why, "the depot "+h.Depot.Short()+" ", "it ", 1) // named before
@@ -110,7 +110,7 @@ func (d *depots) heldName(l fetcher.HoldList, key renewal.Key) string {
 			switch name := d.nameOf(w); {
 			case name == "":
 			case w.Share != h.Share:
-				return fmt.Sprintf("%s as of %s", name, h.Since.Local().Format("2006-01-02 15:04"))
+				return fmt.Sprintf("%s as of %s", name, words.Date(h.Since))
 			default:
 				return name
 			}
@@ -160,7 +160,7 @@ func (d *depots) shortWarnings(ctx context.Context, l fetcher.HoldList) (out []s
 	}
 	for _, due := range lacking(d.payable(l, stock), stock) {
 		out = append(out, fmt.Sprintf("%v for %s at the depot %s; it lapses on %s. Get a code from the depot's owner, and enter it with fetcher passes redeem", &purse.MissingError{Missing: due.Units},
-			d.heldName(l, due.Key), due.Depot.Short(), due.Expires.Local().Format("2006-01-02 15:04")))
+			d.heldName(l, due.Key), due.Depot.Short(), words.Date(due.Expires)))
 	}
 	return out
 }

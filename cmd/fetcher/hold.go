@@ -278,7 +278,7 @@ func (a depots) granted(all []api.Held, ask api.Hold) {
 		}
 		if !h.Lapses.IsZero() {
 			fmt.Fprintf(a.stderr, "warning: the budget for the depot %s does not pay for the next renewal, of %s, so this lapses on %s; --budget can raise it\n",
-				shortly(h.Depot), words.Count(int(h.Renewal), "pass"), h.Lapses.Local().Format("2006-01-02 15:04"))
+				shortly(h.Depot), words.Count(int(h.Renewal), "pass"), words.Date(h.Lapses))
 		}
 		if h.State != "stable" {
 			fmt.Fprintf(a.stderr, "the depot fetches it from here: keep this node running until it has all of it; fetcher holds shows that\n")

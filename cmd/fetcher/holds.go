@@ -77,7 +77,7 @@ func fetchText(all []api.StandingHold) string {
 	var b strings.Builder
 	for _, h := range all {
 		if h.State == "stable" {
-			fmt.Fprintf(&b, "\nfetch %s%s with\n\n%sfetcher fetch %s --peer %s\n", shortly(h.Share), either(h.Earlier, ", the version of "+h.Since.Local().Format("2006-01-02 15:04")+",", ""),
+			fmt.Fprintf(&b, "\nfetch %s%s with\n\n%sfetcher fetch %s --peer %s\n", shortly(h.Share), either(h.Earlier, ", the version of "+words.Date(h.Since)+",", ""),
 				verbatim, h.Share, h.Addr)
 		}
 	}
@@ -102,7 +102,7 @@ func (a depots) printHolds(all []api.StandingHold, entries []api.Entry, now time
 	for _, h := range all {
 		why := cmp.Or(printable(h.Why), anewText(h, all))
 		if lapsed(h) {
-			why = fmt.Sprintf("its lease ended on %s; the depot may remove it%s%s", h.Expires.Local().Format("2006-01-02 15:04"), either(why != "", ": ", ""), why)
+			why = fmt.Sprintf("its lease ended on %s; the depot may remove it%s%s", words.Date(h.Expires), either(why != "", ": ", ""), why)
 		}
 		if why != "" {
 			at := either(strings.HasPrefix(why, "the depot "+shortly(h.Depot)+" "), "", " at "+shortly(h.Depot)) // named once

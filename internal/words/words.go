@@ -52,6 +52,9 @@ func Duration(d time.Duration) string {
 	return fmt.Sprintf("%.0f d", d.Hours()/24)
 }
 
+// Date is when something was or will be, where people are: "2026-04-05 06:07".
+func Date(t time.Time) string { return t.Local().Format("2006-01-02 15:04") }
+
 // ParseDuration reads a duration as people write it: in days, such as "31d", or as
 // time.ParseDuration does.
 func ParseDuration(s string) (time.Duration, error) {
