@@ -65,7 +65,7 @@ var layers = map[string]string{
 	"rounds/etcdkv":     "rounds",
 	"rounds/kvurl":      "rounds rounds/sqlitekv rounds/natskv rounds/etcdkv",
 	".":                 "share peers depot depot/disk depot/keep leasemgr fetchpool verifier fleet transfer rounds renewal spoken wire store p2p actors actors/system store/vfs internal/bounds internal/words",
-	"api":               ". share internal/words",
+	"api":               ". share store/vfs internal/words",
 	"daemon":            ". share peers renewal discovery discovery/dht rounds rounds/kvurl leasedb depot/disk depot/archive depot passes passes/issuer passes/purse catalog api store store/vfs internal/bounds internal/turns internal/words",
 	"web":               "",
 	// simnet models links, in the types that actors declares them with, and runs

@@ -8,13 +8,13 @@ import (
 	"net/http"
 	"path"
 	"slices"
-	"syscall"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/store/vfs"
 )
 
 // Problem is an error as it is sent: RFC 9457, with the name of the command's exit code.
@@ -89,7 +89,6 @@ var classes = []class{
 	{ErrHave, "have", http.StatusConflict},
 	{share.ErrHeld, "held", http.StatusConflict},
 	{share.ErrDiskFull, "disk_full", http.StatusInsufficientStorage},
-	{syscall.ENOSPC, "disk_full", http.StatusInsufficientStorage}, // of a file of the node's own
 	{share.ErrNetwork, "network", http.StatusBadGateway},
 	{share.ErrNotFound, "not_found", http.StatusNotFound},
 	{share.ErrNotAllowed, "not_allowed", http.StatusForbidden},
@@ -106,7 +105,7 @@ func ProblemOf(err error) *Problem {
 	}
 	p := &Problem{Status: http.StatusInternalServerError, Code: "other", Detail: words.Plain(err), class: err}
 	for _, c := range classes {
-		if errors.Is(err, c.err) {
+		if errors.Is(vfs.Full(err), c.err) {
 			p.Status, p.Code = c.status, c.code
 			break
 		}

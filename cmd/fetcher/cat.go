@@ -18,6 +18,7 @@ import (
 	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/store/vfs"
 )
 
 func (a *app) catCommand() *cobra.Command {
@@ -174,7 +175,7 @@ func (s sink) Write(b []byte) (int, error) {
 	switch {
 	case errors.Is(err, syscall.EPIPE):
 		err = errPipe
-	case errors.Is(err, syscall.ENOSPC):
+	case errors.Is(vfs.Full(err), share.ErrDiskFull):
 		err = words.Error(share.ErrDiskFull, "stdout cannot be written: %v", share.ErrDiskFull)
 	case err != nil:
 		var at *fs.PathError
@@ -184,14 +185,6 @@ func (s sink) Write(b []byte) (int, error) {
 		err = fmt.Errorf("stdout cannot be written: %w", err)
 	}
 	return n, err
-}
-
-// diskFull gives an error its class if it means a full disk.
-func diskFull(err error) error {
-	if errors.Is(err, syscall.ENOSPC) {
-		return fmt.Errorf("%w: %w", share.ErrDiskFull, err)
-	}
-	return err
 }
 
 // tell reports on stderr what a person should know, until the transfer ends. One for which nobody was found it ends itself:

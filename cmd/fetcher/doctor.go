@@ -134,7 +134,7 @@ func checkState(dir string) finding {
 	f.advice = "Give this user the right to write there, mount its disk for writing, or name another folder with --dir."
 	if at := inTheWay(dir); at != nil {
 		f.text, f.advice = words.Plain(at), "Name another folder with --dir, or FETCHER_DIR in the environment."
-	} else if errors.Is(diskFull(err), share.ErrDiskFull) {
+	} else if errors.Is(vfs.Full(err), share.ErrDiskFull) {
 		f.advice = "The disk is full: make room on it, or name a folder on another disk with --dir."
 	}
 	return f
@@ -229,7 +229,7 @@ func checkDisk(dir string) finding {
 // checkClock says whether the clock may be right: not before this program was built, or
 // its state directory was last written; and not more than a year after the latter.
 func checkClock(dir string, now time.Time) finding {
-	f := finding{what: "clock", ok: true, text: "it says " + now.Format("2006-01-02 15:04:05 MST")}
+	f := finding{what: "clock", ok: true, text: "it says " + stamp(now)}
 	var last time.Time
 	for _, name := range []string{"", "key", "port", "ranking", "catalog.db", "catalog.db-wal"} {
 		if info, err := os.Stat(filepath.Join(dir, name)); err == nil && info.ModTime().After(last) && name != "" {

@@ -19,6 +19,7 @@ import (
 	"github.com/piecelease/fetcher/rounds/kvurl"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store"
+	"github.com/piecelease/fetcher/store/vfs"
 )
 
 // Exit codes. They are a promise: scripts branch on them.
@@ -61,7 +62,6 @@ var outcomes = []struct {
 	{exitHeld, "held", share.ErrHeld},
 	{exitHeld, "held", api.ErrHave},
 	{exitDiskFull, "disk_full", share.ErrDiskFull},
-	{exitDiskFull, "disk_full", syscall.ENOSPC}, // of a file that is no share's
 	{exitNetwork, "network", share.ErrNetwork},
 	{exitNetwork, "network", rounds.ErrAway},
 	{exitNetwork, "network", rounds.ErrUnfit},
@@ -90,7 +90,7 @@ func outcome(err error) (code int, name string) {
 		return exitUsage, "usage"
 	}
 	for _, o := range outcomes {
-		if errors.Is(err, o.err) {
+		if errors.Is(vfs.Full(err), o.err) {
 			return o.code, o.name
 		}
 	}
@@ -124,7 +124,6 @@ var advices = []struct {
 	{share.ErrExists, "What is there was not touched. Move it away, or put the share elsewhere with -o."},
 	{share.ErrHeld, "Wait until the other process has ended, or end it."},
 	{share.ErrDiskFull, "Make room and run the same command again."},
-	{syscall.ENOSPC, "Make room and run the same command again."},
 	{share.ErrChanged, "When the files are as they should be, and nothing writes to them, run the same command again."},
 	{errListen, "Name another address with --listen."},
 	{errHTTP, "Name another address with --http, or as http in node.toml, or end the program that has this one."},
@@ -201,7 +200,7 @@ func advice(err error) string {
 		return "Name another folder with --dir, or FETCHER_DIR in the environment; or, if that is the right one, run the command as the user whose it is."
 	}
 	for _, x := range advices {
-		if errors.Is(err, x.err) {
+		if errors.Is(vfs.Full(err), x.err) {
 			return x.what
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/piecelease/fetcher/api"
 )
 
 // A link that leads nowhere cannot be a folder, and is not said to be missing or a file.
@@ -35,8 +37,10 @@ func TestALinkToNothingIsNotSaidToBeMissing(t *testing.T) {
 // A disk is full whoever says so.
 func TestAFullDiskHasItsCode(t *testing.T) {
 	t.Parallel()
-	err := &os.PathError{Op: "write", Path: "x", Err: syscall.ENOSPC}
-	if exitCode(err) != exitDiskFull || !strings.Contains(advice(err), "Make room") {
-		t.Errorf("%d, %q", exitCode(err), advice(err))
+	for _, errno := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT} {
+		err := &os.PathError{Op: "write", Path: "x", Err: errno}
+		if p := api.ProblemOf(err); exitCode(err) != exitDiskFull || !strings.Contains(advice(err), "Make room") || p.Code != "disk_full" || p.Status != 507 {
+			t.Errorf("%d, %q, %+v", exitCode(err), advice(err), p)
+		}
 	}
 }

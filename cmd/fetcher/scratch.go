@@ -120,7 +120,7 @@ func (a *app) readStdin(ctx context.Context, to string) error {
 				err = f.Close()
 			}
 			if err != nil {
-				err = fmt.Errorf("what comes on stdin cannot be kept: %w", diskFull(err))
+				err = fmt.Errorf("what comes on stdin cannot be kept: %w", vfs.Full(err))
 			}
 			return err
 		case <-tick.C:

@@ -188,7 +188,7 @@ func (f *file) told(op string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return full(&fs.PathError{Op: op, Path: filepath.Join(f.in, f.name), Err: err})
+	return Full(&fs.PathError{Op: op, Path: filepath.Join(f.in, f.name), Err: err})
 }
 
 func (f *file) ReadAt(b []byte, off int64) (n int, err error) {

@@ -47,11 +47,11 @@ func (f osFile) Flush() error { return flush(f.File) }
 
 func (f osFile) WriteAt(b []byte, off int64) (int, error) {
 	n, err := f.File.WriteAt(b, off)
-	return n, full(err)
+	return n, Full(err)
 }
 
-func (f osFile) Sync() error  { return full(f.File.Sync()) }
-func (f osFile) Close() error { return full(f.File.Close()) }
+func (f osFile) Sync() error  { return Full(f.File.Sync()) }
+func (f osFile) Close() error { return Full(f.File.Close()) }
 
 func (f osFile) Stat() (Info, error) {
 	fi, err := f.File.Stat()

@@ -84,9 +84,9 @@ func (d dirFS) BootID() (id string) {
 	return id
 }
 
-// full marks the errors that mean a full disk.
-func full(err error) error {
-	if err != nil && isFull(err) {
+// Full gives the errors of the system that mean a full disk, or a quota that is used up, their class.
+func Full(err error) error {
+	if errors.Is(err, syscall.ENOSPC) || isFull(err) {
 		return fmt.Errorf("%w: %w", share.ErrDiskFull, err)
 	}
 	return err
@@ -103,7 +103,7 @@ func (d dirFS) told(err error) error {
 			err = &fs.PathError{Op: "write", Path: filepath.Dir(d.whole(e.New)), Err: e.Err}
 		}
 	}
-	return full(err)
+	return Full(err)
 }
 
 func (d dirFS) whole(name string) string {

@@ -39,7 +39,7 @@ func roomOf(fi fs.FileInfo) int64 {
 	return 0
 }
 
-func isFull(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
+func isFull(err error) bool { return errors.Is(err, unix.EDQUOT) }
 
 // lockFile takes an advisory lock that ends with the open file.
 func lockFile(f *os.File) error {
