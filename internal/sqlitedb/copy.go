@@ -3,6 +3,7 @@ package sqlitedb
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 
 	"zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
@@ -22,7 +23,7 @@ func (db *DB) Copy(ctx context.Context, to string, prepare func(*sqlite.Conn) er
 		err = closed
 	}
 	if err != nil || prepare == nil {
-		return ended(ctx, err)
+		return ended(ctx, filepath.Dir(to), err)
 	}
 	c, err := sqlite.OpenConn(to, sqlite.OpenReadWrite)
 	if err != nil {

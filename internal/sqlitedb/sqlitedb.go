@@ -1,6 +1,7 @@
 package sqlitedb
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -156,19 +157,22 @@ func (db *DB) use(ctx context.Context, act string, f func(context.Context, *sqli
 		defer func() { db.conn <- c }()
 		c.SetInterrupt(ctx.Done())
 		defer c.SetInterrupt(nil)
-		return ended(ctx, f(ctx, c))
+		return ended(ctx, db.path, f(ctx, c))
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
 }
 
 // ended returns err, or why ctx ended if that is what SQLite means. What the system would say of a file is said as the system does.
-func ended(ctx context.Context, err error) error {
+// path is what is written.
+func ended(ctx context.Context, path string, err error) error {
 	switch sqlite.ErrCode(err).ToPrimary() {
 	case sqlite.ResultFull:
 		return syscall.ENOSPC
 	case sqlite.ResultReadOnly:
-		return fs.ErrPermission
+		return cmp.Or(writable(path), fs.ErrPermission)
+	case sqlite.ResultCantOpen: // also the files beside it
+		return cmp.Or(writable(path), err)
 	}
 	if ctx.Err() == nil {
 		return err

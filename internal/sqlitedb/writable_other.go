@@ -1,0 +1,5 @@
+//go:build !unix
+
+package sqlitedb
+
+func writable(string) error { return nil }
