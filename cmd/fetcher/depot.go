@@ -313,6 +313,7 @@ func (a depots) accountAddCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			fmt.Fprintf(a.stderr, "the account %s is added: its node can hold shares here\n", printable(acc.Name))
 			return a.printAccounts([]api.Account{acc})
 		})
 	}}

@@ -292,7 +292,9 @@ func TestCommandsOfADepot(t *testing.T) {
 	n.end(os.Kill)
 	k := startNode(t, t.TempDir(), "--depot", t.TempDir(), "--depot-open", "1M")
 	peer := k.status().Peer
-	k.sure("depot", "account", "add", peer, "--name", "a", "--quota", "5M", "--max-lease", "48h")
+	if r := k.sure("depot", "account", "add", peer, "--name", "a", "--quota", "5M", "--max-lease", "48h"); !strings.Contains(r.stderr, "the account a is added") {
+		t.Errorf("account add says %s", r.stderr)
+	}
 	accounts, err := k.client.Accounts(t.Context())
 	must(t, err)
 	if len(accounts) != 2 || accounts[1].Quota != 5_000_000 || accounts[1].MaxLease != 48*3600 || accounts[1].Keys[0] != peer {
