@@ -126,6 +126,26 @@ func (a asker) completeEntries(cmd *cobra.Command, _ []string, _ string) ([]stri
 	})
 }
 
+// completeHolds offers what depots keep: an entry by its number, what was removed by the share as fetcher holds shows it.
+func (a asker) completeHolds(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	return a.offered(cmd, func(ctx context.Context, c *api.Client) (out []string, err error) {
+		all, err := c.Holds(ctx)
+		if err != nil {
+			return nil, err
+		}
+		entries, err := c.Entries(ctx)
+		for _, h := range all {
+			what := shortly(h.Share)
+			if slices.ContainsFunc(entries, func(e api.Entry) bool { return e.ID == h.Entry }) {
+				what = fmt.Sprint(h.Entry)
+			}
+			out = append(out, what+"\t"+printable(heldName(h, entries)))
+		}
+		slices.Sort(out)
+		return slices.Compact(out), err
+	})
+}
+
 // completeAccounts offers the accounts of the node's depot, each once.
 func (a asker) completeAccounts(cmd *cobra.Command, given []string, _ string) ([]string, cobra.ShellCompDirective) {
 	return a.offered(cmd, func(ctx context.Context, c *api.Client) (out []string, err error) {

@@ -24,7 +24,7 @@ func (a depots) holdsCommand() *cobra.Command {
 		}
 		return exactly("ENTRY or SHARE")(cmd, args)
 	},
-		ValidArgsFunction: a.completeEntries,
+		ValidArgsFunction: a.completeHolds,
 		Long: `List what depots keep for this node. With an ENTRY or a SHARE, list that alone,
 and the commands that fetch it. LEFT is how long the lease lasts if nothing
 renews it: by then this node must have reached the depot. COST is the passes
@@ -147,7 +147,7 @@ func anewText(h api.StandingHold, all []api.StandingHold) string {
 func (a depots) releaseCommand() *cobra.Command {
 	var on string
 	c := &cobra.Command{Use: "release ENTRY|SHARE", Short: "End what depots keep for this node", Args: exactly("ENTRY or SHARE"),
-		ValidArgsFunction: a.completeEntries,
+		ValidArgsFunction: a.completeHolds,
 		Long: `End this node's leases of a share, at all depots or only at the one at --on. An
 ENTRY of the node is given by its number, or by its name, even after it was
 removed, and released with all its versions. A SHARE is given by its ID, or the

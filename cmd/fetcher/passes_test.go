@@ -68,6 +68,9 @@ func TestAHoldIsPaidWithPasses(t *testing.T) {
 	if p := passesOf(owner); p.Passes != 61 || p.Reserved != 0 || p.Bad != 0 {
 		t.Errorf("%+v", p)
 	}
+	if out, _, _ := inside("__complete", "--dir", owner.dir, "release", ""); out != "3\tphotos\n:4\n" {
+		t.Errorf("release completes to %q", out)
+	}
 	owner.again()
 	owner.sure("hold", src, "--on", at) // it lasts for 31 days: nothing is paid again
 	if p := passesOf(owner); p.Passes != 61 {
@@ -93,6 +96,11 @@ func TestAHoldIsPaidWithPasses(t *testing.T) {
 		}
 		if out := owner.text("holds"); !strings.Contains(out, "photos (entry removed)") {
 			t.Errorf("fetcher holds: %s", out)
+		}
+		for _, command := range []string{"holds", "release"} {
+			if out, _, _ := inside("__complete", "--dir", owner.dir, command, ""); out != shortly(h[0].Share)+"\tphotos (entry removed)\n:4\n" {
+				t.Errorf("%s completes to %q", command, out)
+			}
 		}
 		owner.sure("add", src)
 	}
