@@ -174,7 +174,7 @@ type StandingHold struct {
 	Since   time.Time `json:"since" doc:"when it became the version to keep"`
 	Depot   string    `json:"depot" doc:"its peer ID"`
 	Addr    string    `json:"addr" doc:"where the depot is, a multiaddr that ends in /p2p/ID"`
-	State   string    `json:"state" enum:"unknown,coming,stable,corrupt,missing" doc:"as the depot said last"`
+	State   string    `json:"state" enum:"unknown,coming,stable,corrupt,missing,lapsed" doc:"as the depot said last; lapsed: the lease has ended, and the depot has not said since what it has"`
 	Bytes   int64     `json:"bytes" doc:"that the lease counts"`
 	Expires time.Time `json:"expires,omitzero" doc:"when the lease ends, by this node's clock: until then this node must have reached the depot"`
 	Left    int64     `json:"left_seconds" doc:"until then"`

@@ -89,7 +89,7 @@ func (h *holds) counts() (good, failed uint64) {
 func (d *depots) StandingHolds(ctx context.Context) (out []api.StandingHold, err error) {
 	l, err := d.node.Holds(ctx)
 	for _, h := range l.Holds {
-		v := api.StandingHold{ID: h.Want, Share: h.Share.String(), Depot: string(h.Depot), State: h.State.String(), Bytes: h.Bytes, Expires: h.Expires,
+		v := api.StandingHold{ID: h.Want, Share: h.Share.String(), Depot: string(h.Depot), State: stateOf(h), Bytes: h.Bytes, Expires: h.Expires,
 			Since: h.Since, Addr: depotAddrs(l, []peers.ID{h.Depot})[0], Left: int64(h.Left / time.Second), Cost: h.Cost, Next: h.Next, Why: standingWhy(l, h), Ending: !h.Kept, Late: h.Late, Name: h.Name}
 		if i := slices.IndexFunc(l.Wants, func(w fetcher.Hold) bool { return w.ID == h.Want }); i >= 0 {
 			w := l.Wants[i]
@@ -98,6 +98,14 @@ func (d *depots) StandingHolds(ctx context.Context) (out []api.StandingHold, err
 		out = append(out, v)
 	}
 	return out, err
+}
+
+// stateOf is the state of a hold, for people: nobody knows what a depot has whose lease has ended, until it says so.
+func stateOf(h fetcher.HoldStanding) string {
+	if h.Left == 0 && !h.Expires.IsZero() && h.State != renewal.Missing && h.State != renewal.Unknown {
+		return "lapsed"
+	}
+	return h.State.String()
 }
 
 // standingWhy says what went wrong last with a hold, in the depot's own words if they are known.

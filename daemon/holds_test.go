@@ -195,6 +195,28 @@ func TestAWarningSaysThatTheVersionBeforeIsKept(t *testing.T) {
 	said("the lease of photos at the depot d ends in 60 min, and was not renewed: it refuses: its disk has only 5 MB left")
 }
 
+// Nobody knows what a depot has whose lease ended while it was away; what it was never asked for has no lease that ends.
+func TestALeaseThatHasEndedIsLapsed(t *testing.T) {
+	t.Parallel()
+	ended := time.Unix(1e9, 0)
+	for i, c := range []struct {
+		renewal.Hold
+		left time.Duration
+		want string
+	}{
+		{renewal.Hold{State: renewal.Stable, Expires: ended}, 0, "lapsed"},
+		{renewal.Hold{State: renewal.Coming, Expires: ended}, 0, "lapsed"},
+		{renewal.Hold{State: renewal.Stable, Expires: ended}, time.Millisecond, "stable"},
+		{renewal.Hold{State: renewal.Missing, Expires: ended}, 0, "missing"},
+		{renewal.Hold{State: renewal.Unknown, Expires: ended}, 0, "unknown"},
+		{renewal.Hold{State: renewal.Coming}, 0, "coming"},
+	} {
+		if got := stateOf(fetcher.HoldStanding{Hold: c.Hold, Left: c.left}); got != c.want {
+			t.Errorf("%d: %s, not %s", i, got, c.want)
+		}
+	}
+}
+
 // What was never at a depot, and a lease that has ended, are not among those that are renewed.
 func TestOnlyLeasesThatLastAreCounted(t *testing.T) {
 	t.Parallel()

@@ -72,11 +72,14 @@ func holdsCalled(all []api.StandingHold, entries []api.Entry, what string) []api
 	})
 }
 
+// mayHave reports whether a depot has all of a version, or may have it: nobody knows once its lease has ended.
+func mayHave(h api.StandingHold) bool { return h.State == "stable" || h.State == "lapsed" }
+
 // fetchText is how to fetch each version that a depot has.
 func fetchText(all []api.StandingHold) string {
 	var b strings.Builder
 	for _, h := range all {
-		if h.State == "stable" {
+		if mayHave(h) {
 			fmt.Fprintf(&b, "\nfetch %s%s with\n\n%sfetcher fetch %s --peer %s\n", shortly(h.Share), either(h.Earlier, ", the version of "+words.Date(h.Since)+",", ""),
 				verbatim, h.Share, h.Addr)
 		}
@@ -92,7 +95,7 @@ func (a depots) printHolds(all []api.StandingHold, entries []api.Entry, now time
 	var rows [][]string
 	for _, h := range all {
 		a.out.write("standing_hold", h)
-		state := either(lapsed(h), "lapsed", h.State) + either(h.Ending, ", ending", either(h.Earlier, ", earlier", ""))
+		state := h.State + either(h.Ending, ", ending", either(h.Earlier, ", earlier", ""))
 		next := either(h.Next.After(now), "in "+words.Duration(h.Next.Sub(now)), "now")
 		left := either(h.Expires.IsZero(), "-", words.Duration(time.Duration(h.Left)*time.Second))
 		rows = append(rows, []string{shortly(h.Share), shortly(h.Depot), state, left, fmt.Sprint(h.Cost), next, printable(heldName(h, entries))})
@@ -101,7 +104,7 @@ func (a depots) printHolds(all []api.StandingHold, entries []api.Entry, now time
 	b.WriteString(a.headed(rows, "SHARE", "DEPOT", "STATE", "LEFT", "COST", "NEXT VISIT", "NAME"))
 	for _, h := range all {
 		why := cmp.Or(printable(h.Why), anewText(h, all))
-		if lapsed(h) {
+		if h.State == "lapsed" {
 			why = fmt.Sprintf("its lease ended on %s; the depot may remove it%s%s", words.Date(h.Expires), either(why != "", ": ", ""), why)
 		}
 		if why != "" {
@@ -110,11 +113,6 @@ func (a depots) printHolds(all []api.StandingHold, entries []api.Entry, now time
 		}
 	}
 	return a.print(b.String())
-}
-
-// lapsed reports whether the lease of what a depot had has ended: nobody knows then whether the depot still has it.
-func lapsed(h api.StandingHold) bool {
-	return !h.Expires.IsZero() && h.Left == 0 && h.State != "missing" && h.State != "unknown"
 }
 
 // heldName is the name of the entry that a hold follows or followed.
@@ -134,7 +132,7 @@ func heldName(h api.StandingHold, entries []api.Entry) string {
 // anewText says, of a version that a depot is still to fetch, what that means; "" of any other.
 func anewText(h api.StandingHold, all []api.StandingHold) string {
 	i := slices.IndexFunc(all, func(o api.StandingHold) bool { return o.ID == h.ID && o.Depot == h.Depot && o.Share != h.Share })
-	if i < 0 || h.Earlier || h.State == "stable" || all[i].State != "stable" {
+	if i < 0 || h.Earlier || mayHave(h) || all[i].State != "stable" {
 		return ""
 	}
 	s := "the files have changed, and the depot fetches what it lacks of the new version, of " + share.Size(h.Bytes)

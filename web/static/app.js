@@ -367,13 +367,10 @@ async function depot() {
 
 // ---- what depots elsewhere keep ----
 
-// lapsed says that a lease has ended, and that nobody knows whether the depot still has what it kept.
-const lapsed = (x) => x.expires && !x.left_seconds && !['missing', 'unknown'].includes(x.state);
-
 // held is one thing that depots are to keep, with each of its leases.
 function held(all) {
   const latest = all.find((x) => !x.earlier) || all[0], e = entries.get(latest.entry), name = e ? nameOf(e) : latest.name || short(latest.share);
-  const wanted = all.filter((x) => !x.ending && !x.earlier), whole = wanted.filter((x) => x.state === 'stable' && !lapsed(x)).length;
+  const wanted = all.filter((x) => !x.ending && !x.earlier), whole = wanted.filter((x) => x.state === 'stable').length;
   const left = times(all.map((x) => x.left_seconds)), next = times(all.map((x) => (new Date(x.next) - Date.now()) / 1000));
   const release = h('button', { 'aria-label': 'Release ' + name, onclick: act(async () => {
     if (!confirm(`End what depots keep of ${name}? They may remove it then.`)) return;
@@ -382,7 +379,7 @@ function held(all) {
   }) }, 'Release');
   return h('section', { class: 'card' }, h('h3', {}, e ? h('a', { href: '#/entry/' + e.id }, name) : name),
     h('p', {}, h('strong', {}, `${whole} of ${wanted.length === 1 ? '1 copy is' : wanted.length + ' copies are'} whole`), `, ${some(all.reduce((n, x) => n + x.cost, 0), 'pass', 'passes')} paid so far`, all[0].pin ? ', this version alone' : ''),
-    table('Leases of ' + name, ['Depot', 'State', 'Left', 'Next visit'], all.map((x, i) => [short(x.depot), (lapsed(x) ? 'lapsed' : x.state) + (x.ending ? ', ending' : x.earlier ? ', earlier' : ''),
+    table('Leases of ' + name, ['Depot', 'State', 'Left', 'Next visit'], all.map((x, i) => [short(x.depot), x.state + (x.ending ? ', ending' : x.earlier ? ', earlier' : ''),
       h('span', { class: x.late ? 'state failed' : '' }, left[i]), new Date(x.next) > Date.now() ? 'in ' + next[i] : 'now'])),
     ...all.filter((x) => x.why).map((x) => h('p', { class: 'panel' }, `${short(x.depot)}: ${x.why}`)), h('div', { class: 'tools' }, release));
 }
