@@ -99,7 +99,7 @@ func (f *fetchPool) Receive(ctx actor.Context) {
 	case BlocksHere:
 		f.core.Verified(m.Piece, m.First, m.Count, f.s.Now())
 	case rationChanged:
-		f.core.Limit(float64(f.ration.Rate()), f.s.Now())
+		f.limit()
 	case budgetFree, system.WakeDue:
 	case SourceAlso:
 		f.also(m.Addr)
@@ -121,10 +121,15 @@ var errGoodbye = errors.New("it has ended")
 
 func (f *fetchPool) start(ctx actor.Context) {
 	f.budget, f.part = f.budget.For(ctx.Self()), f.ration.For(ctx.Self())
-	f.core.Limit(float64(f.ration.Rate()), f.s.Now())
+	f.limit()
 	f.requests = map[uint64]*request{}
 	f.unclear = map[share.Piece]leasemgr.Lease{}
 	ctx.Request(f.leases, SourceUp{f.source.ID})
+}
+
+func (f *fetchPool) limit() {
+	rate, own := f.ration.lowest()
+	f.core.Limit(float64(rate), transfer.Limiter(own), f.s.Now())
 }
 
 // step does what the core wants done. It runs after every message.

@@ -101,7 +101,7 @@ func TestTheDownloadLimitHolds(t *testing.T) {
 				t.Errorf("%d leases were lost, %d bytes came twice", l.lost, p.Duplicate)
 			}
 			for _, s := range p.Sources {
-				if s.Bytes < p.Verified/int64(5*c.sources) || s.Why != "paced by the download limit" {
+				if s.Bytes < p.Verified/int64(5*c.sources) || s.Why != "paced by the download limit of this node" {
 					t.Errorf("%s gave %d bytes: %q", s.Peer, s.Bytes, s.Why)
 				}
 			}
@@ -204,9 +204,9 @@ func TestADownloadLimitExcusesNoSource(t *testing.T) {
 
 func TestWhyNamesTheDownloadLimit(t *testing.T) {
 	for own, want := range map[int64]string{
-		0:    "paced by the download limit: this node asks for at most 20.0 kB a second, from all sources together",
+		0:    "paced by the download limit of this node: it asks for at most 20.0 kB a second, from all sources together",
 		10e3: "paced by the download limit of this fetch: it asks for at most 10.0 kB a second, from all sources together",
-		30e3: "paced by the download limit: this node asks for at most 20.0 kB a second, from all sources together",
+		30e3: "paced by the download limit of this node: it asks for at most 20.0 kB a second, from all sources together",
 	} {
 		l := newLimited(t, 20e3, 8<<20, 1, 50e6, TransferConfig{})
 		l.node.program.SetTransferRate(Handle{Share: l.m.ID()}, own)
@@ -214,6 +214,9 @@ func TestWhyNamesTheDownloadLimit(t *testing.T) {
 		why, err := l.node.program.Why(context.Background(), Handle{Share: l.m.ID()})
 		if last := strings.Join(why, "\n"); err != nil || !strings.HasSuffix(last, want) {
 			t.Errorf("%v\n%s", err, last)
+		}
+		if why := l.progress().Sources[0].Why; why == "" || !strings.HasPrefix(want, why+": ") {
+			t.Errorf("%q of the source, and %q of the fetch", why, want)
 		}
 	}
 }

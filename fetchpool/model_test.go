@@ -309,7 +309,7 @@ func (m *model) actions() map[string]func(*rapid.T) {
 		"announced": on(func(t *rapid.T) { m.p.Announced(nil, m.now) }),
 		"limited": on(func(t *rapid.T) {
 			m.scarce = rapid.SampledFrom([]Permission{NoMemory, TooSoon}).Draw(t, "scarce")
-			m.p.Limit(rapid.SampledFrom([]float64{0, 10e3, 1e6, 100e6}).Draw(t, "limit"), m.now)
+			m.p.Limit(rapid.SampledFrom([]float64{0, 10e3, 1e6, 100e6}).Draw(t, "limit"), "this node", m.now)
 		}),
 		"arrived":   on(m.arrive),
 		"arrived2":  on(m.arrive),

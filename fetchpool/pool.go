@@ -114,6 +114,7 @@ type Pool struct {
 	paced   bool
 	pacedAt time.Time // when it was last Paced
 	most    float64   // bytes a second that the node may ask for, of all sources; 0: no limit
+	whose   string    // limit that is
 
 	refused bool      // there are no leases for this pool
 	askAt   time.Time // ... until then; zero: until it is woken
@@ -337,12 +338,12 @@ func (p *Pool) redialWait() time.Duration {
 	return wait
 }
 
-// Limit says how many bytes a second the node may ask for, of all its sources; 0
+// Limit says how many bytes a second the node may ask for, of all its sources, and whose limit that is, for people; 0
 // is no limit. With a limit the pool asks for little at a time and holds few leases.
 // Next's take decides when it may ask at all, and a source is never blamed for that.
-func (p *Pool) Limit(bytesPerSecond float64, now time.Time) {
+func (p *Pool) Limit(bytesPerSecond float64, whose string, now time.Time) {
 	p.now = now
-	p.most = max(bytesPerSecond, 0)
+	p.most, p.whose = max(bytesPerSecond, 0), whose
 	p.refused = false // there may be more leases for this pool than before
 }
 

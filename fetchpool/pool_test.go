@@ -1284,7 +1284,7 @@ func TestALimitKeepsRequestsAndLeasesSmall(t *testing.T) {
 		t.Errorf("the oldest is %d with %d, %v", piece, token, ok)
 	}
 	h.p.Refused("", time.Time{}, h.now)
-	h.p.Limit(4e6, h.now)
+	h.p.Limit(4e6, "this node", h.now)
 	todo := h.next()
 	if len(todo.Return) < 10 || todo.Return[0].Why != Unneeded {
 		t.Errorf("%d of 32 leases are given back", len(todo.Return))
@@ -1297,7 +1297,7 @@ func TestALimitKeepsRequestsAndLeasesSmall(t *testing.T) {
 	if n := h.p.Leases(); todo.Want > 0 || n > 16 {
 		t.Errorf("wants %d more than the %d leases it holds", todo.Want, n)
 	}
-	h.p.Limit(0, h.now)
+	h.p.Limit(0, "this node", h.now)
 	if todo := h.next(); todo.Want == 0 {
 		t.Error("wants nothing after the limit was lifted, because it was refused below it")
 	}
@@ -1305,14 +1305,14 @@ func TestALimitKeepsRequestsAndLeasesSmall(t *testing.T) {
 
 func TestWhyNamesTheLimitAsLongAsItHolds(t *testing.T) {
 	h := ready(t, Config{}, 8<<20)
-	h.p.Limit(1e6, h.now)
+	h.p.Limit(1e6, "this node", h.now)
 	h.p.Grant([]Work{{Piece: 0, Token: 1}}, h.now)
 	next := func(l Permission) Todo { return h.p.Next(h.now, func(int) Permission { return l }) }
-	if todo := next(TooSoon); !todo.Paced || todo.Starved || h.p.Why() != "paced by the download limit" {
+	if todo := next(TooSoon); !todo.Paced || todo.Starved || h.p.Why() != "paced by the download limit of this node" {
 		t.Errorf("paced %v, starved %v: %s", todo.Paced, todo.Starved, h.p.Why())
 	}
 	h.now = h.now.Add(500 * time.Millisecond)
-	if todo := next(Granted); todo.Paced || h.p.Why() != "paced by the download limit" {
+	if todo := next(Granted); todo.Paced || h.p.Why() != "paced by the download limit of this node" {
 		t.Errorf("paced %v between two turns: %s", todo.Paced, h.p.Why())
 	}
 	h.now = h.now.Add(time.Second)
@@ -1328,7 +1328,7 @@ func TestALimitDoesNotLowerTheMeasuredRate(t *testing.T) {
 	before, _, _ := w.pool.Measure()
 	w.jitter = func() time.Duration { return time.Duration(w.seq%7) * 5 * time.Millisecond } // among others on the path
 	next, turn := w.now, w.now
-	w.pool.Limit(2e6, w.now)
+	w.pool.Limit(2e6, "this node", w.now)
 	w.leave = func(n int) Permission {
 		if w.now.Before(next) {
 			if turn != next {

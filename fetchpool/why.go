@@ -36,7 +36,7 @@ func (p *Pool) Why() string {
 	case p.now.Before(p.pause):
 		return "is busy; asked again in " + words.Duration(p.wait)
 	case p.paced || p.most > 0 && p.now.Sub(p.pacedAt) < time.Second:
-		return "paced by the download limit"
+		return "paced by the download limit of " + p.whose
 	case len(p.requests) > 0:
 		return "fetching"
 	case p.starved:

@@ -225,8 +225,13 @@ func (q *quiet) why(word string) (Wait, string) {
 
 // Paced says, for people, that a limit in bytes per second holds everything back: that of the fetch, its own, or the node's.
 func Paced(limit int64, own bool) string {
+	return fmt.Sprintf("paced by the download limit of %s: it asks for at most %s a second, from all sources together", Limiter(own), share.Size(limit))
+}
+
+// Limiter is whose a limit is, for people.
+func Limiter(own bool) string {
 	if own {
-		return fmt.Sprintf("paced by the download limit of this fetch: it asks for at most %s a second, from all sources together", share.Size(limit))
+		return "this fetch"
 	}
-	return fmt.Sprintf("paced by the download limit: this node asks for at most %s a second, from all sources together", share.Size(limit))
+	return "this node"
 }

@@ -350,7 +350,7 @@ func TestWhyNothingMovesIsSaid(t *testing.T) {
 		"not a member": {plan: PlanStatus{Fleet: "the fleet waits", Barred: "not allowed: it is not listed"}, reason: "the fleet waits", end: "not a member of the fleet: it is not listed", class: share.ErrNotAllowed, wait: ForLease},
 		"fleet moves":  {plan: PlanStatus{Fleet: "the fleet waits", Leased: 1}, reason: "waiting for 1 piece from 1 source (a: fetching)", end: "waiting for 1 piece", wait: ForBytes},
 		"lacking":      {plan: PlanStatus{Why: []string{"x"}, Lacking: true}, reason: "x", end: "x", wait: ForHolder},
-		"our limit":    {plan: PlanStatus{Leased: 1}, limit: share.BlockSize / 8, reason: "paced by the download limit: this node asks for at most 8.19 kB a second, from all sources together", end: "no verified byte for 52 s: waiting for 1 piece", wait: ForLimit},
+		"our limit":    {plan: PlanStatus{Leased: 1}, limit: share.BlockSize / 8, reason: "paced by the download limit of this node: it asks for at most 8.19 kB a second, from all sources together", end: "no verified byte for 52 s: waiting for 1 piece", wait: ForLimit},
 		"its own":      {plan: PlanStatus{Leased: 1}, limit: share.BlockSize / 8, own: true, reason: "paced by the download limit of this fetch: it asks for at most 8.19 kB a second, from all sources together", end: "no verified byte for 52 s: waiting for 1 piece", wait: ForLimit},
 	} {
 		w := newWorld(t, Config{Stall: 20 * time.Second}, Fetch{Share: theManifest.ID(), Manifest: theManifest})
