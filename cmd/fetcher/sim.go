@@ -113,6 +113,9 @@ func scenarioNames(*cobra.Command, []string, string) (out []string, _ cobra.Shel
 	return out, cobra.ShellCompDirectiveNoFileComp
 }
 
+// mostNodes is ten times what simulations are made for: more take days, or all memory.
+const mostNodes = 10_000
+
 // check finds the scenario and checks that the flags fit it.
 func (fl simFlags) check(f *pflag.FlagSet, name string) (*simnet.Scenario, error) {
 	s := scenarios.Find(name)
@@ -125,6 +128,8 @@ func (fl simFlags) check(f *pflag.FlagSet, name string) (*simnet.Scenario, error
 		return nil, usageError{fmt.Errorf("there are no %d seeds from %d on", fl.seeds, fl.seed)}
 	case fl.nodes < 1 && f.Changed("nodes"):
 		return nil, usageError{errors.New("--nodes must be at least 1")}
+	case fl.nodes > mostNodes:
+		return nil, usageError{fmt.Errorf("--nodes must be at most %d: each is a whole node in this machine's memory", mostNodes)}
 	case fl.nodes > 0 && s.Nodes == 0:
 		return nil, usageError{fmt.Errorf("--nodes: in %s each node has its part, and there can be no more or fewer", name)}
 	case fl.nodes > 0 && fl.nodes < s.Fewest:

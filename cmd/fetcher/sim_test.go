@@ -189,6 +189,7 @@ func TestMistakesInSimRunAreExplained(t *testing.T) {
 		"perhaps half-lie": {"run", "lie"},
 		"--nodes: in one-source each node has its part":       {"run", "one-source", "--nodes", "3"},
 		"--nodes must be at least 1":                          {"run", "churn", "--nodes", "0"},
+		"--nodes must be at most 10000: each is a whole node": {"run", "churn", "--nodes", "10001"},
 		"--nodes: half-lie needs at least 2":                  {"run", "half-lie", "--nodes", "1"},
 		"--seeds must be at least 1":                          {"run", "churn", "--seeds", "0"},
 		"there are no 2 seeds from 18446744073709551615 on":   {"run", "churn", "--seeds", "2", "--seed", "18446744073709551615"},
