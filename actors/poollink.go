@@ -236,7 +236,7 @@ func (f *fetchPool) linkDown(ctx actor.Context, m linkDown) {
 	}
 	if f.core.State() == fetchpool.Dialing { // it never was up
 		f.nowhere++
-		f.told.Answered = f.told.Answered || !errors.Is(m.err, peers.ErrUnreachable)
+		f.told.Answered, f.told.NoTCP = f.told.Answered || !errors.Is(m.err, peers.ErrUnreachable), errors.Is(m.err, peers.ErrNoTCP)
 	}
 	f.core.Lost(m.err, f.s.Now())
 }

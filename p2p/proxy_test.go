@@ -171,7 +171,7 @@ func TestQUICGoesPastAProxyOnlyIfNamed(t *testing.T) {
 				t.Errorf("listens at %s", a)
 			}
 		}
-		if _, err := h.connect(t.Context(), addr(src)); err == nil || err.Error() != noTCP || !errors.Is(err, peers.ErrUnreachable) {
+		if _, err := h.connect(t.Context(), addr(src)); err == nil || err.Error() != noTCP || !errors.Is(err, peers.ErrNoTCP) {
 			t.Errorf("listening at %s: %v", listen, err)
 		}
 	}

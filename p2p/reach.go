@@ -399,7 +399,7 @@ func (h *Host) ways(to peers.Addr) (direct, over []ma.Multiaddr, err error) {
 	}
 	if n := len(all); !h.cfg.overQUIC() && n > 0 {
 		if all = slices.DeleteFunc(all, func(a ma.Multiaddr) bool { return has(a, ma.P_QUIC_V1) }); len(all) == 0 {
-			return nil, nil, said{noTCP, peers.ErrUnreachable, nil}
+			return nil, nil, said{noTCP, peers.ErrNoTCP, nil}
 		}
 	}
 	direct, over = split(all)

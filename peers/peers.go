@@ -70,6 +70,8 @@ var (
 	ErrLost        = errors.New("connection was lost")     // after it had worked
 	ErrProtocol    = errors.New("peer broke the protocol") // sent what no honest peer sends
 
+	// ErrNoTCP is an ErrUnreachable of a peer without an address for the proxy of this node, which carries TCP alone.
+	ErrNoTCP = fmt.Errorf("no TCP address: %w", ErrUnreachable)
 	// ErrStream is an ErrLost of a stream alone: the peer was connected all the same.
 	ErrStream = fmt.Errorf("stream ended: %w", ErrLost)
 	// ErrCrowded is ErrStream where this node itself ended it, for others that came at once.

@@ -489,6 +489,11 @@ func TestATransferEndsWhenNobodyCanHelp(t *testing.T) {
 			w.status(SourceStatus{Source: id, State: Resting, Why: "tried", LastLoss: "refused", Dials: enoughDials})
 		}
 	}
+	noTCP := func(id peers.ID) func(*world) {
+		return func(w *world) {
+			w.status(SourceStatus{Source: id, State: Resting, Why: "tried", LastLoss: "no TCP", NoTCP: true, Dials: enoughDials})
+		}
+	}
 	banned := func(id peers.ID) func(*world) {
 		return func(w *world) {
 			w.happens(func() { w.x.Banned(id, w.now.Add(time.Hour), w.now); w.bans[id] = true })
@@ -503,11 +508,13 @@ func TestATransferEndsWhenNobodyCanHelp(t *testing.T) {
 	for name, x := range map[string]struct {
 		fleet, called, alone bool
 		then                 []func(*world)
-		want                 error
+		want, not            error
 		says                 string
 	}{
 		"one may come":      {called: true, then: []func(*world){away("a"), away("b")}},
 		"nobody answers":    {then: []func(*world){away("a"), away("b")}, want: share.ErrNetwork, says: "no connection to 2 peers (b: refused)"},
+		"no TCP, one":       {then: []func(*world){away("a"), noTCP("b")}, want: share.ErrNetwork, not: peers.ErrNoTCP},
+		"no TCP, all":       {then: []func(*world){noTCP("a"), noTCP("b")}, want: peers.ErrNoTCP, says: "network: no connection to 2 peers (b: no TCP)"},
 		"the only one left": {alone: true, then: []func(*world){gone("a", nil)}, want: share.ErrStalled, says: "the only source was given up (a: is out)"},
 		"one may answer":    {then: []func(*world){away("a")}},
 		"nobody has it":     {then: []func(*world){gone("a", share.ErrNotFound), gone("b", share.ErrNotFound)}, want: share.ErrNotFound, says: "asked 2 peers (b: is out)"},
@@ -539,7 +546,7 @@ func TestATransferEndsWhenNobodyCanHelp(t *testing.T) {
 			w.claim(w.x.ending == nil, "%s: it ends with %v", name, w.x.ending)
 			continue
 		}
-		if end := w.isOver(); !errors.Is(end.Err, x.want) || !strings.Contains(end.Err.Error(), x.says) {
+		if end := w.isOver(); !errors.Is(end.Err, x.want) || x.not != nil && errors.Is(end.Err, x.not) || !strings.Contains(end.Err.Error(), x.says) {
 			t.Errorf("%s: ended with %v", name, end.Err)
 		}
 	}

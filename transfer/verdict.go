@@ -1,11 +1,13 @@
 package transfer
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/piecelease/fetcher/internal/words"
+	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 )
 
@@ -83,7 +85,11 @@ func (s *sources) noConnection() error {
 			word += " from " + strings.Join(at[:min(len(at), 2)], " or ")
 		}
 	}
-	return fmt.Errorf("%w: no connection to %s (%s)", share.ErrNetwork, words.Count(len(s.order), "peer"), word)
+	err := fmt.Errorf("%w: no connection to %s (%s)", share.ErrNetwork, words.Count(len(s.order), "peer"), word)
+	if !slices.ContainsFunc(s.order, func(src *source) bool { return !src.noTCP }) {
+		return words.Error(errors.Join(share.ErrNetwork, peers.ErrNoTCP), "%v", err)
+	}
+	return err
 }
 
 // neverConnected says whether there are sources, and none took a connection.

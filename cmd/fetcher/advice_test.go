@@ -54,7 +54,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		"not ours":       {[]string{"fetch", s.ticket, "-o", foreign}, 13, []string{foreign, `"mine"`, "not touched"}},
 		"nobody":         {[]string{"ls", s.id, "--peer", nobody}, 6, []string{"refused", "still being served", "--peer"}},
 		"no proxy":       {[]string{"ls", s.id, "--peer", nobody, "--proxy", "socks5://127.0.0.1:1"}, 6, []string{"proxy 127.0.0.1:1 cannot be reached", "--proxy names a proxy that runs"}},
-		"no TCP address": {[]string{"ls", s.id, "--peer", strings.Replace(nobody, "/tcp/1", "/udp/1/quic-v1", 1), "--proxy", "socks5://127.0.0.1:1"}, 6, []string{"it has no TCP address", "\nCheck that the share"}},
+		"no TCP address": {[]string{"ls", s.id, "--peer", strings.Replace(nobody, "/tcp/1", "/udp/1/quic-v1", 1), "--proxy", "socks5://127.0.0.1:1"}, 6, []string{"it has no TCP address", "\nAsk whoever shares it for a ticket with a TCP address", "--proxy"}},
 		"state":          {[]string{"ls", s.ticket, "--dir", filepath.Join(file, "x")}, 1, []string{file, "--dir", "FETCHER_DIR"}},
 		"state of ls":    {[]string{"ls", src, "--dir", filepath.Join(file, "x")}, 1, []string{file, "--dir", "FETCHER_DIR"}},
 		"no address":     {[]string{"ls", s.ticket, "--listen", "foo"}, 2, []string{`"foo"`, "to listen on", "/ip4/"}},
