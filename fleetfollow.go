@@ -144,6 +144,7 @@ func (f *follower) read(entries []rounds.Entry) (listed []ListedShare, gone []sh
 		switch {
 		case err != nil:
 			f.log.Warn("an entry in the list of the fleet is ignored", "error", err)
+			f.told = MemberReport{} // it may have another secret: to tell anew finds out, within tellEvery
 		case ok:
 			listed = append(listed, l)
 		default:

@@ -265,6 +265,29 @@ func (h *heardOf) Update(_ context.Context, listed []ListedShare, gone []share.I
 
 func (h *heardOf) Member(err error) { h.member = err }
 
+// A member hears soon that the secret was changed: what is on the list does not open any more.
+func TestAMemberHearsOfAnotherSecretByTheList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := FleetStore{memkv.New(), fleetSecret}
+		must(t, s.Claim(t.Context()))
+		listOf(t, s, 4)
+		ctx, end := context.WithCancel(t.Context())
+		var work heardOf
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			_ = s.Follow(ctx, MemberReport{Peer: "follower"}, nil, &work)
+		}()
+		time.Sleep(65 * time.Second) // it has told just now
+		must(t, s.ChangeSecret(t.Context(), nextSecret))
+		time.Sleep(tellEvery + followEvery)
+		end()
+		if <-ended; !errors.Is(work.member, ErrOtherFleet) {
+			t.Errorf("after %v: %v", tellEvery+followEvery, work.member)
+		}
+	})
+}
+
 // While a member cannot reach the store the secret is changed. It drops nothing of what it has, and when it is back it writes
 // nothing, takes nothing over, and is told that it is no member.
 func TestTheSecretIsChangedWhileTheStoreIsAway(t *testing.T) {
