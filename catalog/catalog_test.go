@@ -124,6 +124,7 @@ func TestDatabasesOfEveryVersionOpen(t *testing.T) {
 		`INSERT INTO entries(kind, key, wish, added, state, since, share, older, found, verified, guarded) VALUES ` + row + `, 1, 7, 1)`,
 		`INSERT INTO entries(kind, key, wish, added, state, since, share, older, found, verified, guarded) VALUES ` + row + `, 1, 7, 1);
 		 INSERT INTO limits(way, rate, setting) VALUES ('up', 5, 0)`,
+		`INSERT INTO entries(kind, key, wish, added, state, since, share, older, found, verified, guarded, listed) VALUES ` + row + `, 1, 7, 1, 'film')`,
 	}
 	if len(fill) != len(schema.Steps) {
 		t.Fatalf("%d versions are tried of %d", len(fill), len(schema.Steps))
@@ -146,7 +147,7 @@ func TestDatabasesOfEveryVersionOpen(t *testing.T) {
 			t.Fatalf("version %d: %v", v+1, err)
 		}
 		all, err := db.List(t.Context())
-		if err != nil || len(all) != 1 || all[0].Share != id || all[0].State != Kept || all[0].SeedRatio != 1.5 || all[0].Added.Unix() != 5 || len(all[0].Older) != 1 || all[0].Found != (v > 0) || all[0].Verified != map[bool]int64{true: 7}[v > 1] {
+		if err != nil || len(all) != 1 || all[0].Share != id || all[0].State != Kept || all[0].SeedRatio != 1.5 || all[0].Added.Unix() != 5 || len(all[0].Older) != 1 || all[0].Found != (v > 0) || all[0].Verified != map[bool]int64{true: 7}[v > 1] || (all[0].Listed == "film") != (v > 6) {
 			t.Errorf("version %d: %+v, %v", v+1, all, err)
 		}
 		db.Close()

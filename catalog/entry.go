@@ -96,6 +96,7 @@ type Status struct {
 	Since    time.Time // of the state
 	Share    share.ID  // zero until it is known
 	Title    string    // the name of the share; empty until it is known
+	Listed   string    // Fetch: its name if nothing of it could be planned: a Title says that something here is the entry's own
 	Path     string    // Fetch: where the share is, once it is Kept or Ended
 	Bytes    int64     // of the share, or of what was chosen of it
 	Files    int

@@ -24,4 +24,5 @@ var schema = sqlitedb.Schema{App: 0x66744361, Private: true, Steps: []string{ //
 	 CREATE TABLE hold_depots(depot TEXT PRIMARY KEY, account TEXT NOT NULL) WITHOUT ROWID`,
 	`ALTER TABLE entries ADD COLUMN guarded INTEGER NOT NULL DEFAULT 0`,
 	`CREATE TABLE limits(way TEXT PRIMARY KEY, rate INTEGER NOT NULL, setting INTEGER NOT NULL) WITHOUT ROWID`,
+	`ALTER TABLE entries ADD COLUMN listed TEXT NOT NULL DEFAULT ''`,
 }}

@@ -491,6 +491,9 @@ func TestAPartOfAShareAndThenMore(t *testing.T) {
 	if none.Name != "tree" || !strings.Contains(none.Reason, "nix") || other.all()[0].entry().Title != "" { // a Title says that some of it is the entry's own
 		t.Errorf("an entry that selects nothing: %q, %s", none.Name, none.Reason)
 	}
+	if e, err := other.db.Get(t.Context(), other.all()[0].id); err != nil || newKeeper(other, e).view().Name != "tree" { // as after a restart
+		t.Errorf("it will have the name %q, %v", newKeeper(other, e).view().Name, err)
+	}
 	must(t, b.Close())
 	b = begun(t, dir)
 	until(t, b, got.ID, "here again", in(api.Served))

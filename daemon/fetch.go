@@ -203,13 +203,10 @@ func (k *keeper) arrived(t *fetcher.Transfer) {
 	k.d.log.Info("a share is here", "id", k.id, "name", p.Name, "bytes", p.Bytes, "path", t.Path())
 }
 
-// named shows an entry of which nothing could be planned by the name that the list of files has. That is not its Title,
-// which says that something of it is the entry's own.
+// named shows an entry of which nothing could be planned by the name that the list of files has.
 func (k *keeper) named(t *fetcher.Transfer) {
 	if m := t.Manifest(); m != nil {
-		k.mu.Lock()
-		k.called = m.Name
-		k.mu.Unlock()
+		k.note(func(s *catalog.Status) { s.Listed = m.Name })
 	}
 }
 
