@@ -96,6 +96,8 @@ round is over is stopped.`,
 
 const minEvery, maxEvery = time.Second, 32 * 24 * time.Hour
 
+const askStore = 10 * time.Second // between attempts to open a store that is away
+
 func (fl *roundFlags) check() error {
 	switch {
 	case fl.kv == "":
@@ -161,7 +163,11 @@ func (a *app) roundRun(ctx context.Context, fl roundFlags, args []string) error 
 	if err != nil {
 		return err
 	}
-	kv, err := openKV(ctx, a, fl.kv)
+	open := func() (kvurl.Store, error) { return openKV(ctx, a, fl.kv) }
+	kv, err := open()
+	if !fl.once && errors.Is(err, rounds.ErrAway) {
+		kv, err = onceThere(ctx, log, err, open)
+	}
 	if err != nil {
 		return err
 	}
@@ -179,6 +185,20 @@ func (a *app) roundRun(ctx context.Context, fl roundFlags, args []string) error 
 	fmt.Fprintf(a.stderr, "round %s every %s, until Ctrl-C\n", fl.name, words.Duration(fl.every))
 	r.loop(ctx)
 	return nil
+}
+
+// onceThere opens a store that was away, as err says, however long that lasts: a machine may start before its store.
+func onceThere(ctx context.Context, log *slog.Logger, err error, open func() (kvurl.Store, error)) (kv kvurl.Store, _ error) {
+	for errors.Is(err, rounds.ErrAway) {
+		log.Warn("no round is run here until the store answers; it is asked again", "in", words.Duration(askStore), "err", err)
+		select {
+		case <-time.After(askStore):
+			kv, err = open()
+		case <-ctx.Done():
+			return nil, cause(ctx)
+		}
+	}
+	return kv, err
 }
 
 // openExistingKV opens a store for a command that only reads it, and creates none.

@@ -1,14 +1,21 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/piecelease/fetcher/rounds"
 	"github.com/piecelease/fetcher/rounds/kvurl"
 )
 
@@ -197,5 +204,39 @@ func TestRoundMistakes(t *testing.T) {
 	cmd.Env = append(os.Environ(), "FETCHER_ROUND_KV="+kv)
 	if out, err := cmd.CombinedOutput(); cmd.ProcessState.ExitCode() != exitNotFound { // no mistake: the store is found
 		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// A machine that starts before its store waits for that, and for nothing else.
+func TestRoundsBeginOnceTheStoreIsThere(t *testing.T) {
+	away := fmt.Errorf("%w: no server", rounds.ErrAway)
+	for name, c := range map[string]struct {
+		says  []error // of each attempt, after the first
+		takes time.Duration
+		want  error
+	}{
+		"it comes":           {[]error{away, away, nil}, 3 * askStore, nil},
+		"it is another":      {[]error{away, rounds.ErrUnfit}, 2 * askStore, rounds.ErrUnfit},
+		"somebody has ended": {[]error{away, away, away, away}, 35 * time.Second, context.Canceled},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, end := context.WithCancel(t.Context())
+				time.AfterFunc(35*time.Second, end)
+				var said bytes.Buffer
+				began := time.Now()
+				_, err := onceThere(ctx, slog.New(slog.NewTextHandler(&said, nil)), away, func() (kvurl.Store, error) {
+					err := c.says[0]
+					c.says = c.says[1:]
+					return nil, err
+				})
+				if took := time.Since(began); !errors.Is(err, c.want) || took != c.takes {
+					t.Errorf("%v after %v", err, took)
+				}
+				if n := strings.Count(said.String(), "no round is run here until the store answers"); n != int((c.takes+askStore-1)/askStore) {
+					t.Errorf("said %d times:\n%s", n, said.String())
+				}
+			})
+		})
 	}
 }
