@@ -282,8 +282,8 @@ func (c *leaseClient) granted(ctx actor.Context, m LeaseResponse, now time.Time)
 // planned adds the state of the fleet to the state of the plan.
 func (c *leaseClient) planned(ctx actor.Context, m PlanStatus, now time.Time) {
 	to, line, stuck := c.core.Planned(now)
-	if stuck {
-		m.Fleet, m.Barred = line, c.core.Barred()
+	if stuck != "" {
+		m.Fleet, m.Barred = stuck, c.core.Barred()
 	}
 	m.Why = append(m.Why, line)
 	if pid := pidOf(to); pid != nil {

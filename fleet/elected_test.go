@@ -75,8 +75,8 @@ func TestTheCoordinatorIsNoSourceOutsideTheFleet(t *testing.T) {
 func TestAMemberSaysWhyThereIsNoCoordinator(t *testing.T) {
 	d := &desk{t: t, m: NewMember(MemberConfig{Share: theShare, Pieces: 8, Self: "here", Secret: theSecret, Mine: share.NewSet(8)}, theStart), now: theStart}
 	d.do(func() { d.m.Follow(Seat{}, "the store of the fleet does not answer", d.now) })
-	if line, stuck := d.m.status(); !stuck || line != "coordinator: not joined for 0 s: the store of the fleet does not answer" {
-		t.Errorf("%q, %v", line, stuck)
+	if line, stuck := d.m.status(); stuck != "coordinator: not joined: the store of the fleet does not answer" || line != "coordinator: not joined for 0 s: the store of the fleet does not answer" {
+		t.Errorf("%q, %q", line, stuck)
 	}
 }
 

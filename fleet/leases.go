@@ -282,8 +282,9 @@ func (m *Member) LeaseRevoked(by peers.ID, r wire.LeaseRevoked, now time.Time) {
 // ---- for people ----
 
 // Planned is told that the lease manager has answered a PlanQuery. It returns who gets the
-// answer, the state of the fleet, and whether that keeps this node from leasing.
-func (m *Member) Planned(now time.Time) (to Port, line string, stuck bool) {
+// answer, the state of the fleet, and what keeps this node from leasing, if anything does: that
+// does not change as time passes.
+func (m *Member) Planned(now time.Time) (to Port, line, stuck string) {
 	m.now = now
 	line, stuck = m.status()
 	return m.answered().from, line, stuck
@@ -297,10 +298,7 @@ func (m *Member) Barred() string {
 	return ""
 }
 
-// Again begins the end of a state that says when the coordinator is tried again, which does not hold once all has ended.
-const Again = "; tried again in "
-
-func (m *Member) status() (line string, stuck bool) {
+func (m *Member) status() (line, stuck string) {
 	name := "coordinator"
 	if m.cfg.Coordinator != "" {
 		name += " " + m.cfg.Coordinator.Short()
@@ -309,14 +307,14 @@ func (m *Member) status() (line string, stuck bool) {
 		line = fmt.Sprintf("%s: not joined for %s: %s", name, words.Duration(m.now.Sub(m.seat.since)), m.seat.why)
 		switch {
 		case m.alone:
-			return line + "; goes on alone", false
+			return line + "; goes on alone", ""
 		case !m.stop.IsZero():
 			line += fmt.Sprintf("; what is leased goes on for %s", words.Duration(m.stop.Sub(m.now)))
 		}
 		if m.seat.state == away && m.cfg.Coordinator != "" {
-			line += fmt.Sprintf(Again+"%s", words.Duration(m.seat.retry.Sub(m.now)))
+			line += "; tried again in " + words.Duration(m.seat.retry.Sub(m.now))
 		}
-		return line, true
+		return line, name + ": not joined: " + m.seat.why
 	}
 	held, waiting, why := 0, 0, ""
 	for _, src := range m.order {
@@ -329,10 +327,13 @@ func (m *Member) status() (line string, stuck bool) {
 	line = fmt.Sprintf("%s: joined with %s; %s may be fetched from %s outside the fleet",
 		name, words.Count(len(m.fellows), "other member"), words.Count(held, "piece"), words.Count(len(m.order), "source"))
 	if m.alone {
-		return line + "; goes on alone, because nothing comes", false
+		return line + "; goes on alone, because nothing comes", ""
 	}
 	if why != "" {
 		line += fmt.Sprintf("; nothing more for %d of them: %s", waiting, why)
 	}
-	return line, held == 0 && waiting > 0 && waiting == len(m.order)
+	if held == 0 && waiting > 0 && waiting == len(m.order) {
+		stuck = line
+	}
+	return line, stuck
 }

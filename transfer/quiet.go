@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/piecelease/fetcher/fleet"
 	"github.com/piecelease/fetcher/internal/few"
 	"github.com/piecelease/fetcher/internal/times"
 	"github.com/piecelease/fetcher/internal/words"
@@ -167,7 +166,6 @@ func (q *quiet) stallError(quiet time.Duration) error {
 		return q.sources.noConnection()
 	}
 	_, why := q.why(q.sources.lastLoss())
-	why, _, _ = strings.Cut(why, fleet.Again)
 	if len(q.sources.order) == 0 {
 		return fmt.Errorf("%w: no verified byte for %s: %w", share.ErrStalled, words.Duration(quiet), ErrUnfound)
 	}

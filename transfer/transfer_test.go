@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/piecelease/fetcher/fleet"
 	"github.com/piecelease/fetcher/leasemgr"
 	"github.com/piecelease/fetcher/share"
 )
@@ -346,7 +345,6 @@ func TestWhyNothingMovesIsSaid(t *testing.T) {
 		}, reason: "1 source asked, and nothing has come yet", end: "nothing has come yet", wait: ForBytes},
 		"a piece":      {plan: PlanStatus{Why: []string{"piece 3: nobody has it"}}, reason: "piece 3: nobody has it", end: "nobody has it", wait: ForLease},
 		"the fleet":    {plan: PlanStatus{Fleet: "the fleet waits", Why: []string{"x"}}, reason: "the fleet waits", end: "the fleet waits", wait: ForLease},
-		"it is away":   {plan: PlanStatus{Fleet: "not joined" + fleet.Again + "4 s"}, reason: "not joined; tried again in 4 s", end: "no verified byte for 20 s: not joined", wait: ForLease},
 		"not a member": {plan: PlanStatus{Fleet: "the fleet waits", Barred: "not allowed: it is not listed"}, reason: "the fleet waits", end: "not a member of the fleet: it is not listed", class: share.ErrNotAllowed, wait: ForLease},
 		"fleet moves":  {plan: PlanStatus{Fleet: "the fleet waits", Leased: 1}, reason: "waiting for 1 piece from 1 source (a: fetching)", end: "waiting for 1 piece", wait: ForBytes},
 		"lacking":      {plan: PlanStatus{Why: []string{"x"}, Lacking: true}, reason: "x", end: "x", wait: ForHolder},
