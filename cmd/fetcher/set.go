@@ -146,6 +146,11 @@ func (fl setFlags) check(entries []string) (s api.Set, l api.SetLimits, err erro
 	return s, l, nil
 }
 
+// setText says which limits hold once some were set.
+func setText(l api.Limits) string {
+	return limitsText(l) + either(l.Schedule, "; what was set holds outside the schedule", "")
+}
+
 func (a asker) set(ctx context.Context, c *api.Client, args []string, fl setFlags, s api.Set, limits api.SetLimits) error {
 	if len(args) == 0 {
 		l, err := c.SetLimits(ctx, limits)
@@ -153,7 +158,7 @@ func (a asker) set(ctx context.Context, c *api.Client, args []string, fl setFlag
 			return err
 		}
 		a.out.write("limits", l)
-		fmt.Fprintln(a.stderr, limitsText(l))
+		fmt.Fprintln(a.stderr, setText(l))
 		return nil
 	}
 	ids, err := entriesOf(ctx, c, args)
