@@ -185,6 +185,8 @@ func (d *depots) SetAccount(ctx context.Context, name string, s api.SetAccount) 
 	if err != nil {
 		return api.Account{}, err
 	}
+	l.changing.Lock()
+	defer l.changing.Unlock()
 	a, err := l.db.Info(ctx, now, id)
 	if err != nil {
 		return api.Account{}, depotError(err, name)

@@ -37,6 +37,7 @@ type lender struct {
 	issuer *issuer.Issuer
 
 	importing sync.Mutex // held by the one import
+	changing  sync.Mutex // held while the terms of an account are changed
 }
 
 // defaultLease is the longest lease of an account, and the length of a requested lease, unless

@@ -2,6 +2,8 @@ package daemon
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -242,6 +244,29 @@ func TestAFetchGoesOnAfterAnImportThatWasCut(t *testing.T) {
 	}
 	if s, n := m.state(film), m.arriving(); s != depot.Coming || n != 1 {
 		t.Errorf("it is %v, and %d are to be fetched", s, n)
+	}
+}
+
+// Of two who change an account at once, each has its term.
+func TestTermsChangedAtOnceAreAllKept(t *testing.T) {
+	t.Parallel()
+	a := newMover(t)
+	a.account("anna", peerA)
+	for i := range 20 {
+		quota, lease := int64(i+1), fmt.Sprint(i+1, "d")
+		both := make(chan error)
+		for _, s := range []api.SetAccount{{Quota: &quota}, {MaxLease: &lease}} {
+			go func() {
+				_, err := a.SetAccount(t.Context(), "anna", s)
+				both <- err
+			}()
+		}
+		must(t, errors.Join(<-both, <-both))
+		acc, err := a.account2("anna")
+		must(t, err)
+		if acc.Quota != quota || acc.MaxLease != quota*24*3600 {
+			t.Fatalf("the account is %+v after a quota of %d and leases of %s", acc, quota, lease)
+		}
 	}
 }
 

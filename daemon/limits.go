@@ -16,12 +16,13 @@ const limitEvery = time.Minute
 
 // limit applies the limits of the hour, until the end.
 func limit(d *Daemon) {
+	var was rates
 	for {
 		d.mu.Lock()
 		r, scheduled, next := limitsAt(d.chosen.rates(d.settings), d.settings.Schedule, time.Now())
-		was := d.limits
 		d.limits = api.Limits{Up: r.up, Down: r.down, Schedule: scheduled, Until: next}
-		changed, again := was.Up != r.up || was.Down != r.down, d.look
+		changed, again := was != r, d.look
+		was = r
 		d.mu.Unlock()
 		d.node.SetUploadRate(r.up)
 		d.node.SetDownloadRate(r.down)
@@ -121,8 +122,9 @@ func (d *Daemon) SetLimits(ctx context.Context, l api.SetLimits) (api.Limits, er
 	defer d.mu.Unlock()
 	d.chosen = set
 	r, scheduled, next := limitsAt(set.rates(d.settings), d.settings.Schedule, time.Now())
+	d.limits = api.Limits{Up: r.up, Down: r.down, Schedule: scheduled, Until: next} // whoever asks next hears of it
 	d.relook()
-	return api.Limits{Up: r.up, Down: r.down, Schedule: scheduled, Until: next}, nil
+	return d.limits, nil
 }
 
 // bound limits the upload rate of an entry's share to the lowest limit of the entries that

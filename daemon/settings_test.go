@@ -243,8 +243,8 @@ func TestAReloadChangesWhatCanChange(t *testing.T) {
 	}
 	up := int64(7000)
 	l, err := d.SetLimits(t.Context(), api.SetLimits{Up: &up})
-	if err != nil || l.Up != 7000 || l.Down != 6000 {
-		t.Errorf("%+v, %v", l, err)
+	if now, _ := d.Limits(t.Context()); err != nil || l.Up != 7000 || l.Down != 6000 || now != l {
+		t.Errorf("%+v, then %+v, %v", l, now, err)
 	}
 	for bad, says := range map[int64]string{1: "at least 1.024 kB/s", -1: "at least 1.024 kB/s", 1 << 51: "at most 1126 TB/s"} {
 		if _, err := d.SetLimits(t.Context(), api.SetLimits{Down: &bad}); err == nil || !strings.Contains(err.Error(), says) {

@@ -124,9 +124,11 @@ test('add, watch, pause, read, finish, remove', { timeout: 300000 }, async () =>
   await look(page, 'entry');
   await press(page, 'Pause Holiday film');
   await page.waitForSelector('.state.paused');
+  command(dir, 'set', '1', '--limit-up', '6M');
+  await page.waitForFunction(() => document.querySelector('#limit_up').value === '6000');
   await page.$eval('#limit_down', (i) => { i.value = '2500'; });
   await page.click('form[aria-label="Limits"] button.main');
-  for (let i = 0; !command(dir, 'list', '1').includes('limits    no limit up, 2.50 MB/s down'); i++) assert.ok(i < 100, 'the limit is not set');
+  for (let i = 0; !command(dir, 'list', '1').includes('limits    6.00 MB/s up, 2.50 MB/s down'); i++) assert.ok(i < 100, 'the limit is not set');
   command(origin, 'set', '--limit-up', '4M');
   await press(page, 'Resume Holiday film');
   await page.waitForSelector('.state.served');
@@ -147,6 +149,13 @@ test('add, watch, pause, read, finish, remove', { timeout: 300000 }, async () =>
   await page.goto(address.split('#')[0] + '#/node');
   await text(page, 'State directory');
   await look(page, 'node');
+  command(dir, 'set', '--limit-down', '7M'); // what is set elsewhere stands, whether it is shown yet or not
+  await page.$eval('#up', (i) => { i.value = '2500.0'; });
+  await page.click('form[aria-label="Limits"] button.main');
+  await page.waitForFunction(() => document.querySelector('#down').value === '7000');
+  assert.ok(command(dir, 'node', 'status').includes('2.50 MB/s up, 7.00 MB/s down'));
+  command(dir, 'set', '--limit-up', '4M');
+  await page.waitForFunction(() => document.querySelector('#up').value === '4000');
   assert.equal(await page.$('#fleet:not([hidden])'), null, 'the view of a fleet is offered to a node that belongs to none');
   await page.goto(address.split('#')[0] + '#/entry/1');
   await text(page, 'Files (3)');
@@ -217,6 +226,7 @@ test('files are chosen, each source has its rate, and a peer what it failed to g
   await page.click(box('Fetch notes.txt'));
   await page.click('.bar button');
   await becomes('the file that is chosen is not here', (e) => e.state === 'served' && (e.only || []).length === 1);
+  assert.deepEqual(entry().first, ['reel1.bin'], 'what comes first was changed with the choice');
   assert.equal(readFileSync(join(into, 'notes.txt'), 'utf8'), 'a note\n');
   await page.waitForSelector('.bar button:disabled');
   await page.click(box('Fetch all files'));

@@ -114,11 +114,12 @@ function patterns(items, on) {
   return only.length < skip.length ? { only, skip: [] } : { only: [], skip };
 }
 
-// picker has two boxes for each file that is shown, one to fetch all files, and a bar that sets what they choose.
+// picker has two boxes for each file that is shown, one to fetch all files, and a bar that sets what was changed in them.
 function picker(id, items) {
   const was = items.map((f) => f.priority !== 'skip'), on = [...was], wasFirst = items.map((f) => f.priority === 'high'), first = [...wasFirst];
   const said = h('span', { role: 'status' });
-  const set = h('button', { class: 'main', onclick: act(() => api.change('PATCH', '/v1/entries/' + id, { ...patterns(items, on), first: exactly(items.filter((f, i) => on[i] && first[i])) })) }, 'Fetch the chosen files');
+  const differs = (a, b) => a.some((v, i) => v !== b[i]);
+  const set = h('button', { class: 'main', onclick: act(() => api.change('PATCH', '/v1/entries/' + id, { ...(differs(on, was) && patterns(items, on)), ...(differs(first, wasFirst) && { first: exactly(items.filter((f, i) => on[i] && first[i])) }) })) }, 'Fetch the chosen files');
   const box = (label, choose) => h('input', { type: 'checkbox', 'aria-label': label, onchange: (ev) => { choose(ev.target.checked); show(); } });
   const all = box('Fetch all files', (v) => on.fill(v));
   const shown = items.slice(0, 1000), boxes = shown.map((f, i) => box('Fetch ' + f.path, (v) => { on[i] = v; })), firsts = shown.map((f, i) => box(f.path + ' first', (v) => { first[i] = v; }));
@@ -127,7 +128,7 @@ function picker(id, items) {
     boxes.forEach((b, i) => { b.checked = on[i]; firsts[i].checked = on[i] && first[i]; firsts[i].disabled = !on[i]; });
     all.checked = chosen.length === items.length;
     all.indeterminate = !all.checked && chosen.length > 0;
-    set.disabled = !chosen.length || on.every((v, i) => v === was[i] && (first[i] && v) === wasFirst[i]);
+    set.disabled = !chosen.length || !differs(on, was) && !differs(first, wasFirst);
     said.textContent = chosen.length ? `${chosen.length} of ${items.length} chosen, ${size(chosen.reduce((n, f) => n + f.size, 0))}` : 'Choose at least one file.';
   };
   show();
@@ -209,13 +210,23 @@ function pieceMap(p, sources) {
     [...brought].sort((a, b) => b[1] - a[1]).slice(0, 12).map(([who, count]) => [kind(who), `${name(who)}: ${count}`]));
 }
 
-// limitsForm sets limits; fill shows once those that hold.
+// limitsForm sets the limits that were changed in it, and no others, as those may have been set elsewhere. fill shows
+// those that hold, but where something else was typed.
 function limitsForm(names, set) {
-  const inputs = Object.keys(names).map((n) => h('input', { id: n, type: 'number', min: '0', step: 'any' }));
-  const form = h('form', { 'aria-label': 'Limits', onsubmit: act(() => set(Object.fromEntries(inputs.map((i) => [i.id, Math.round(Number(i.value) * 1000)])))) },
-    ...inputs.map((i) => h('label', { for: i.id }, names[i.id] + ', kB/s; 0 is no limit', i)), h('button', { class: 'main' }, 'Set'));
-  let filled = false;
-  return { form, fill(of) { if (!filled) for (const i of inputs) i.value = (of[i.id] || 0) / 1000; filled = true; } };
+  const inputs = Object.keys(names).map((n) => h('input', { id: n, type: 'number', min: '0', step: 'any', required: true }));
+  const held = {}, typed = (i) => Math.round(Number(i.value) * 1000), changed = (i) => i.value !== '' && typed(i) !== held[i.id];
+  const form = h('form', { 'aria-label': 'Limits', onsubmit: act(async () => {
+    const body = Object.fromEntries(inputs.filter(changed).map((i) => [i.id, typed(i)]));
+    await set(body);
+    Object.assign(held, body);
+  }) }, ...inputs.map((i) => h('label', { for: i.id }, names[i.id] + ', kB/s; 0 is no limit', i)), h('button', { class: 'main' }, 'Set'));
+  return { form, fill(of) {
+    for (const i of inputs) {
+      const holds = of[i.id] || 0;
+      if (holds !== held[i.id] && !changed(i)) i.value = holds / 1000;
+      held[i.id] = holds;
+    }
+  } };
 }
 
 async function entry(id) {
@@ -411,7 +422,7 @@ async function node() {
     const row = (k, v) => [h('dt', {}, k), h('dd', {}, v)];
     replace(body, ...s.warnings.map((w) => h('p', { class: 'panel' }, w)), h('dl', {}, ...row('Peer ID', h('code', {}, s.peer)), ...row('Version', s.version), ...row('Running', 'for ' + ago(s.since)), ...row('State directory', s.dir),
       ...row('Traffic', `${size(s.in_bytes)} in, ${size(s.out_bytes)} out`), ...row('Peers', `${s.children} ${s.children === 1 ? 'fetches' : 'fetch'} from here`), ...row('Entries', `${s.entries}: ${s.fetching} being fetched, ${s.waiting} waiting, ${s.troubled} missing or failed`),
-      ...row('Free', s.free_bytes < 0 ? 'not known' : size(s.free_bytes)), ...row('Addresses', h('div', {}, ...s.addrs.map((a) => h('div', {}, h('code', {}, a)))))));
+      ...row('Free', s.free_bytes < 0 ? 'not known' : size(s.free_bytes)), ...(s.limits.schedule ? row('Limits', 'by the schedule now; one that is set here holds outside it') : []), ...row('Addresses', h('div', {}, ...s.addrs.map((a) => h('div', {}, h('code', {}, a)))))));
     limits.fill(s.limits);
   });
 }
