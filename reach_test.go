@@ -1,6 +1,7 @@
 package fetcher_test
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
@@ -40,5 +41,8 @@ func TestASourceIsAlsoReachedThroughTheRelaysOfItsTicket(t *testing.T) {
 	}
 	if _, _, err := fetcher.ParseSource(share.IDOf(nil).String(), []string{nowhere}); err == nil {
 		t.Error("a peer at port 0 was given, and is not refused")
+	}
+	if _, _, err := fetcher.ParseSource("7 Marble fossil", nil); !errors.Is(err, share.ErrTicket) || err.Error() != "7-marble-fossil is a code, and only fetcher fetch takes one" {
+		t.Error("of a code:", err)
 	}
 }

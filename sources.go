@@ -6,6 +6,7 @@ import (
 
 	ma "github.com/multiformats/go-multiaddr"
 
+	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 )
@@ -13,6 +14,9 @@ import (
 // ParseSource reads a ticket or a share ID, with further peers as multiaddrs that end in /p2p/ID.
 func ParseSource(ticketOrID string, more []string) (share.ID, []peers.Addr, error) {
 	ticket, err := share.Parse(ticketOrID)
+	if code, none := ParseCode(ticketOrID); err != nil && none == nil {
+		return share.ID{}, nil, words.Error(share.ErrTicket, "%s is a code, and only fetcher fetch takes one", code)
+	}
 	if err != nil {
 		return share.ID{}, nil, err
 	}

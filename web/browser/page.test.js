@@ -109,6 +109,12 @@ test('add, watch, pause, read, finish, remove', { timeout: 300000 }, async () =>
   await text(page, 'Nothing is served or fetched yet');
   assert.ok(!page.url().includes('token'), 'the token stays in the address');
   await look(page, 'empty');
+  for (const [given, says] of [['~/film', 'a path to serve must be absolute, not "~/film"'], ['7-marble-fossil', '7-marble-fossil is a code, and only fetcher fetch takes one']]) {
+    await page.$eval('#what', (i, v) => { i.value = v; }, given);
+    await page.click('form button.main');
+    await text(page, says);
+  }
+  await page.$eval('#what', (i) => { i.value = ''; });
   await page.type('#what', ticket);
   await page.click('form button.main');
   await page.waitForSelector('.card .fetching');
@@ -161,6 +167,12 @@ test('add, watch, pause, read, finish, remove', { timeout: 300000 }, async () =>
   await text(page, 'Files (3)');
   await page.evaluate(() => [...document.querySelectorAll('button')].find((b) => b.textContent === 'Remove').click());
   await text(page, 'Nothing is served or fetched yet');
+  mkdirSync(join(top, 'src', 'many'));
+  for (let i = 0; i < 1001; i++) writeFileSync(join(top, 'src', 'many', `${i}`), '');
+  command(dir, 'add', join(top, 'src', 'many'));
+  await page.waitForSelector('.card a');
+  await page.evaluate(() => document.querySelector('.card a').click());
+  await text(page, 'Files (1001; the first 1000 are shown)');
   assert.deepEqual(said, []);
 });
 
@@ -267,6 +279,7 @@ test('a fleet: add, watch, remove', { timeout: 300000 }, async () => {
 test('a depot: what it keeps, for whom, and what could go', { timeout: 300000 }, async () => {
   const keeper = await startNode('keeper', '--http', '127.0.0.1:0', '--log-level', 'warn', '--depot', join(top, 'kept'), '--depot-reserve', '1M');
   command(keeper, 'depot', 'account', 'add', command(origin, 'id').split('\n')[0].trim(), '--name', 'origin', '--quota', '100M');
+  command(keeper, 'depot', 'account', 'add', command(dir, 'id').split('\n')[0].trim(), '--name', 'guest', '--quota', '1M', '--max-lease', '5h');
   const src = join(top, 'src', 'kept.bin');
   writeFileSync(src, randomBytes(1 << 20));
   const to = JSON.parse(command(keeper, 'node', 'status', '--json').split('\n').find((l) => l.includes('"type":"node"'))).addrs[0];
@@ -279,6 +292,7 @@ test('a depot: what it keeps, for whom, and what could go', { timeout: 300000 },
   await page.goto(at.split('#')[0] + '#/depot');
   await text(page, 'stable\t1\t1.06 MB\t1');
   await text(page, '1.06 MB\t100 MB\t31 d');
+  await text(page, '0 B\t1.00 MB\t5 h');
   await page.evaluate(() => [...document.querySelectorAll('button')].find((b) => b.textContent === 'What would be removed now?').click());
   await text(page, 'Removing would free 0 B, of 0 shares.');
   await look(page, 'depot');

@@ -1,5 +1,5 @@
 import * as api from './api.js';
-import { h, size, some, short, when, plot, cells, ago, times } from './dom.js';
+import { h, size, some, short, cut, when, plot, cells, ago, times } from './dom.js';
 
 const main = document.getElementById('main');
 const status = document.getElementById('status');
@@ -81,7 +81,7 @@ function addForm() {
   const dir = h('input', { id: 'dir', spellcheck: 'false', autocomplete: 'off' });
   return h('form', { 'aria-label': 'Add', onsubmit: act(async () => {
     const text = what.value.trim();
-    const path = /^(\/|[A-Za-z]:\\)/.test(text);
+    const path = /^(~|[A-Za-z]:|\S*[/\\])/.test(text); // one that is not absolute is refused as such
     await api.change('POST', '/v1/entries', path ? { paths: [text] } : { ticket: text, dir: dir.value.trim() || undefined });
     what.value = '';
   }) }, h('label', { class: 'wide', for: 'what' }, 'A ticket to fetch, or an absolute path on the node’s machine to serve', what),
@@ -96,10 +96,10 @@ function catalog() {
   main.replaceChildren(h('h2', {}, 'Shares'), form, h('div', { class: 'tools' }, h('label', { for: 'choice' }, 'Show', choice)), list, none);
   const wanted = (e) => ({ all: true, fetching: e.kind === 'fetch' && !['served', 'ended'].includes(e.state), served: e.state === 'served', 'needs attention': ['missing', 'failed'].includes(e.state) })[choice.value];
   view = () => {
-    const items = [...entries.values()].filter(wanted).sort((a, b) => b.id - a.id).slice(0, 500);
-    replace(list, ...items.map(card));
-    none.hidden = items.length > 0;
-    none.textContent = entries.size ? 'None of the shares is in this state.' : 'Nothing is served or fetched yet.';
+    const items = [...entries.values()].filter(wanted).sort((a, b) => b.id - a.id), left = cut(items, 500);
+    replace(list, ...items.slice(0, 500).map(card));
+    none.hidden = items.length > 0 && !left;
+    none.textContent = left ? 'Shares' + left : entries.size ? 'None of the shares is in this state.' : 'Nothing is served or fetched yet.';
   };
 }
 
@@ -149,7 +149,7 @@ function files(id, items, choose) {
   const rows = items.slice(0, 1000).map((f, i) => h('tr', {}, pick ? h('td', { class: 'pick' }, pick.boxes[i]) : null, pick ? h('td', { class: 'pick' }, pick.firsts[i]) : null, h('td', { class: 'path' }, f.path), h('td', { class: 'n' }, f.kind === 'file' ? size(f.size) : f.kind),
     h('td', {}, f.priority === 'skip' ? 'not fetched' : f.kind !== 'file' ? '' : h('div', { class: 'tools' }, media.test(f.path) ? h('button', { onclick: open(f, true), 'aria-label': 'Play ' + f.path }, 'Play') : null,
       h('button', { onclick: open(f, false), 'aria-label': 'Save ' + f.path }, 'Save')))));
-  return h('section', {}, player, h('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'Files' }, h('table', {}, h('caption', {}, `Files (${items.length})`),
+  return h('section', {}, player, h('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'Files' }, h('table', {}, h('caption', {}, 'Files' + (cut(items, 1000) || ` (${items.length})`)),
     h('thead', {}, h('tr', {}, pick ? h('th', { class: 'pick', scope: 'col' }, pick.all) : null, pick ? h('th', { class: 'pick', scope: 'col' }, 'First') : null, h('th', { scope: 'col' }, 'Path'), h('th', { class: 'n', scope: 'col' }, 'Size'), h('th', { scope: 'col' }, 'Actions'))), h('tbody', {}, ...rows))), pick ? pick.bar : null);
 }
 
@@ -172,7 +172,7 @@ function childrenView(items) {
   const tiers = ['below 5 ms', '5 to 50 ms', '50 to 100 ms', '100 to 150 ms', 'farther'].map((words, tier) => [words, items.filter((c) => c.set !== 'outside' && c.tier === tier).length]);
   const most = Math.max(1, ...tiers.map(([, n]) => n));
   return h('section', {}, h('h3', {}, 'Who fetches it from here, by round trip'), h('dl', { class: 'bars' }, ...tiers.flatMap(([words, n]) => [h('dt', {}, words), h('dd', {}, h('meter', { max: most, value: n, 'aria-label': `${words}: ${n}` }), ' ' + n)])),
-    table('Peers that fetch it', ['Peer', 'Set', 'Tier', 'Score', 'Sent'], [...items].sort((a, b) => b.score - a.score).slice(0, 100).map((c) => [h('a', { href: '#/peer/' + c.peer }, short(c.peer)), c.set + (c.why ? ', because ' + cause[c.why] : ''), c.set === 'outside' ? '' : c.tier, c.set === 'outside' ? '' : c.score.toFixed(2), size(c.bytes)])));
+    table('Peers that fetch it' + cut(items, 100), ['Peer', 'Set', 'Tier', 'Score', 'Sent'], [...items].sort((a, b) => b.score - a.score).slice(0, 100).map((c) => [h('a', { href: '#/peer/' + c.peer }, short(c.peer)), c.set + (c.why ? ', because ' + cause[c.why] : ''), c.set === 'outside' ? '' : c.tier, c.set === 'outside' ? '' : c.score.toFixed(2), size(c.bytes)])));
 }
 
 // ratePlots draws the rate of each source on one scale, the fastest first. past are the rates by peer, a map for each look.
@@ -272,7 +272,7 @@ async function entry(id) {
         past.push(new Map(items.map((s) => [s.peer, s.rate])));
         replace(from, sourcesTable(items) || '', items.length && past.length > 1 ? ratePlots(past) : '');
         const lines = (await api.get(`/v1/entries/${id}/why`)).items;
-        replace(why, h('details', { open: why.querySelector('details[open]') ? true : null }, h('summary', {}, 'Why it is not done'), h('ul', {}, ...lines.slice(0, 100).map((l) => h('li', {}, l)))));
+        replace(why, h('details', { open: why.querySelector('details[open]') ? true : null }, h('summary', {}, 'Why it is not done' + cut(lines, 100)), h('ul', {}, ...lines.slice(0, 100).map((l) => h('li', {}, l)))));
       } else { past.length = 0; from.replaceChildren(); why.replaceChildren(); map.replaceChildren(); }
     })().catch((e) => { if (e.code !== 'held') complain(e); }).finally(() => { busy = false; });
   };
@@ -372,7 +372,7 @@ async function depot() {
     const [d, accounts] = await Promise.all([api.get('/v1/depot'), api.get('/v1/depot/accounts')]);
     if (shown !== '#/depot') return;
     replace(body, ...depotFacts(d), table('Accounts', ['Account', 'Used', 'Quota', 'Longest lease'], accounts.items.map((a) => [
-      h('div', {}, a.name.length > 24 ? short(a.name) : a.name, h('progress', { max: a.quota || 1, value: a.quota ? Math.min(a.used, a.quota) : 0, 'aria-label': 'Quota used by ' + a.name })), size(a.used), a.quota ? size(a.quota) : 'none', a.max_lease_seconds ? `${Math.round(a.max_lease_seconds / 86400)} d` : 'none'])));
+      h('div', {}, a.name.length > 24 ? short(a.name) : a.name, h('progress', { max: a.quota || 1, value: a.quota ? Math.min(a.used, a.quota) : 0, 'aria-label': 'Quota used by ' + a.name })), size(a.used), a.quota ? size(a.quota) : 'none', a.max_lease_seconds ? times([a.max_lease_seconds])[0] : 'none'])));
   });
 }
 

@@ -26,6 +26,9 @@ export function some(n, one, more) { return n === 1 ? `1 ${one}` : `${n} ${more 
 // short is enough of a peer ID to tell it from others; the page of the peer has all of it.
 export function short(id) { return id.length > 20 ? id.slice(0, 6) + '…' + id.slice(-8) : id; }
 
+// cut says how much of a long list is shown; '' is all of it.
+export function cut(all, most) { return all.length > most ? ` (${all.length}; the first ${most} are shown)` : ''; }
+
 export function when(t) { return new Date(t).toLocaleString(); }
 
 export function ago(t) {
