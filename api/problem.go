@@ -110,6 +110,9 @@ func ProblemOf(err error) *Problem {
 			break
 		}
 	}
+	if p.Code == "disk_full" {
+		p.Detail += "; make room and try again"
+	}
 	p.Title = http.StatusText(p.Status)
 	return p
 }

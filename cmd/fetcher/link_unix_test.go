@@ -39,7 +39,7 @@ func TestAFullDiskHasItsCode(t *testing.T) {
 	t.Parallel()
 	for _, errno := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT} {
 		err := &os.PathError{Op: "write", Path: "x", Err: errno}
-		if p := api.ProblemOf(err); exitCode(err) != exitDiskFull || !strings.Contains(advice(err), "Make room") || p.Code != "disk_full" || p.Status != 507 {
+		if p := api.ProblemOf(err); exitCode(err) != exitDiskFull || !strings.Contains(advice(err), "Make room") || p.Code != "disk_full" || p.Status != 507 || !strings.HasSuffix(p.Detail, "; make room and try again") {
 			t.Errorf("%d, %q, %+v", exitCode(err), advice(err), p)
 		}
 	}
