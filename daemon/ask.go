@@ -240,7 +240,7 @@ func (d *Daemon) fetchable(w catalog.Wish) error {
 	for _, k := range d.keepers {
 		e := k.entry()
 		if other, err := share.Parse(e.Source); err == nil && other.ID == id && e.Dir != w.Dir {
-			return api.Refuse(api.ErrHave, "entry %d fetches this share already, into %s", e.ID, e.Dir)
+			return api.Refuse(api.ErrHave, "this share is entry %d already, in %s", e.ID, e.Dir)
 		}
 	}
 	return nil

@@ -118,6 +118,7 @@ test('add, watch, pause, read, finish, remove', { timeout: 300000 }, async () =>
   await page.type('#what', ticket);
   await page.click('form button.main');
   await page.waitForSelector('.card .fetching');
+  await page.waitForFunction(() => !document.getElementById('alerts').childElementCount);
   await look(page, 'catalog');
   await page.select('#choice', 'needs attention');
   await text(page, 'None of the shares is in this state');
@@ -332,4 +333,7 @@ test('without a token nothing is shown', { timeout: 120000 }, async () => {
   await page.goto(address.split('#')[0]);
   await text(page, 'The token of the node is needed');
   await look(page, 'token');
+  await page.type('#token', 'wrong');
+  await page.click('form button.main');
+  await text(page, 'That is not the token of this node');
 });

@@ -13,6 +13,8 @@ export function takeToken() {
 
 export function setToken(t) { sessionStorage.setItem(key, t.trim()); }
 
+export function hasToken() { return Boolean(sessionStorage.getItem(key)); }
+
 export class Problem extends Error {
   constructor(status, body) {
     super(body.detail || body.title || 'the node answered ' + status);

@@ -7,7 +7,7 @@ const alerts = document.getElementById('alerts');
 const entries = new Map();
 const rates = new Map(); // entry: its last rates, a number a second
 let view = () => {};
-let shown = '';
+let shown = '', away = null; // the complaint that the node does not answer
 
 api.takeToken();
 
@@ -15,13 +15,14 @@ function complain(e) {
   if (e.status === 401) return askToken();
   const p = h('p', {}, e.message, h('button', { onclick: () => p.remove() }, 'Dismiss'));
   alerts.replaceChildren(p);
+  away = e.code === 'no_node' && p;
 }
 
-// act does something that may fail, and says so.
+// act does something that may fail, and says so until something succeeds.
 function act(f) {
   return async (ev) => {
     if (ev) ev.preventDefault();
-    try { await f(ev); } catch (e) { complain(e); }
+    try { await f(ev); alerts.replaceChildren(); } catch (e) { complain(e); }
   };
 }
 
@@ -35,7 +36,7 @@ function replace(el, ...children) {
 }
 
 function askToken() {
-  status.textContent = 'The token of the node is needed';
+  status.textContent = api.hasToken() ? 'That is not the token of this node' : 'The token of the node is needed';
   const input = h('input', { id: 'token', type: 'password', autocomplete: 'off', required: true });
   main.replaceChildren(h('h2', {}, 'Token'), h('form', { onsubmit: act(() => { api.setToken(input.value); location.reload(); }) },
     h('label', { class: 'wide', for: 'token' }, 'It is in the file token of the node’s state directory; fetcher node open opens this page with it.', input), h('button', { class: 'main' }, 'Continue')));
@@ -317,7 +318,7 @@ function standing(s, m) {
 function rollout(s, f) {
   const name = (peer) => (f.members.find((m) => m.peer === peer) || { name: short(peer) }).name;
   const remove = h('button', { 'aria-label': 'Remove ' + (s.name || s.share) + ' from the fleet', onclick: act(async () => {
-    if (!confirm(`Have every machine stop fetching and serving ${s.name || s.share}? Its files stay.`)) return;
+    if (!confirm(`Have every machine stop fetching ${s.name || s.share}, and serving what it fetched of it? Its files stay. A machine where it was added as a path goes on serving it.`)) return;
     await api.change('DELETE', '/v1/fleet/shares/' + s.share);
     view();
   }) }, 'Remove');
@@ -444,6 +445,7 @@ function route() {
 async function summary() {
   try {
     const s = await api.get('/v1/node');
+    if (away) away.remove();
     document.getElementById('fleet').hidden = !s.fleet;
     document.getElementById('depot').hidden = !s.depot;
     document.getElementById('holds').hidden = !s.holds && !s.unheld;
