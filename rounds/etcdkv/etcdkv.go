@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials"
 
 	"github.com/piecelease/fetcher/rounds"
 )
@@ -36,6 +37,7 @@ type Config struct {
 type KV struct {
 	client *clientv3.Client
 	prefix string
+	seen   *witness
 }
 
 var _ rounds.KV = (*KV)(nil)
@@ -54,24 +56,31 @@ func Open(ctx context.Context, c Config) (*KV, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, openWithin)
 	defer cancel()
-	until, _ := ctx.Deadline()
+	ctx, give := context.WithCancelCause(ctx)
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	opened := context.AfterFunc(ctx, end) // the library does not look at ctx while it logs in
+	k := &KV{prefix: "fetcher/" + c.Name + "/", seen: &witness{servers: len(c.Endpoints), give: give, refused: map[string]error{}}}
+	options := []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
+		Backoff:           backoff.Config{BaseDelay: retryAfter, Multiplier: 1.6, Jitter: 0.2, MaxDelay: retryMost},
+		MinConnectTimeout: retryMost,
+	})}
+	if c.TLS != nil {
+		options = append(options, grpc.WithTransportCredentials(watched{credentials.NewTLS(c.TLS), k.seen}))
+	}
 	client, err := clientv3.New(clientv3.Config{
-		DialTimeout: max(time.Until(until), 1), Endpoints: c.Endpoints, Username: c.User, Password: c.Password, TLS: c.TLS, Logger: zap.NewNop(),
-		DialKeepAliveTime: alive, DialKeepAliveTimeout: alive,
-		DialOptions: []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
-			Backoff:           backoff.Config{BaseDelay: retryAfter, Multiplier: 1.6, Jitter: 0.2, MaxDelay: retryMost},
-			MinConnectTimeout: retryMost,
-		})},
+		Context: life, Endpoints: c.Endpoints, Username: c.User, Password: c.Password, TLS: c.TLS, Logger: zap.NewNop(),
+		DialKeepAliveTime: alive, DialKeepAliveTimeout: alive, DialOptions: options,
 	})
-	if err != nil {
-		return nil, fmt.Errorf("connect to etcd at %s: %w", strings.Join(c.Endpoints, ", "), refusal(err))
+	if k.client = client; err == nil {
+		_, err = k.Get(ctx, "hello")
 	}
-	k := &KV{client: client, prefix: "fetcher/" + c.Name + "/"}
-	if _, err := k.Get(ctx, "hello"); err != nil && !errors.Is(err, rounds.ErrNotFound) {
+	if (err == nil || errors.Is(err, rounds.ErrNotFound)) && opened() {
+		return k, nil
+	}
+	if client != nil {
 		client.Close()
-		return nil, fmt.Errorf("connect to etcd at %s: %w", strings.Join(c.Endpoints, ", "), refusal(err))
 	}
-	return k, nil
+	return nil, fmt.Errorf("connect to etcd at %s: %w", strings.Join(c.Endpoints, ", "), refusal(k.ended(ctx, err)))
 }
 
 // refusal is what it means that a store cannot be opened, in words that help. A server that speaks something else, or
@@ -98,7 +107,7 @@ func (k *KV) Get(ctx context.Context, key string) (rounds.Entry, error) {
 	}
 	found, err := k.client.Get(ctx, k.prefix+key)
 	if err != nil {
-		return rounds.Entry{}, fmt.Errorf("get %s: %w", key, ended(ctx, err))
+		return rounds.Entry{}, fmt.Errorf("get %s: %w", key, k.ended(ctx, err))
 	}
 	if len(found.Kvs) == 0 {
 		return rounds.Entry{}, fmt.Errorf("%s: %w", key, rounds.ErrNotFound)
@@ -110,10 +119,14 @@ func (k *KV) entry(kv *mvccpb.KeyValue) rounds.Entry {
 	return rounds.Entry{Key: strings.TrimPrefix(string(kv.Key), k.prefix), Value: kv.Value, Rev: uint64(kv.ModRevision)}
 }
 
-// ended returns why ctx ended, which gRPC does not report, or else err.
-func ended(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return rounds.Unanswered(ctx)
+// ended returns why a call was not answered before ctx ended, which gRPC does not report, or else what err means.
+func (k *KV) ended(ctx context.Context, err error) error {
+	if ctx.Err() == nil {
+		return refusal(err)
+	}
+	err = rounds.Unanswered(ctx)
+	if why := k.seen.why(); why != nil && errors.Is(err, rounds.ErrAway) {
+		return why
 	}
 	return err
 }
@@ -168,7 +181,7 @@ func (k *KV) write(ctx context.Context, key string, value []byte, rev uint64, ot
 	case err == nil:
 		return uint64(done.Header.Revision), nil
 	}
-	return 0, fmt.Errorf("write %s: %w", key, ended(ctx, err))
+	return 0, fmt.Errorf("write %s: %w", key, k.ended(ctx, err))
 }
 
 // Watch implements [rounds.KV]. It resumes after the last revision that it has seen; if

@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -23,6 +24,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/piecelease/fetcher/internal/rig"
+	"github.com/piecelease/fetcher/internal/trust"
 	"github.com/piecelease/fetcher/rounds"
 	"github.com/piecelease/fetcher/rounds/etcdkv"
 	"github.com/piecelease/fetcher/rounds/kvtest"
@@ -224,22 +226,34 @@ func TestPasswordsAndTLS(t *testing.T) {
 	ok(t, err)
 	_, err = root.AuthEnable(t.Context())
 	ok(t, err)
+	mine, err := tls.LoadX509KeyPair(cert, key)
+	ok(t, err)
+	picky, late := free(t), free(t)
+	start(t, t.TempDir(), "https", picky, "--cert-file", cert, "--key-file", key, "--client-cert-auth", "--trusted-ca-file", cert)
 	for _, c := range []struct {
 		etcdkv.Config
 		is error
 	}{
+		{etcdkv.Config{Endpoints: []string{picky}, TLS: secure}, trust.ErrOurs},
+		{etcdkv.Config{Endpoints: []string{picky}, TLS: &tls.Config{RootCAs: trusted, Certificates: []tls.Certificate{mine}}}, nil},
+		{etcdkv.Config{Endpoints: []string{picky, late}, TLS: secure}, nil}, // one of two takes us, once it runs
 		{etcdkv.Config{User: "root", Password: "secret", TLS: secure}, nil},
 		{etcdkv.Config{User: "root", Password: "wrong", TLS: secure}, rounds.ErrUnfit},
 		{etcdkv.Config{TLS: secure}, rounds.ErrUnfit},
 		{etcdkv.Config{User: "guest", Password: "x", TLS: secure}, rounds.ErrUnfit},
-		{etcdkv.Config{User: "root", Password: "secret", TLS: &tls.Config{}}, rounds.ErrAway},
+		{etcdkv.Config{User: "root", Password: "secret", TLS: &tls.Config{}}, rounds.ErrUnfit},
 		{etcdkv.Config{User: "root", Password: "secret"}, rounds.ErrAway},
 	} {
 		ctx, cancel := t.Context(), context.CancelFunc(func() {})
 		if c.is == rounds.ErrAway {
 			ctx, cancel = context.WithTimeout(ctx, 300*time.Millisecond)
 		}
-		c.Endpoints, c.Name = []string{addr}, "fleet"
+		if c.Name = "fleet"; c.Endpoints == nil {
+			c.Endpoints = []string{addr}
+		}
+		if slices.Contains(c.Endpoints, late) {
+			start(t, t.TempDir(), "https", late, "--cert-file", cert, "--key-file", key)
+		}
 		kv, err := etcdkv.Open(ctx, c.Config)
 		if cancel(); err == nil {
 			kv.Close()

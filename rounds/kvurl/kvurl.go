@@ -31,7 +31,9 @@ const Forms = `  sqlite:PATH                              a file, for one machin
   nats://[USER:PASSWORD@]HOST[:PORT]/NAME  a bucket of NATS JetStream; in a
                                            cluster, ?replicas=3 after the name
   etcd://[USER:PASSWORD@]HOST[:PORT]/NAME  etcd
-With TLS: nats+tls:// and etcd+tls://. Several hosts have commas between them.`
+With TLS: nats+tls:// and etcd+tls://; ?cert=FILE after the name if the server
+wants a certificate of this machine: FILE has that, and its key, as PEM.
+Several hosts have commas between them.`
 
 // ErrURL is returned for text that is not the URL of a store.
 var ErrURL = errors.New("not the URL of a store")
@@ -47,6 +49,9 @@ func Open(ctx context.Context, at string) (Store, error) {
 	u, err := parse(at)
 	if err != nil {
 		return nil, err
+	}
+	if _, err := u.certificate(nil); err != nil {
+		return nil, fmt.Errorf("%w: %w", rounds.ErrUnfit, err)
 	}
 	if u.kind == "nats" {
 		return opened(natskv.Open(ctx, u.nats()))
@@ -91,6 +96,7 @@ type place struct {
 	hosts    []string // with ports
 	name     string
 	replicas int
+	cert     string // a file; empty: none
 }
 
 var ports = map[string]string{"nats": "4222", "etcd": "2379"}
@@ -136,12 +142,37 @@ func (p *place) options(query string) error {
 	}
 	for key, value := range values {
 		n, err := strconv.Atoi(value[0])
-		if key != "replicas" || p.kind != "nats" || err != nil || n < 1 || n > 5 {
-			return fmt.Errorf("%w: after the ? there may only be replicas=1 to 5, for NATS", ErrURL)
+		switch {
+		case key == "replicas" && p.kind == "nats" && err == nil && n >= 1 && n <= 5:
+			p.replicas = n
+		case key == "cert" && p.tls && filepath.IsAbs(value[0]):
+			p.cert = value[0]
+		default:
+			return fmt.Errorf("%w: after the ? there may only be replicas=1 to 5, for NATS, and with TLS cert= and the absolute path of a file, with & between them", ErrURL)
 		}
-		p.replicas = n
 	}
 	return nil
+}
+
+// config is how TLS is spoken.
+func (p place) config() *tls.Config {
+	c := &tls.Config{MinVersion: tls.VersionTLS12}
+	if p.cert != "" {
+		c.GetClientCertificate = p.certificate
+	}
+	return c
+}
+
+// certificate reads that of this machine, for each connection anew: it may have been renewed.
+func (p place) certificate(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+	if p.cert == "" {
+		return nil, nil
+	}
+	c, err := tls.LoadX509KeyPair(p.cert, p.cert)
+	if err != nil {
+		return nil, fmt.Errorf("the certificate in %s, and its key, cannot be read: %w", p.cert, err)
+	}
+	return &c, nil
 }
 
 func (p place) nats() natskv.Config {
@@ -153,14 +184,14 @@ func (p place) nats() natskv.Config {
 		}
 		urls = append(urls, u.String())
 	}
-	return natskv.Config{URL: strings.Join(urls, ","), Bucket: p.name, Replicas: p.replicas}
+	return natskv.Config{URL: strings.Join(urls, ","), Bucket: p.name, Replicas: p.replicas, TLS: p.config()}
 }
 
 func (p place) etcd() etcdkv.Config {
 	c := etcdkv.Config{Endpoints: p.hosts, Name: p.name, User: p.user.Username()}
 	c.Password, _ = p.user.Password()
 	if p.tls {
-		c.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
+		c.TLS = p.config()
 	}
 	return c
 }

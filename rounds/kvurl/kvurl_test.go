@@ -2,6 +2,7 @@ package kvurl
 
 import (
 	"errors"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -39,6 +40,13 @@ func TestURLs(t *testing.T) {
 	if c := p.etcd(); !slices.Equal(c.Endpoints, []string{"a:2379", "b:1"}) || c.Name != "fleet" || c.User != "me" || c.Password != "s@:crt" || c.TLS == nil {
 		t.Errorf("got %+v", c)
 	}
+	mine := filepath.Join(t.TempDir(), "me.pem")
+	if p, err := parse("nats+tls://a/fleet?replicas=3&cert=" + url.QueryEscape(mine)); err != nil || p.cert != mine || p.replicas != 3 || p.nats().TLS.GetClientCertificate == nil {
+		t.Errorf("got %+v, %v", p, err)
+	}
+	if _, err := Open(t.Context(), "etcd+tls://127.0.0.1:1/fleet?cert="+url.QueryEscape(mine)); !errors.Is(err, rounds.ErrUnfit) || !strings.Contains(err.Error(), mine) {
+		t.Errorf("a certificate that is not there: %v", err)
+	}
 	if p, err = parse("etcd://a/fleet"); err != nil || p.etcd().TLS != nil || p.etcd().User != "" {
 		t.Errorf("got %+v, %v", p, err)
 	}
@@ -69,6 +77,7 @@ func TestWhatIsNoURLIsRefusedWithoutItsPassword(t *testing.T) {
 		"", "fleet", "http://a/fleet", "sqlite:", "nats:a", "nats://", "nats://a", "nats://a/", "nats:///fleet", "nats://a/b/c", "nats://a/b.c", "nats://a b/c",
 		"nats://me:secret@/fleet", "nats://me:sec%ret@a/fleet", "nats://me:secret@a:x/fleet", "nats://a/fleet?replicas=0", "nats://a/fleet?replicas=x", "nats://a/fleet?x=1",
 		"etcd://a/fleet?replicas=3", "etcd://me:secret@a", "nats://a,,b/fleet", "nats://a/fleet?%zz", "nats+ssl://a/fleet",
+		"nats+tls://a/fleet?cert=me.pem", "nats://a/fleet?cert=" + url.QueryEscape(os.TempDir()),
 	} {
 		s, err := Open(t.Context(), at)
 		if !errors.Is(err, ErrURL) || s != nil {

@@ -3,6 +3,7 @@ package natskv
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -14,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/piecelease/fetcher/internal/trust"
 	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/rounds"
 )
@@ -30,6 +32,9 @@ type Config struct {
 	// Replicas is how many servers keep a bucket that Open makes; 0 means 1. A bucket
 	// that exists stays as it is.
 	Replicas int
+
+	// TLS is used where it is spoken, which tls:// asks for. If it is nil, the system says who is trusted.
+	TLS *tls.Config
 }
 
 // KV is a store in a bucket. In a power cut, a server that syncs each message
@@ -67,10 +72,12 @@ func Open(ctx context.Context, c Config) (*KV, error) {
 	nc, err := nats.Connect(c.URL,
 		nats.Name("fetcher"), nats.Timeout(connectWithin),
 		nats.MaxReconnects(-1), nats.ReconnectWait(retryAfter), nats.ReconnectJitter(retryAfter, retryAfter),
+		nats.IgnoreAuthErrorAbort(),                                   // a password that was changed may be changed back
 		nats.ReconnectBufSize(-1),                                     // what cannot be sent now fails, and is not sent later
 		nats.PingInterval(5*time.Second), nats.MaxPingsOutstanding(1), // a dead connection is noticed in 10 s
 		nats.DisconnectErrHandler(func(*nats.Conn, error) { k.disconnected() }),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { k.complained(err) }),
+		func(o *nats.Options) error { o.TLSConfig = c.TLS; return nil },
 	)
 	if err != nil {
 		if timeout := net.Error(nil); errors.Is(err, nats.ErrNoServers) || errors.Is(err, nats.ErrTimeout) || errors.As(err, &timeout) && timeout.Timeout() {
@@ -88,11 +95,16 @@ func Open(ctx context.Context, c Config) (*KV, error) {
 
 // refusal is what a server that answers means by an error when a store is opened, in words that help.
 func refusal(err error) error {
+	if why := trust.Refusal(err); why != nil {
+		return why
+	}
 	switch api := new(jetstream.APIError); {
 	case errors.Is(err, nats.ErrAuthorization):
 		return rounds.ErrLogin
 	case errors.Is(err, nats.ErrSecureConnWanted):
-		return fmt.Errorf("%w: its server has no TLS; leave TLS out, or turn it on there", rounds.ErrUnfit)
+		return trust.ErrPlain
+	case errors.Is(err, nats.ErrTLS): // the server hung up on what we said of ourselves
+		return trust.ErrOurs
 	case errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrJetStreamNotEnabled):
 		return fmt.Errorf("%w: its server keeps nothing; turn JetStream on there", rounds.ErrUnfit)
 	case errors.As(err, &api) && api.ErrorCode == tooFewServers:
@@ -179,6 +191,9 @@ func (k *KV) unanswered(ctx context.Context) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	err := rounds.Unanswered(ctx)
+	if why := refusal(k.nc.LastError()); errors.Is(err, rounds.ErrAway) && errors.Is(why, rounds.ErrUnfit) && !k.nc.IsConnected() {
+		return why
+	}
 	if k.told != nil && errors.Is(err, rounds.ErrAway) {
 		return words.Error(errors.Join(rounds.ErrDenied, context.Cause(ctx)), "%v: %s", rounds.ErrDenied, strings.TrimPrefix(k.told.Error(), "nats: "))
 	}

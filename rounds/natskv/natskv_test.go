@@ -2,8 +2,11 @@ package natskv_test
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"sync"
@@ -15,6 +18,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/piecelease/fetcher/internal/rig"
+	"github.com/piecelease/fetcher/internal/trust"
 	"github.com/piecelease/fetcher/rounds"
 	"github.com/piecelease/fetcher/rounds/kvtest"
 	"github.com/piecelease/fetcher/rounds/natskv"
@@ -290,6 +294,14 @@ func TestWhyAServerDoesNotDo(t *testing.T) {
 	plain, _ := run(t, &server.Options{Port: -1})
 	locked, _ := startWith(t, &server.Options{Port: -1, StoreDir: t.TempDir(), Username: "me", Password: "x"})
 	alone, _ := start(t, t.TempDir(), -1)
+	its := httptest.NewTLSServer(nil) // for its certificate
+	defer its.Close()
+	trusted := its.Client().Transport.(*http.Transport).TLSClientConfig
+	with := func(auth tls.ClientAuthType) string {
+		addr, _ := run(t, &server.Options{Port: -1, TLSTimeout: 30, TLSConfig: &tls.Config{Certificates: its.TLS.Certificates, ClientAuth: auth}})
+		return addr
+	}
+	secure, picky := with(tls.NoClientCert), with(tls.RequireAnyClientCert)
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -301,6 +313,9 @@ func TestWhyAServerDoesNotDo(t *testing.T) {
 		is       error
 		says     string
 	}{
+		{"nats://" + secure, 0, rounds.ErrUnfit, "a CA that is not trusted here"},
+		{"tls://" + secure, 1, rounds.ErrUnfit, "turn JetStream on"},
+		{"tls://" + picky, 1, trust.ErrOurs, "?cert=FILE"},
 		{"nats://" + plain, 1, rounds.ErrUnfit, "turn JetStream on"},
 		{"nats://" + locked, 1, rounds.ErrUnfit, "another user or password"},
 		{"nats://me:y@" + locked, 1, rounds.ErrUnfit, "another user or password"},
@@ -308,7 +323,11 @@ func TestWhyAServerDoesNotDo(t *testing.T) {
 		{"nats://" + alone, 3, rounds.ErrUnfit, "ask for fewer"},
 		{"nats://" + silent.Addr().String(), 1, rounds.ErrAway, "no NATS server answers"},
 	} {
-		kv, err := natskv.Open(t.Context(), natskv.Config{URL: x.url, Bucket: "fleet", Replicas: x.replicas})
+		c := natskv.Config{URL: x.url, Bucket: "fleet", Replicas: x.replicas}
+		if x.replicas > 0 {
+			c.TLS = trusted
+		}
+		kv, err := natskv.Open(t.Context(), c)
 		if err == nil {
 			kv.Close()
 		}
@@ -316,6 +335,34 @@ func TestWhyAServerDoesNotDo(t *testing.T) {
 			t.Errorf("%s: %v", x.url, err)
 		}
 	}
+}
+
+// A store goes on when its server takes us again, and says until then why it does not.
+func TestAPasswordThatComesAndGoes(t *testing.T) {
+	t.Parallel()
+	dir, port := t.TempDir(), rig.FreePort(t)
+	addr, stop := start(t, dir, port)
+	kv := open(t, addr, "fleet")
+	until := func(is error) {
+		t.Helper()
+		err, end := error(nil), time.Now().Add(30*time.Second)
+		for !errors.Is(err, is) && time.Now().Before(end) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			_, err = kv.Get(ctx, "a")
+			cancel()
+		}
+		if !errors.Is(err, is) {
+			t.Errorf("%v, want %v", err, is)
+		}
+	}
+	until(rounds.ErrNotFound)
+	stop()
+	_, stop = startWith(t, &server.Options{Port: port, StoreDir: dir, Username: "me", Password: "x"})
+	until(rounds.ErrLogin)
+	until(rounds.ErrLogin) // and when it was refused more than once
+	stop()
+	start(t, dir, port)
+	until(rounds.ErrNotFound)
 }
 
 // Each rule of the suite, broken on this engine, is caught.

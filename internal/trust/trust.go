@@ -1,0 +1,66 @@
+// Package trust says why TLS with the server of a store fails, in words that help.
+package trust
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/piecelease/fetcher/internal/words"
+	"github.com/piecelease/fetcher/rounds"
+)
+
+// Kinds of [rounds.ErrUnfit].
+var (
+	ErrPlain = fmt.Errorf("%w: its server has no TLS; leave TLS out, or turn it on there", rounds.ErrUnfit)
+	ErrOurs  = fmt.Errorf("%w: its server takes only machines with a certificate that it trusts; name a file with that of this machine, and its key, with ?cert=FILE at the end of the URL", rounds.ErrUnfit)
+)
+
+// Refusal is a kind of [rounds.ErrUnfit] if an error says that one side does not trust the other, or speaks no TLS;
+// else nil.
+func Refusal(err error) error {
+	const theirs = "%w: its server's certificate "
+	var invalid x509.CertificateInvalidError
+	switch {
+	case errors.As(err, new(tls.RecordHeaderError)):
+		return ErrPlain
+	case errors.As(err, new(x509.UnknownAuthorityError)):
+		return fmt.Errorf(theirs+"is signed by a CA that is not trusted here; add that to those of this system%s", rounds.ErrUnfit, inFile)
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		return fmt.Errorf(theirs+"is valid from %s to %s only; renew it, or set the clock of this machine right", rounds.ErrUnfit,
+			words.Date(invalid.Cert.NotBefore), words.Date(invalid.Cert.NotAfter))
+	}
+	if bad, ok := errors.AsType[x509.HostnameError](err); ok {
+		return fmt.Errorf(theirs+"is for %s, not for %s; the URL has to name the host as the certificate does", rounds.ErrUnfit, names(bad.Certificate), bad.Host)
+	}
+	if bad, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return fmt.Errorf(theirs+"is not trusted here: %s", rounds.ErrUnfit, strings.TrimPrefix(bad.Err.Error(), "x509: "))
+	}
+	if alert, ok := errors.AsType[*net.OpError](err); ok && alert.Op == "remote error" {
+		if strings.Contains(alert.Err.Error(), "certificate") {
+			return ErrOurs
+		}
+		return fmt.Errorf("%w: its server ends TLS: %s", rounds.ErrUnfit, strings.TrimPrefix(alert.Err.Error(), "tls: "))
+	}
+	return nil
+}
+
+// names is whom a certificate is for.
+func names(c *x509.Certificate) string {
+	all := slices.Clone(c.DNSNames)
+	for _, ip := range c.IPAddresses {
+		all = append(all, ip.String())
+	}
+	if len(all) == 0 {
+		return "no host"
+	}
+	return strings.Join(all, ", ")
+}
+
+// inFile is another way to have a CA trusted, which the systems with a store of their own for them do not know.
+var inFile = map[bool]string{true: ", or name its file in SSL_CERT_FILE"}[runtime.GOOS != "darwin" && runtime.GOOS != "windows"]

@@ -1,0 +1,76 @@
+package etcdkv
+
+import (
+	"context"
+	"net"
+	"sync"
+
+	"google.golang.org/grpc/credentials"
+
+	"github.com/piecelease/fetcher/internal/trust"
+)
+
+// A witness sees why TLS with a server fails: gRPC keeps that to itself, and tries on.
+type witness struct {
+	servers int         // of the cluster
+	give    func(error) // is called once TLS has failed with each of them
+
+	mu      sync.Mutex
+	refused map[string]error // by the address of the server
+}
+
+// saw notes how it went with a server.
+func (w *witness) saw(conn net.Conn, err error) {
+	server, why := conn.RemoteAddr().String(), trust.Refusal(err)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case err == nil:
+		delete(w.refused, server)
+	case why != nil:
+		if w.refused[server] = why; len(w.refused) >= w.servers {
+			w.give(why)
+		}
+	}
+}
+
+// why is why TLS fails now with a server; nil if it fails with none.
+func (w *witness) why() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, why := range w.refused {
+		return why
+	}
+	return nil
+}
+
+// watched has a witness see the connections.
+type watched struct {
+	credentials.TransportCredentials
+	by *witness
+}
+
+func (c watched) Clone() credentials.TransportCredentials {
+	return watched{c.TransportCredentials.Clone(), c.by}
+}
+
+func (c watched) ClientHandshake(ctx context.Context, authority string, raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	conn, info, err := c.TransportCredentials.ClientHandshake(ctx, authority, raw)
+	if err != nil {
+		c.by.saw(raw, err)
+		return conn, info, err
+	}
+	return reading{conn, c.by}, info, nil
+}
+
+// reading is a connection that was made: whether the server trusts us, only the first bytes from it say.
+type reading struct {
+	net.Conn
+	by *witness
+}
+
+func (r reading) Read(b []byte) (int, error) {
+	n, err := r.Conn.Read(b)
+	r.by.saw(r.Conn, err)
+	return n, err
+}
