@@ -27,6 +27,7 @@ type member struct {
 	d     *Daemon
 	store fetcher.FleetStore
 	kv    *kvurl.Patient
+	url   string // of the store
 	of    belonging
 	moved bool   // the catalog's holds are still those of another fleet, which this node has left
 	name  string // of this machine
@@ -82,7 +83,7 @@ func openMember(d *Daemon, cfg Config) (*member, error) {
 	if name == "" {
 		name, _ = os.Hostname()
 	}
-	out := &member{d: d, store: fetcher.FleetStore{KV: kv, Secret: m.Secret}, kv: kv, of: of, name: name, list: map[share.ID]*listed{}, untold: map[share.ID]bool{}}
+	out := &member{d: d, store: fetcher.FleetStore{KV: kv, Secret: m.Secret}, kv: kv, url: m.URL, of: of, name: name, list: map[share.ID]*listed{}, untold: map[share.ID]bool{}}
 	out.holds = &fleetHolds{m: out, rounds: map[peers.ID]*rounds.Round{}}
 	return out, nil
 }

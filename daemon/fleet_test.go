@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -271,6 +272,38 @@ func TestWhyAStoreCannotBeUsedIsSaidThroughTheNode(t *testing.T) {
 	if _, err := d.RemoveFromFleet(t.Context(), share.IDOf(nil).String()); !errors.Is(err, share.ErrNetwork) || !strings.Contains(err.Error(), "cannot be used: it keeps nothing") {
 		t.Error(err)
 	}
+}
+
+// A node that the store does not let in says so, and how it is given the URL with another password.
+func TestANodeIsToldOfAnotherPassword(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	t.Cleanup(func() { l.Close() })
+	go func() { // a NATS server, as far as it goes
+		for c, err := l.Accept(); err == nil; c, err = l.Accept() {
+			fmt.Fprint(c, "INFO {\"server_id\":\"x\",\"max_payload\":99999,\"auth_required\":true}\r\n")
+			c.Read(make([]byte, 1))
+			fmt.Fprint(c, "-ERR 'Authorization Violation'\r\n")
+			time.AfterFunc(time.Second, func() { c.Close() })
+		}
+	}()
+	m, dir := Membership{URL: "nats://" + l.Addr().String() + "/f", Secret: "the secret of a fleet"}, t.TempDir()
+	a := begun(t, dir, inFleet(m))
+	says := func(want string) {
+		t.Helper()
+		f, err := a.Fleet(t.Context())
+		if err != nil || !strings.Contains(f.Away, " now: its server wants another user or password than ") || !strings.Contains(f.Away, want) {
+			t.Errorf("%+v, %v", f, err)
+		}
+	}
+	says(`Give "fetcher fleet invite" the URL`)
+	m.URL = "nats://me:x@" + l.Addr().String() + "/f"
+	must(t, m.Save(dir))
+	says("Restart the node")
+	secret := file(t, m.Secret, t.TempDir(), "secret")
+	a = begun(t, t.TempDir(), func(c *Config) { c.Fleet, c.FleetSecret = m.URL, secret })
+	says("the URL that fleet gives the node")
 }
 
 func TestAMembershipIsOfTheSettingsOrTheDirectory(t *testing.T) {

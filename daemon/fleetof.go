@@ -200,11 +200,28 @@ func (m *member) away(now time.Time) (what string, since time.Time) {
 	if a.Why == nil {
 		return "", since
 	}
-	why := ""
-	if !errors.Is(a.Why, context.DeadlineExceeded) {
+	how, why := "has not answered for %s", ""
+	if errors.Is(a.Why, rounds.ErrUnfit) {
+		how = "cannot be used, for %s now"
+		_, why, _ = strings.Cut(words.Plain(a.Why), rounds.ErrUnfit.Error())
+	} else if !errors.Is(a.Why, context.DeadlineExceeded) {
 		why = fmt.Sprintf(": %v", a.Why)
 	}
-	return fmt.Sprintf("the store of the fleet has not answered for %s%s; what runs goes on, and nobody is elected", words.Duration(now.Sub(a.Since)), why), a.Since
+	return fmt.Sprintf("the store of the fleet "+how+"%s; what runs goes on, and nobody is elected%s", words.Duration(max(now.Sub(a.Since), time.Second)), why, m.otherURL(a.Why)), a.Since
+}
+
+// otherURL says what to do if the store has another URL than this node knows, as with another password.
+func (m *member) otherURL(why error) string {
+	now, same, err := m.now()
+	switch {
+	case err == nil && same && now.URL != m.url:
+		return ". Restart the node: this machine has another URL for it"
+	case !errors.Is(why, rounds.ErrLogin):
+		return ""
+	case m.d.setting().Fleet != "":
+		return ". Put the right ones into the URL that fleet gives the node, and restart it"
+	}
+	return `. Give "fetcher fleet invite" the URL with the right ones on this machine, and the other machines the token that it prints`
 }
 
 // alone is what this machine knows of its fleet if the store has not answered yet: its own entries.

@@ -266,6 +266,14 @@ func TestACoordinatorIsNamedWithItsID(t *testing.T) {
 	if got := coordinatorOf(x, nil, now); got != "coordinated by vhX5ycZN,\nwhich has not been heard from for 4 s" {
 		t.Error(got)
 	}
+	x.Done, x.Members = 1, make([]api.FleetProgress, 2)
+	if got := coordinatorOf(x, nil, now); strings.Contains(got, "needs") {
+		t.Error(got)
+	}
+	x.Done = 2
+	if got := coordinatorOf(x, nil, now); !strings.HasSuffix(got, "for 4 s; no machine needs one now") {
+		t.Error(got)
+	}
 }
 
 // The status of a fleet fits on a terminal of 80 columns, whatever the share is called.

@@ -26,7 +26,8 @@ func (a fleetApp) inviteCommand() *cobra.Command {
 		Long: `Print a token with which machines join the fleet; it holds the URL of the store,
 with its password, and the secret of the fleet. Whoever has it is a member. The
 first time, give --fleet: the store is tried, a secret is made, and this machine
-joins.
+joins. Later, give it when the URL of that store has another password: the token
+takes it to the other machines, which join again.
 
 With --new-secret the fleet gets another secret, so that a machine that was lost
 is no member any more: join all others again with the new token, and restart
@@ -81,6 +82,9 @@ func (a fleetApp) invite(ctx context.Context, fl storeFlags) error {
 	if err == nil && fl.url != "" {
 		err = a.tryStore(ctx, m, made)
 	}
+	if err == nil && fl.secret == "" && !made {
+		err = a.moves(ctx, m)
+	}
 	if err != nil {
 		return err
 	}
@@ -119,12 +123,37 @@ func (a fleetApp) inviting(fl storeFlags) (m daemon.Membership, made bool, err e
 	}
 	old, ok, err := daemon.Joined(dir)
 	switch {
-	case ok && old.URL == m.URL:
+	case ok && samePlace(old.URL, m.URL):
+		old.URL = m.URL
 		return old, false, nil
 	case ok:
 		err = m.Save(dir) // says to which fleet the machine belongs
 	}
 	return m, true, err
+}
+
+// samePlace reports whether two URLs name the same store, though perhaps with another password.
+func samePlace(a, b string) bool {
+	x, err := kvurl.Place(a)
+	y, err2 := kvurl.Place(b)
+	return err == nil && err2 == nil && x == y
+}
+
+// moves keeps the membership of this machine, if it has another URL of the store now.
+func (a fleetApp) moves(ctx context.Context, m daemon.Membership) error {
+	dir, err := a.flags.stateDir()
+	if err != nil {
+		return err
+	}
+	if old, _, err := daemon.Joined(dir); err != nil || old.URL == m.URL {
+		return err
+	}
+	if err := m.Save(dir); err != nil {
+		return err
+	}
+	fmt.Fprintln(a.stderr, "this machine has the new URL of the store")
+	a.ifItRuns(ctx, "restart the node that runs here: until then it has the earlier one", "restart it")
+	return nil
 }
 
 // tryStore claims a store for the fleet, so that nobody is invited to a store that does not exist, or is

@@ -288,6 +288,16 @@ func TestAnInvitationIsToAStoreThatIsThere(t *testing.T) {
 		}
 	}
 
+	before := m
+	before.URL = "sqlite:" + filepath.Dir(path) + "/./" + filepath.Base(path) // as with another password
+	must(t, before.Save(dir))
+	if r := inDir(t, dir, "fleet", "invite", "--fleet", m.URL); r.code != 0 || !strings.Contains(r.stderr, "this machine has the new URL of the store") {
+		t.Errorf("another URL of the same store: exit %d: %s", r.code, r.stderr)
+	}
+	if is, _, err := daemon.Joined(dir); is != m || err != nil {
+		t.Errorf("with another URL of its store it is %+v, %v", is, err)
+	}
+
 	must(t, m.Save(other)) // a second machine, which is to stay
 	if r := inDir(t, t.TempDir(), "fleet", "invite", "--new-secret"); r.code != exitUsage || !strings.Contains(r.stderr, "has joined no fleet") {
 		t.Errorf("the secret of no fleet: exit %d: %s", r.code, r.stderr)

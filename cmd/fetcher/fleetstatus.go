@@ -40,7 +40,7 @@ func (a fleetApp) showFleet(f api.Fleet, now time.Time) {
 	if f.Away != "" {
 		known := either(len(f.Shares) == 0, "the fleet had no shares ", "what follows is from ") + words.Duration(now.Sub(f.At)) + " ago"
 		if f.At.IsZero() {
-			known = either(len(f.Shares) == 0, "nothing is known of the fleet yet", "nothing is known of the other machines yet; what follows is what this one has")
+			known = either(len(f.Shares) == 0, "nothing is known of the fleet yet; fetcher list shows what this machine has itself", "nothing is known of the other machines yet; what follows is what this one has")
 		}
 		fmt.Fprintf(a.stderr, "warning: %s\n%s\n", f.Away, known)
 	}
@@ -81,7 +81,7 @@ func coordinatorOf(x api.FleetShare, members []api.FleetMember, now time.Time) s
 		}
 	}
 	if x.Late {
-		return fmt.Sprintf("coordinated by %s,\nwhich has not been heard from for %s", name, words.Duration(now.Sub(x.Heard)))
+		return fmt.Sprintf("coordinated by %s,\nwhich has not been heard from for %s%s", name, words.Duration(now.Sub(x.Heard)), either(x.Done > 0 && x.Done == len(x.Members), "; no machine needs one now", ""))
 	}
 	return "coordinated by " + name
 }

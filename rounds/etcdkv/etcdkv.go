@@ -199,7 +199,7 @@ func (k *KV) Watch(ctx context.Context, key string, f func([]rounds.Entry)) erro
 		next, err := k.follow(clientv3.WithRequireLeader(ctx), k.prefix+key, last, options, f)
 		switch {
 		case ctx.Err() != nil:
-			return rounds.Unanswered(ctx)
+			return k.ended(ctx, err)
 		case errors.Is(err, rounds.ErrBack), errors.Is(err, rpctypes.ErrPermissionDenied), errors.Is(err, rpctypes.ErrAuthFailed):
 			return fmt.Errorf("watch %s: %w", key, err)
 		}

@@ -343,12 +343,15 @@ func TestAPasswordThatComesAndGoes(t *testing.T) {
 	dir, port := t.TempDir(), rig.FreePort(t)
 	addr, stop := start(t, dir, port)
 	kv := open(t, addr, "fleet")
+	watch := false
 	until := func(is error) {
 		t.Helper()
 		err, end := error(nil), time.Now().Add(30*time.Second)
 		for !errors.Is(err, is) && time.Now().Before(end) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			_, err = kv.Get(ctx, "a")
+			if _, err = kv.Get(ctx, "a"); watch {
+				err = kv.Watch(ctx, "a", func([]rounds.Entry) {})
+			}
 			cancel()
 		}
 		if !errors.Is(err, is) {
@@ -359,7 +362,9 @@ func TestAPasswordThatComesAndGoes(t *testing.T) {
 	stop()
 	_, stop = startWith(t, &server.Options{Port: port, StoreDir: dir, Username: "me", Password: "x"})
 	until(rounds.ErrLogin)
+	watch = true
 	until(rounds.ErrLogin) // and when it was refused more than once
+	watch = false
 	stop()
 	start(t, dir, port)
 	until(rounds.ErrNotFound)

@@ -41,7 +41,7 @@ func (k *KV) Watch(ctx context.Context, key string, f func([]rounds.Entry)) erro
 		}
 		switch {
 		case ctx.Err() != nil:
-			return rounds.Unanswered(ctx)
+			return k.unanswered(ctx)
 		case errors.Is(err, rounds.ErrBack), errors.Is(err, jetstream.ErrStreamNotFound), k.nc.IsClosed():
 			return fmt.Errorf("watch %s: %w", key, err)
 		}

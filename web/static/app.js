@@ -323,7 +323,7 @@ function rollout(s, f) {
     view();
   }) }, 'Remove');
   return h('section', { class: 'card' }, h('h3', {}, s.name || 'Name not known yet'), h('p', {}, h('strong', {}, `${s.done} of ${s.members.length} done`), ', ',
-    s.coordinator ? `coordinated by ${name(s.coordinator)}${s.late ? `, which has not been heard from for ${ago(s.heard)}` : ''}` : 'nobody coordinates'), h('progress', { max: s.members.length || 1, value: s.done, 'aria-label': 'Machines that have ' + (s.name || s.share) }),
+    s.coordinator ? `coordinated by ${name(s.coordinator)}${s.late ? `, which has not been heard from for ${ago(s.heard)}${s.done && s.done === s.members.length ? '; no machine needs one now' : ''}` : ''}` : 'nobody coordinates'), h('progress', { max: s.members.length || 1, value: s.done, 'aria-label': 'Machines that have ' + (s.name || s.share) }),
   h('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'Machines' }, h('table', {}, h('caption', {}, h('code', {}, s.share)), h('thead', {}, h('tr', {}, h('th', { scope: 'col' }, 'Machine'), h('th', { scope: 'col' }, 'How far'))),
     h('tbody', {}, ...s.members.map((x, i) => h('tr', {}, h('td', {}, f.members[i].name, h('div', { class: 'soft' }, short(x.peer))), h('td', {}, standing(x, f.members[i]))))))), h('div', { class: 'tools' }, remove));
 }
