@@ -167,6 +167,29 @@ func (f *fleetHolds) list(ctx context.Context, l fetcher.HoldList, w fetcher.Hol
 	return f.m.store.Keep(ctx, w.Share, kept)
 }
 
+// ofFleet says whether a hold is for what the fleet wants.
+func ofFleet(l fetcher.HoldList, h fetcher.HoldStanding) bool {
+	return slices.ContainsFunc(l.Wants, func(w fetcher.Hold) bool { return w.Fleet && h.Of(w.ID) })
+}
+
+// unseen says whether this node does not know what a depot keeps for the fleet, though others may: the depot does not let it in, or
+// was not asked yet.
+func unseen(l fetcher.HoldList, h fetcher.HoldStanding) bool {
+	refused := h.State == renewal.Missing && h.Why == (&fetcher.HoldRefused{Reason: fetcher.HoldUnknownAccount}).Error()
+	return h.Expires.IsZero() && (h.State == renewal.Unknown || refused) && ofFleet(l, h)
+}
+
+// asTold are the holds of a list, of which those are unknown that this node was not told of.
+func asTold(l fetcher.HoldList) []fetcher.HoldStanding {
+	all := slices.Clone(l.Holds)
+	for i, h := range all {
+		if unseen(l, h) {
+			all[i].State = renewal.Unknown
+		}
+	}
+	return all
+}
+
 // withoutFleet is a book without what is wanted for a fleet alone.
 func withoutFleet(b renewal.Book) renewal.Book {
 	of := func(h renewal.Hold, fleet bool) bool {

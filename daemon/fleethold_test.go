@@ -16,6 +16,20 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
+// stands waits until what depots keep for a node is so.
+func stands(t testing.TB, d *Daemon, what string, is func([]api.StandingHold) bool) []api.StandingHold {
+	t.Helper()
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		all, err := d.StandingHolds(t.Context())
+		if err == nil && is(all) {
+			return all
+		}
+		if time.Now().After(end) {
+			t.Fatalf("it is not %s: %+v, %v", what, all, err)
+		}
+	}
+}
+
 // What one member has a depot keep for the fleet each member shows and renews, also when the others are gone; and
 // any of them ends it.
 func TestWhatDepotsKeepForAFleetIsEachMembers(t *testing.T) {
@@ -40,31 +54,55 @@ func TestWhatDepotsKeepForAFleetIsEachMembers(t *testing.T) {
 	if err != nil || len(held) != 1 || held[0].Share != e.Share {
 		t.Fatalf("%+v, %v", held, err)
 	}
-	stands := func(d *Daemon, what string, is func([]api.StandingHold) bool) {
-		t.Helper()
-		for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-			all, err := d.StandingHolds(t.Context())
-			if err == nil && is(all) {
-				return
-			}
-			if time.Now().After(end) {
-				t.Fatalf("it is not %s: %+v, %v", what, all, err)
-			}
-		}
-	}
 	kept := func(all []api.StandingHold) bool {
 		return len(all) == 1 && all[0].Fleet && all[0].Share == e.Share && all[0].Left > 0 // the first look may have come before it was all there
 	}
-	stands(b, "kept for the other", kept)
+	stands(t, b, "kept for the other", kept)
 	must(t, a.Close())
 	if _, err := b.Release(t.Context(), api.Release{Share: e.Share}); err != nil {
 		t.Error(err)
 	}
-	stands(b, "released", func(all []api.StandingHold) bool { return len(all) == 0 })
+	stands(t, b, "released", func(all []api.StandingHold) bool { return len(all) == 0 })
 	a = begun(t, a.dir)
-	stands(a, "released while it was away", func(all []api.StandingHold) bool { return len(all) == 0 })
+	stands(t, a, "released while it was away", func(all []api.StandingHold) bool { return len(all) == 0 })
 	if all, err := a.Holdings(t.Context(), on); err != nil || len(all) != 0 {
 		t.Errorf("%+v, %v", all, err)
+	}
+}
+
+// A member that a depot does not let in does not know what that keeps for the fleet: it says so, and no release by it is said to be done.
+func TestAMemberThatADepotDoesNotLetInKnowsNothing(t *testing.T) {
+	t.Parallel()
+	fleet := Membership{URL: "sqlite:" + filepath.Join(t.TempDir(), "kv"), Secret: "the secret of a fleet"}
+	depot := begun(t, t.TempDir(), func(c *Config) { c.Depot = filepath.Join(t.TempDir(), "depot") })
+	a, b := begun(t, t.TempDir(), inFleet(fleet)), begun(t, t.TempDir(), inFleet(fleet))
+	_, err := depot.AddAccount(t.Context(), api.AddAccount{Name: "fleet", Key: string(a.node.ID()), Quota: 1e9})
+	must(t, err)
+	e := added(t, a, api.Add{Paths: []string{file(t, large(9), t.TempDir(), "film")}})
+	_, err = a.AddToFleet(t.Context(), e.Ticket)
+	must(t, err)
+	rolled(t, b, "done", func(f api.Fleet) bool { return len(f.Shares) == 1 && f.Shares[0].Done == 2 })
+	_, err = a.Hold(t.Context(), api.Hold{Entry: e.ID, Depots: []string{depot.node.Addrs()[0]}, Fleet: true})
+	must(t, err)
+	leases := func() int {
+		l, err := depot.Leases(t.Context(), "fleet", "", 9)
+		must(t, err)
+		return len(l)
+	}
+	all := stands(t, b, "refused", func(all []api.StandingHold) bool { return len(all) == 1 && all[0].Why != "" })
+	s, err := b.Status(t.Context())
+	if err != nil || all[0].State != "unknown" || all[0].Name != "film" || s.Unheld != 0 || !strings.Contains(strings.Join(s.Warnings, " "), "it is not known here whether the depot "+depot.node.ID().Short()+" keeps film: it refuses") {
+		t.Errorf("%+v, %+v, %v", all, s, err)
+	}
+	must(t, a.Close())
+	got, err := b.Release(t.Context(), api.Release{Share: e.Share})
+	if err != nil || len(got) != 1 || got[0].State != "unknown" || !strings.Contains(got[0].Delay, "as soon as a member of the fleet runs") || leases() != 1 {
+		t.Errorf("released %+v, %v; %d leases", got, err, leases())
+	}
+	a = begun(t, a.dir)
+	stands(t, a, "released by whom the depot knows", func(all []api.StandingHold) bool { return len(all) == 0 })
+	if leases() != 0 {
+		t.Error("the depot was not told")
 	}
 }
 

@@ -88,7 +88,7 @@ func (h *holds) counts() (good, failed uint64) {
 // StandingHolds returns what depots are to keep for this node, and the state of each hold.
 func (d *depots) StandingHolds(ctx context.Context) (out []api.StandingHold, err error) {
 	l, err := d.node.Holds(ctx)
-	for _, h := range l.Holds {
+	for _, h := range asTold(l) {
 		v := api.StandingHold{ID: h.Want, Share: h.Share.String(), Depot: string(h.Depot), State: stateOf(h), Bytes: h.Bytes, Expires: h.Expires,
 			Since: h.Since, Addr: depotAddrs(l, []peers.ID{h.Depot})[0], Left: int64(h.Left / time.Second), Cost: h.Cost, Next: h.Next, Why: standingWhy(l, h), Ending: !h.Kept, Late: h.Late, Name: h.Name}
 		if i := slices.IndexFunc(l.Wants, func(w fetcher.Hold) bool { return w.ID == h.Want }); i >= 0 {

@@ -73,6 +73,10 @@ func TestAReleaseIsOfTheVersionThatIsThere(t *testing.T) {
 	if got := toRelease(l, next, nil); len(got) != 1 {
 		t.Errorf("what never was there cannot be released: %+v", got)
 	}
+	l = fetcher.HoldList{Wants: []fetcher.Hold{{ID: 1, Share: next, Fleet: true}}, Holds: []fetcher.HoldStanding{hold("a", next, 1, true), hold("b", next, 1, false)}}
+	if got := toRelease(l, next, nil); len(got) != 2 {
+		t.Errorf("other members may have it there: %+v", got)
+	}
 }
 
 // What a depot refuses to release stands, and is asked about each time.

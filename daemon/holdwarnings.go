@@ -35,7 +35,7 @@ func countHolds(l fetcher.HoldList, s *api.Status) {
 			if s.HoldEnds.IsZero() {
 				s.HoldEnds = h.Expires
 			}
-		case h.Kept:
+		case h.Kept && !unseen(l, h):
 			s.Unheld++
 		}
 	}
@@ -59,7 +59,7 @@ func (d *depots) budgetWarnings(l fetcher.HoldList) (out []string) {
 
 // holdWarnings returns which leases end soon, and why they were not renewed.
 func (d *depots) holdWarnings(l fetcher.HoldList) (out []string) {
-	for _, h := range l.Holds {
+	for _, h := range asTold(l) {
 		if !h.Late {
 			continue
 		}
@@ -77,6 +77,8 @@ func lateText(h fetcher.HoldStanding, left time.Duration, name string) (what str
 		what = fmt.Sprintf("the lease of %s at the depot %s ends in %s", name, depot, words.Duration(h.Left.Round(time.Second)))
 	case left > 0:
 		what, why = fmt.Sprintf("the depot %s keeps only the earlier version of %s, for %s more, and lacks the present one", depot, name, words.Duration(left.Round(time.Second))), ": "
+	case h.State == renewal.Unknown:
+		what, why = fmt.Sprintf("it is not known here whether the depot %s keeps %s", depot, name), ": "
 	case h.Expires.IsZero():
 		what, why = fmt.Sprintf("the depot %s does not keep %s yet", depot, name), ": "
 	case h.State == renewal.Missing: // the depot has said so
@@ -123,6 +125,11 @@ func (d *depots) heldName(l fetcher.HoldList, key renewal.Key) string {
 func (d *depots) nameOf(w fetcher.Hold) string {
 	if k, err := d.keeper(w.Entry); err == nil {
 		return k.view().Name
+	}
+	if all := d.all(); w.Fleet { // none of its members' entries is followed
+		if i := slices.IndexFunc(all, func(k *keeper) bool { return k.entry().Share == w.Share }); i >= 0 {
+			return all[i].view().Name
+		}
 	}
 	return w.Name
 }

@@ -165,7 +165,7 @@ func holdMetrics(gauge figure, l fetcher.HoldList) {
 	for s := renewal.Unknown; s <= renewal.Missing; s++ {
 		states[s.String()] = 0
 	}
-	for _, h := range l.Holds {
+	for _, h := range asTold(l) {
 		if !h.Kept {
 			continue
 		}

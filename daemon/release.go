@@ -29,11 +29,11 @@ func (d *depots) Release(ctx context.Context, r api.Release) ([]api.Held, error)
 	if at != nil {
 		asked = []string{r.Depot}
 	}
-	l, err := d.node.DepotsAt(ctx, asked...)
+	before, err := d.node.DepotsAt(ctx, asked...)
 	if err != nil {
 		return nil, err
 	}
-	was := toRelease(l, id, at)
+	l, was := before, toRelease(before, id, at)
 	if at != nil && len(was) == 0 { // a lease that nothing renews
 		held, err := at.Release(ctx, id, "")
 		v, err := heldView(at, held.Holding, err)
@@ -61,7 +61,7 @@ func (d *depots) Release(ctx context.Context, r api.Release) ([]api.Held, error)
 			return nil, err
 		}
 	}
-	return releasedOf(l, was)
+	return releasedOf(before, l, was)
 }
 
 // toRelease are the leases of a share and of the versions before it, without those that were never granted where
@@ -76,7 +76,7 @@ func toRelease(l fetcher.HoldList, id share.ID, at *fetcher.Depot) []fetcher.Hol
 			all[i].Name = l.Wants[w].Name
 		}
 	}
-	never := func(h fetcher.HoldStanding) bool { return h.Expires.IsZero() }
+	never := func(h fetcher.HoldStanding) bool { return h.Expires.IsZero() && !unseen(l, h) }
 	if granted := slices.DeleteFunc(slices.Clone(all), never); len(granted) > 0 {
 		return granted
 	}
@@ -106,12 +106,17 @@ func (d *depots) without(ctx context.Context, l fetcher.HoldList, w fetcher.Hold
 }
 
 // releasedOf returns what became of holds that were to end; an error if none has ended, and a depot refuses to end one.
-func releasedOf(l fetcher.HoldList, was []fetcher.HoldStanding) (out []api.Held, refused error) {
+func releasedOf(before, l fetcher.HoldList, was []fetcher.HoldStanding) (out []api.Held, refused error) {
 	ended := false
 	for _, h := range was {
 		v := api.Held{Hold: h.Want, Share: h.Share.String(), Depot: string(h.Depot), State: "none", At: time.Now(), Bytes: h.Bytes, Name: h.Name}
 		i := slices.IndexFunc(l.Holds, func(x fetcher.HoldStanding) bool { return x.Key == h.Key })
-		if ended = ended || i < 0; i >= 0 {
+		switch here := i >= 0; {
+		case !here && unseen(before, h): // another member's lease may stand there
+			v.State, v.Delay = "unknown", "the depot does not let this node in, or has not answered it yet; it is told as soon as a member of the fleet runs that it knows, and no member renews the lease"
+		case !here:
+			ended = true
+		default:
 			x := l.Holds[i]
 			v.State, v.Expires = x.State.String(), x.Expires
 			switch err := refusalOf(l, x); {

@@ -326,7 +326,7 @@ func (a depots) printHeld(ctx context.Context, c *api.Client, all []api.Held, wh
 	var rows [][]string
 	for _, h := range all {
 		a.out.write("hold", h)
-		until, name := "ended", h.Name
+		until, name := either(h.State == "unknown", "-", "ended"), h.Name
 		if left := h.Expires.Sub(h.At); left > 0 {
 			until = "in " + words.Duration(left)
 		}

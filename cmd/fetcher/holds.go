@@ -152,7 +152,9 @@ removed, and released with all its versions. A SHARE is given by its ID, or the
 end of that as fetcher holds shows it, and an earlier version is then released
 alone. The depots may remove the share then. A depot that is away is told when
 it is back; meanwhile nothing is renewed there, and it keeps a share for a while
-after its lease has expired: a day, unless its owner chose another time.`,
+after its lease has expired: a day, unless its owner chose another time. What a
+depot keeps for a fleet, and does not let this node in, ends when a member runs
+that it does let in.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if on != "" {
 				if err := named(cmd, on); err != nil {
