@@ -230,9 +230,14 @@ func (r *renewals) save(ctx actor.Context) {
 	r.s.Task(ctx, func(ctx context.Context) any { return holdsSaved{r.cfg.Book.SaveHolds(ctx, b)} })
 }
 
-// forget drops the errors of what is not held any more, or was not refused when its depot was asked last.
+// forget drops the errors of what is not wanted or held any more, or was not refused when its depot was asked last.
 func (r *renewals) forget(b renewal.Book) {
 	refused := map[renewal.Key]bool{}
+	for _, w := range b.Wants {
+		for _, id := range w.Depots { // also one in whose place another was asked
+			refused[renewal.Key{Depot: id, Share: w.Share}] = true
+		}
+	}
 	for _, a := range b.Accounts {
 		refused[renewal.Key{Depot: a.Depot}] = true
 	}

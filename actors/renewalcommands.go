@@ -224,11 +224,9 @@ func (r *renewals) list(want int64, after int) HoldList {
 	for _, a := range r.core.Accounts() {
 		l.Addrs[a.Depot] = a.Addrs
 	}
-	for _, h := range l.Holds {
-		for _, k := range []renewal.Key{h.Key, {Depot: h.Depot}} {
-			if e := r.errs[k]; e.serial > after {
-				l.Errs[k] = e.err
-			}
+	for k, e := range r.errs {
+		if e.serial > after {
+			l.Errs[k] = e.err
 		}
 	}
 	return l

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -318,20 +319,17 @@ func (d *depots) unasked(was, l fetcher.HoldList, k renewal.Key) error {
 
 // heldAt returns what some depots have granted of a share, or say again that they have; if none has, why. was is how it stood before.
 func (d *depots) heldAt(was, l fetcher.HoldList, m *share.Manifest, depots []peers.ID, addrs []string) (out []api.Held, err error) {
+	var refused []error
 	for i, id := range depots {
 		k := renewal.Key{Depot: id, Share: m.ID()}
 		if why := d.unasked(was, l, k); why != nil {
-			if err == nil {
-				err = why
-			}
+			refused = append(refused, why)
 			continue
 		}
 		j := slices.IndexFunc(l.Holds, func(h fetcher.HoldStanding) bool { return h.Key == k && h.Kept && !h.Expires.IsZero() && h.Left > 0 })
 		if j < 0 {
-			for _, k := range []renewal.Key{k, {Depot: id}} {
-				if why := l.Errs[k]; why != nil && err == nil {
-					err = lenderError(l, id, fmt.Errorf("depot %s: %w", id.Short(), why))
-				}
+			if why := cmp.Or(l.Errs[k], l.Errs[renewal.Key{Depot: id}]); why != nil {
+				refused = append(refused, lenderError(l, id, fmt.Errorf("depot %s: %w", id.Short(), why)))
 			}
 			continue
 		}
@@ -345,10 +343,22 @@ func (d *depots) heldAt(was, l fetcher.HoldList, m *share.Manifest, depots []pee
 		}
 		out = append(out, v)
 	}
-	if len(out) == 0 && err == nil {
-		err = api.Refuse(share.ErrStalled, "no depot has answered; ask again")
+	if len(out) == 0 && len(refused) == 0 {
+		refused = append(refused, api.Refuse(share.ErrStalled, "no depot has answered; ask again"))
 	}
-	return out, err
+	return out, together(refused)
+}
+
+// together is what several depots said, a line each, as one error: of the kind that comes first in the order of the exit codes.
+func together(all []error) error {
+	if len(all) < 2 {
+		return errors.Join(all...)
+	}
+	var kinds []error
+	for _, err := range all {
+		kinds = append(kinds, cmp.Or(errors.Unwrap(err), err))
+	}
+	return api.Refuse(errors.Join(kinds...), "%v", errors.Join(all...))
 }
 
 // follow makes depots keep the version that an entry serves now.

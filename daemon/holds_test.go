@@ -132,6 +132,22 @@ func TestWhatADepotRefusesToReleaseIsNotReleased(t *testing.T) {
 	}
 }
 
+// Each depot that was asked says what it refuses, also one in whose place another was asked; the kind is the first in the order of the exit codes.
+func TestEachDepotSaysWhatItRefuses(t *testing.T) {
+	t.Parallel()
+	small, strange := begun(t, t.TempDir(), func(c *Config) { c.Depot = filepath.Join(t.TempDir(), "depot") }), begun(t, t.TempDir(), func(c *Config) { c.Depot = filepath.Join(t.TempDir(), "depot") })
+	a := begun(t, t.TempDir())
+	_, err := small.AddAccount(t.Context(), api.AddAccount{Name: "me", Key: string(a.node.ID()), Quota: 1e4})
+	must(t, err)
+	e := added(t, a, api.Add{Paths: []string{file(t, large(1), t.TempDir(), "film")}})
+	for copies := range 2 {
+		_, err := a.Hold(t.Context(), api.Hold{Entry: e.ID, Depots: []string{strange.node.Addrs()[0], small.node.Addrs()[0]}, Copies: copies})
+		if !errors.Is(err, share.ErrDiskFull) || api.ProblemOf(err).Code != "disk_full" || !strings.Contains(err.Error(), "more of the quota") || !strings.Contains(err.Error(), "\nthe depot "+small.node.ID().Short()) || !strings.Contains(err.Error(), "it does not know this node") {
+			t.Errorf("%d copies: %v", copies, err)
+		}
+	}
+}
+
 // A depot that is at another address is asked there by whatever names that.
 func TestADepotIsAskedWhereItIsNamed(t *testing.T) {
 	t.Parallel()

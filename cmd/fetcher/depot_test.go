@@ -367,6 +367,29 @@ func TestCommandsOfADepot(t *testing.T) {
 	}
 }
 
+// Whoever asks for copies at more depots than keep it is told so, also of depots that were named before; a script that waits, by the exit code.
+func TestTooFewCopiesAreNotSilent(t *testing.T) {
+	t.Parallel()
+	src := filepath.Join(t.TempDir(), "film")
+	rig.WriteRandom(t, src, 1000, 1)
+	k, owner := startNode(t, t.TempDir(), "--depot", t.TempDir(), "--depot-open", "1M"), startNode(t, t.TempDir())
+	at, away := k.status().Addrs[0], fmt.Sprintf("/ip4/127.0.0.1/tcp/%d/p2p/12D3KooWMoMcABCBb2XGPeqif4B5js5S5jJvPGsg6zme8Ui5o6Ap", rig.FreePort(t))
+	for i, c := range []struct {
+		code, few int
+		args      []string
+	}{
+		{exitOK, 0, []string{"--on", at, "--on", away, "--copies", "1", "--wait"}},
+		{exitOK, 1, []string{"--on", at, "--copies", "2"}},
+		{exitStalled, 1, []string{"--on", at, "--copies", "2", "--wait"}},
+		{exitStalled, 1, []string{"--on", at, "--on", away, "--wait"}},
+		{exitOK, 0, []string{"--on", at, "--wait"}},
+	} {
+		if r := owner.on(append([]string{"hold", src}, c.args...)...); r.code != c.code || strings.Count(r.stderr, "only 1 of 2 depots keep it so far") != c.few {
+			t.Errorf("%d: exit %d, %s", i, r.code, r.stderr)
+		}
+	}
+}
+
 // What is released while its depot is away, and whose entry is removed, is still called what it was.
 func TestWhatIsToBeReleasedKeepsItsName(t *testing.T) {
 	t.Parallel()

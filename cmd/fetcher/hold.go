@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -89,7 +88,7 @@ func holdFlags(f *pflag.FlagSet, h *api.Hold, keep *int, budget *int64, wait *bo
 	f.Int64Var(budget, "budget", 0, "pay each depot at --on at most this `NUMBER` of passes in 31 days; 0: any")
 	f.BoolVar(&h.Pin, "pin", false, "keep this version, and do not follow the files to later ones")
 	f.BoolVar(&h.Fleet, "fleet", false, "have the depots keep it for the node's fleet: any member renews it")
-	f.BoolVar(wait, "wait", false, "wait until the depots have all of it")
+	f.BoolVar(wait, "wait", false, "wait until the depots have all of it; fail if one does not take it")
 }
 
 // checkHold returns a usage error about what a hold is asked for.
@@ -138,8 +137,39 @@ func (a depots) hold(ctx context.Context, c *api.Client, what string, ask api.Ho
 	if err != nil {
 		return err
 	}
+	few, err := tooFew(ctx, c, all, ask)
+	if err != nil {
+		return err
+	}
+	if few != nil && !wait {
+		fmt.Fprintln(a.stderr, few)
+	}
 	a.granted(all, ask)
-	return a.printHeld(ctx, c, all, comingText)
+	if err := a.printHeld(ctx, c, all, comingText); err != nil || !wait {
+		return err
+	}
+	return few
+}
+
+// tooFew says that fewer depots than were asked for keep a share; nil if they all do. all are those of the request that do.
+func tooFew(ctx context.Context, c *api.Client, all []api.Held, ask api.Hold) (few, err error) {
+	have, want := len(all), len(ask.Depots)
+	if ask.Copies > 0 { // depots that were named before count, too
+		holds, err := c.Holds(ctx)
+		if err != nil {
+			return nil, err
+		}
+		have, want = 0, ask.Copies
+		for _, h := range holds {
+			if h.ID == all[0].Hold && h.Share == all[0].Share && h.Left > 0 && !h.Ending {
+				have++
+			}
+		}
+	}
+	if have >= want {
+		return nil, nil
+	}
+	return api.Refuse(share.ErrStalled, "only %d of %d depots keep it so far; fetcher holds shows why", have, want), nil
 }
 
 // addrOf is the address by which a depot was named; "": it was not.
@@ -206,7 +236,7 @@ func (a depots) awaitHeld(ctx context.Context, c *api.Client, h api.Held, on str
 		case i < 0:
 			return h, fmt.Errorf("the depot does not keep the share any more: its lease was ended there")
 		default:
-			all[i].Ticket = h.Ticket
+			all[i].Ticket, all[i].Hold = h.Ticket, h.Hold
 			if h = all[i]; h.State == "stable" {
 				return h, a.agreed(ctx, c, h)
 			}
@@ -283,9 +313,6 @@ func (a depots) granted(all []api.Held, ask api.Hold) {
 		if h.State != "stable" {
 			fmt.Fprintf(a.stderr, "the depot fetches it from here: keep this node running until it has all of it; fetcher holds shows that\n")
 		}
-	}
-	if n := min(cmp.Or(ask.Copies, len(ask.Depots)), len(ask.Depots)); len(all) < n {
-		fmt.Fprintf(a.stderr, "only %d of %d depots keep it so far; fetcher holds shows why\n", len(all), n)
 	}
 	fmt.Fprintf(a.stderr, "fetch it from this node or the depot with\n\n%sfetcher fetch %s\n\n", verbatim, all[0].Ticket)
 }
