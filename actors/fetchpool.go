@@ -444,7 +444,8 @@ const (
 func (f *fetchPool) report(ctx actor.Context, gone bool) {
 	st := f.told
 	st.Pool, st.Source, st.State, st.Why, st.LastLoss, st.Dials, st.Held = f.number, f.source.ID, stateOf(f.core.State()), f.core.Why(), f.core.LastLoss(), f.core.Dials(), f.core.IsHeld()
-	st.Fetching, st.Stood, st.Busy = len(f.requests) > 0, f.core.Stood(), f.core.Busy()
+	st.Fetching, st.Stood, st.Busy, st.Paced = len(f.requests) > 0, f.core.Stood(), f.core.Busy(), f.core.Paced()
+	f.part.tell(st.Paced)
 	now := f.s.Now()
 	if rate, rtt, known := f.core.Measure(); (f.earned > 0 || rate != f.rate || f.missed > 0) && now.Sub(f.reported) >= reportEvery {
 		st.RTT = rtt

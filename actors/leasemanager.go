@@ -219,7 +219,7 @@ func (l *leaseManager) status(lines int) PlanStatus {
 		e.Files = l.filesOf(e.First, e.Last)
 		st.Why = append(st.Why, e.String())
 	}
-	if rate, own := l.ration.lowest(); rate > 0 && len(st.Why) > 0 {
+	if rate, own := l.ration.lowest(); rate > 0 && l.ration.holdsUp() && len(st.Why) > 0 {
 		st.Why = append(st.Why, transfer.Paced(rate, own))
 	}
 	return st

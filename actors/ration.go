@@ -40,6 +40,7 @@ type turn struct {
 	booked *rate.Reservation // nil: no turn is waited for
 	at     time.Time         // ... when it comes
 	bytes  int               // ... and for how much
+	slowed bool              // the limits are what holds the pool up
 }
 
 // rationChanged, Ration -> FetchPool: the limit has changed.
@@ -151,6 +152,22 @@ func (p part) cancel(now time.Time) {
 	for _, t := range p {
 		t.cancel(now)
 	}
+}
+
+// tell says whether the limits are what holds the pool up.
+func (p part) tell(slowed bool) {
+	for _, t := range p {
+		t.r.mu.Lock()
+		t.slowed = slowed
+		t.r.mu.Unlock()
+	}
+}
+
+// holdsUp reports whether the limits hold up any of its pools.
+func (r *Ration) holdsUp() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.ContainsFunc(r.turns, func(t *turn) bool { return t.slowed })
 }
 
 // close ends the pool's part.

@@ -221,6 +221,19 @@ func TestWhyNamesTheDownloadLimit(t *testing.T) {
 	}
 }
 
+// The limit is not said to hold up what is slow by itself.
+func TestASlowSourceIsNotPacedByTheDownloadLimit(t *testing.T) {
+	l := newLimited(t, 1e6, 8<<20, 1, 110e3, TransferConfig{})
+	l.w.Run(5 * time.Second)
+	for range 20 {
+		l.w.Run(170 * time.Millisecond)
+		why, err := l.node.program.Why(context.Background(), Handle{Share: l.m.ID()})
+		if all := strings.Join(append(why, l.progress().Sources[0].Why), "\n"); err != nil || len(why) == 0 || strings.Contains(all, "paced") {
+			t.Fatalf("%v\n%s", err, all)
+		}
+	}
+}
+
 func TestAfterAPauseTheDownloadLimitLetsNoMoreThanABurstThrough(t *testing.T) {
 	w := system.NewWorld(1)
 	s := system.NewSystem(w.Runtime("a"), "a", nil, nil)

@@ -112,9 +112,11 @@ type Pool struct {
 	pause   time.Time     // ask for nothing before: the source is busy
 	starved bool
 	paced   bool
-	pacedAt time.Time // when it was last Paced
-	most    float64   // bytes a second that the node may ask for, of all sources; 0: no limit
-	whose   string    // limit that is
+	looked  time.Time     // when it last asked whether it may ask
+	waited  time.Duration // of the second before that, for the limit
+	span    time.Duration // ... or of less, at the beginning
+	most    float64       // bytes a second that the node may ask for, of all sources; 0: no limit
+	whose   string        // limit that is
 
 	refused bool      // there are no leases for this pool
 	askAt   time.Time // ... until then; zero: until it is woken

@@ -1308,16 +1308,24 @@ func TestWhyNamesTheLimitAsLongAsItHolds(t *testing.T) {
 	h.p.Limit(1e6, "this node", h.now)
 	h.p.Grant([]Work{{Piece: 0, Token: 1}}, h.now)
 	next := func(l Permission) Todo { return h.p.Next(h.now, func(int) Permission { return l }) }
-	if todo := next(TooSoon); !todo.Paced || todo.Starved || h.p.Why() != "paced by the download limit of this node" {
+	if todo := next(TooSoon); !todo.Paced || todo.Starved || h.p.Why() == "paced by the download limit of this node" {
 		t.Errorf("paced %v, starved %v: %s", todo.Paced, todo.Starved, h.p.Why())
 	}
-	h.now = h.now.Add(500 * time.Millisecond)
+	h.now = h.now.Add(600 * time.Millisecond)
 	if todo := next(Granted); todo.Paced || h.p.Why() != "paced by the download limit of this node" {
 		t.Errorf("paced %v between two turns: %s", todo.Paced, h.p.Why())
 	}
 	h.now = h.now.Add(time.Second)
 	if next(Granted); h.p.Why() != "fetching" {
 		t.Error(h.p.Why())
+	}
+	for range 20 { // the source is slower than the limit: it waits for that for a tenth of the time
+		next(TooSoon)
+		h.now = h.now.Add(60 * time.Millisecond)
+		if next(Granted); h.p.Paced() {
+			t.Error("a slow source is taken for the limit")
+		}
+		h.now = h.now.Add(540 * time.Millisecond)
 	}
 }
 

@@ -1,10 +1,6 @@
 package fetchpool
 
-import (
-	"time"
-
-	"github.com/piecelease/fetcher/internal/words"
-)
+import "github.com/piecelease/fetcher/internal/words"
 
 // Why is a few words for people on what the pool is doing or waiting for. It
 // changes only when that changes, not with the clock.
@@ -35,7 +31,7 @@ func (p *Pool) Why() string {
 		return "does not have what it announced; asked again in " + words.Duration(p.wait)
 	case p.now.Before(p.pause):
 		return "is busy; asked again in " + words.Duration(p.wait)
-	case p.paced || p.most > 0 && p.now.Sub(p.pacedAt) < time.Second:
+	case p.Paced():
 		return "paced by the download limit of " + p.whose
 	case len(p.requests) > 0:
 		return "fetching"

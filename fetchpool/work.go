@@ -171,6 +171,7 @@ func (p *Pool) unqueue(l *lease, first share.Block, n int) (bytes int) {
 
 // ask sends what the window, the pipeline and the budget allow.
 func (p *Pool) ask(take func(int) Permission) {
+	p.count()
 	p.starved, p.paced = false, false
 	if p.state != Ready || p.now.Before(p.pause) {
 		return
@@ -193,7 +194,6 @@ func (p *Pool) ask(take func(int) Permission) {
 		if may := take(bytes); may != Granted {
 			p.starved, p.paced = may == NoMemory, may == TooSoon
 			if p.win.lacked(p.inFlight); p.paced {
-				p.pacedAt = p.now
 				p.win.slowed()
 			}
 			return
@@ -201,6 +201,21 @@ func (p *Pool) ask(take func(int) Permission) {
 		p.send(l, first, count)
 	}
 }
+
+// count adds up how long the pool waited for the limit lately.
+func (p *Pool) count() {
+	if past := p.now.Sub(p.looked); !p.looked.IsZero() {
+		if p.span += past; p.paced {
+			p.waited += past
+		}
+	}
+	if p.looked = p.now; p.span > time.Second {
+		p.waited, p.span = time.Duration(float64(p.waited)*float64(time.Second)/float64(p.span)), time.Second
+	}
+}
+
+// Paced says whether the limit is what holds the pool up, and not its source: most of the last second it waited for that.
+func (p *Pool) Paced() bool { return p.most > 0 && p.waited > time.Second/2 }
 
 // limitTime bounds one request, as time at the node's limit.
 const limitTime = 50 * time.Millisecond

@@ -29,6 +29,7 @@ type SourceStatus struct {
 	Dials     int            // failed in a row
 	Held      bool           // it waits for other links of this node
 	Fetching  bool           // something is asked of it
+	Paced     bool           // the download limit is what holds it up
 	RTT       time.Duration
 	Gone      bool // the pool has ended and Outcome says how
 	Outcome   error

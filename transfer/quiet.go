@@ -210,7 +210,7 @@ func (q *quiet) why(word string) (Wait, string) {
 		return ForHolder, q.plan.Why[0]
 	case len(q.plan.Why) > 0 && q.plan.Leased == 0:
 		return ForLease, q.plan.Why[0]
-	case q.plan.Leased > 0 && q.now.Sub(q.moved) < patience(q.limit):
+	case q.plan.Leased > 0 && q.now.Sub(q.moved) < patience(q.limit) && slices.ContainsFunc(q.sources.order, func(src *source) bool { return src.paced }):
 		return ForLimit, Paced(q.limit, q.own)
 	case q.plan.Leased > 0:
 		return ForBytes, fmt.Sprintf("waiting for %s from %s (%s)", words.Count(q.plan.Leased, "piece"), words.Count(active, "source"), word)

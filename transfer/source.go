@@ -34,6 +34,7 @@ type source struct {
 	dials    int       // failed in a row
 	held     bool      // waits for other links of this node
 	fetching bool      // something is asked of it
+	paced    bool      // the download limit is what holds it up
 	up       bool      // was connected, at least once
 	here     bool      // is connected, or was when it failed last
 	busy     bool      // answers that it is busy

@@ -151,7 +151,7 @@ func (s *sources) status(m SourceStatus) bool {
 	src.up, src.answered = src.up || m.Connected, src.answered || m.Answered
 	src.dials, src.lastLoss, src.noTCP = m.Dials, m.LastLoss, m.NoTCP
 	s.excuse(src)
-	src.held, src.fetching, src.busy = m.Held, m.Fetching, m.Busy
+	src.held, src.fetching, src.busy, src.paced = m.Held, m.Fetching, m.Busy, m.Paced
 	src.here = m.State.Connected() || m.LastLoss != "" && m.Stood
 	if m.RTT > 0 {
 		src.info.RTT = m.RTT

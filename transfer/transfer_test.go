@@ -307,6 +307,12 @@ func TestBytesThatCameTwiceDoNotCount(t *testing.T) {
 	}
 }
 
+// paced is a source that the download limit holds up.
+func paced(w *world) {
+	w.find("a")
+	w.status(SourceStatus{Source: "a", Why: "fetching", State: Active, Connected: true, Fetching: true, Paced: true})
+}
+
 // While nothing moves the reason is reported now and then, and in the end the transfer gives up.
 func TestWhyNothingMovesIsSaid(t *testing.T) {
 	for name, x := range map[string]struct {
@@ -343,13 +349,14 @@ func TestWhyNothingMovesIsSaid(t *testing.T) {
 			w.active("b")
 			w.status(SourceStatus{Source: "a", Why: "fetching", State: Active, Connected: true, Fetching: true})
 		}, reason: "1 source asked, and nothing has come yet", end: "nothing has come yet", wait: ForBytes},
-		"a piece":      {plan: PlanStatus{Why: []string{"piece 3: nobody has it"}}, reason: "piece 3: nobody has it", end: "nobody has it", wait: ForLease},
-		"the fleet":    {plan: PlanStatus{Fleet: "the fleet waits", Why: []string{"x"}}, reason: "the fleet waits", end: "the fleet waits", wait: ForLease},
-		"not a member": {plan: PlanStatus{Fleet: "the fleet waits", Barred: "not allowed: it is not listed"}, reason: "the fleet waits", end: "not a member of the fleet: it is not listed", class: share.ErrNotAllowed, wait: ForLease},
-		"fleet moves":  {plan: PlanStatus{Fleet: "the fleet waits", Leased: 1}, reason: "waiting for 1 piece from 1 source (a: fetching)", end: "waiting for 1 piece", wait: ForBytes},
-		"lacking":      {plan: PlanStatus{Why: []string{"x"}, Lacking: true}, reason: "x", end: "x", wait: ForHolder},
-		"our limit":    {plan: PlanStatus{Leased: 1}, limit: share.BlockSize / 8, reason: "paced by the download limit of this node: it asks for at most 8.19 kB a second, from all sources together", end: "no verified byte for 52 s: waiting for 1 piece", wait: ForLimit},
-		"its own":      {plan: PlanStatus{Leased: 1}, limit: share.BlockSize / 8, own: true, reason: "paced by the download limit of this fetch: it asks for at most 8.19 kB a second, from all sources together", end: "no verified byte for 52 s: waiting for 1 piece", wait: ForLimit},
+		"a piece":       {plan: PlanStatus{Why: []string{"piece 3: nobody has it"}}, reason: "piece 3: nobody has it", end: "nobody has it", wait: ForLease},
+		"the fleet":     {plan: PlanStatus{Fleet: "the fleet waits", Why: []string{"x"}}, reason: "the fleet waits", end: "the fleet waits", wait: ForLease},
+		"not a member":  {plan: PlanStatus{Fleet: "the fleet waits", Barred: "not allowed: it is not listed"}, reason: "the fleet waits", end: "not a member of the fleet: it is not listed", class: share.ErrNotAllowed, wait: ForLease},
+		"fleet moves":   {plan: PlanStatus{Fleet: "the fleet waits", Leased: 1}, reason: "waiting for 1 piece from 1 source (a: fetching)", end: "waiting for 1 piece", wait: ForBytes},
+		"lacking":       {plan: PlanStatus{Why: []string{"x"}, Lacking: true}, reason: "x", end: "x", wait: ForHolder},
+		"our limit":     {plan: PlanStatus{Leased: 1}, limit: share.BlockSize / 8, begin: paced, reason: "paced by the download limit of this node: it asks for at most 8.19 kB a second, from all sources together", end: "no verified byte for 52 s: waiting for 1 piece", wait: ForLimit},
+		"slow below it": {plan: PlanStatus{Leased: 1}, limit: share.BlockSize / 8, reason: "waiting for 1 piece from 1 source (a: fetching)", end: "no verified byte for 52 s: waiting for 1 piece", wait: ForBytes},
+		"its own":       {plan: PlanStatus{Leased: 1}, limit: share.BlockSize / 8, own: true, begin: paced, reason: "paced by the download limit of this fetch: it asks for at most 8.19 kB a second, from all sources together", end: "no verified byte for 52 s: waiting for 1 piece", wait: ForLimit},
 	} {
 		w := newWorld(t, Config{Stall: 20 * time.Second}, Fetch{Share: theManifest.ID(), Manifest: theManifest})
 		w.x.Limit(x.limit, x.own)
