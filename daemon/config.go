@@ -22,6 +22,7 @@ import (
 	"github.com/piecelease/fetcher/discovery/dht"
 	"github.com/piecelease/fetcher/internal/bounds"
 	"github.com/piecelease/fetcher/internal/words"
+	"github.com/piecelease/fetcher/share"
 )
 
 // Config configures a daemon. The zero value works.
@@ -182,7 +183,10 @@ func (s Settings) each(called Names) error {
 	bounds.In(&f, called("limit-down"), s.Down, 1<<10, 1<<50)
 	bounds.In(&f, called("fetches"), s.Fetches, 1, 1000)
 	bounds.In(&f, called("rescan"), s.Rescan, time.Second, 366*24*time.Hour)
-	bounds.In(&f, called("relay-carries"), s.RelayCarries, 1<<20, 1<<50)
+	const least, most = int64(1 << 20), int64(1 << 50)
+	if c := s.RelayCarries; c != 0 && (c < least || c > most) {
+		f.Add(called("relay-carries"), fmt.Errorf("it must be from %d bytes (%s) to %s, not %s; left out, no content is carried", least, share.Size(least), share.Size(most), share.Size(c)))
+	}
 	if len(s.Name) > maxMachine || strings.ContainsFunc(s.Name, unicode.IsControl) {
 		f.Add(called("name"), fmt.Errorf("it has at most %d bytes and no control characters, unlike %q", maxMachine, s.Name))
 	}

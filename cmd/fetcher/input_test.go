@@ -428,7 +428,7 @@ func TestWhatIsWrongInTheSettingsSaysWhere(t *testing.T) {
 		{"", "--http 1.2.3.4:80", "give --http-cert and --http-key, or --http-insecure"},
 		{"", "--http 127.0.0.1:0 --http-cert c", "--http: TLS needs both"},
 		{"", "--relay-carries 1G", "--relay-carries: it is for a relay: set --relay too"},
-		{"", "--relay --relay-carries 1", "--relay-carries is 1: it must be from 1048576"},
+		{"", "--relay --relay-carries 200K", "--relay-carries: it must be from 1048576 bytes (1.05 MB) to 1126 TB, not 200 kB; left out, no content is carried"},
 		{"", "--socket x", "--socket: it must be a path from the root"},
 		{"", "--name " + strings.Repeat("x", 999), "--name: it has at most"},
 		{"", "--via x", `--via: "x" is not an address of a relay`},
