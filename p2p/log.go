@@ -32,7 +32,9 @@ func (h lower) Enabled(ctx context.Context, l slog.Level) bool {
 func (h lower) Handle(ctx context.Context, r slog.Record) error {
 	r = r.Clone()
 	r.Level = below(r.Level)
-	if strings.HasSuffix(r.Message, "listener accept error") { // the last record of every listener
+	last := strings.HasSuffix(r.Message, "listener accept error")            // the last record of every listener
+	proxied := strings.HasPrefix(r.Message, "can't set TCP keepalives. net") // of every connection that a proxy made, which has them
+	if last || proxied {
 		if r.Level = slog.LevelDebug; !h.Handler.Enabled(ctx, r.Level) {
 			return nil
 		}

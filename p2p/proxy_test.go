@@ -24,6 +24,7 @@ type socksServer struct {
 	answer byte   // of RFC 1928, 6; 0: it connects
 	user   string // and password, with a colon; empty: anybody
 	hang   bool   // it takes connections, and says nothing
+	cut    bool   // it takes connections, and ends them
 
 	mu   sync.Mutex
 	made []string // connections
@@ -94,6 +95,9 @@ func (s *socksServer) serve(c net.Conn) {
 		return
 	}
 	methods := read(c, int(read(c, 2)[1]))
+	if s.cut {
+		return
+	}
 	switch {
 	case s.user == "":
 		c.Write([]byte{5, 0})
@@ -200,8 +204,9 @@ func TestProxiesThatFailAreNamed(t *testing.T) {
 		newSocks(t, func(s *socksServer) { s.answer = 2 }).url():   "answers: connection not allowed by ruleset",
 		newSocks(t, func(s *socksServer) { s.answer = 5 }).url():   "answers: connection refused",
 		newSocks(t, func(s *socksServer) { s.answer = 200 }).url(): "answers: ",
-		"socks5://" + locked.l.Addr().String():                     "answers: no acceptable authentication methods",
-		"socks5://me:wrong@" + locked.l.Addr().String():            "answers: username/password authentication failed",
+		"socks5://" + locked.l.Addr().String():                     "wants a user and a password",
+		"socks5://me:wrong@" + locked.l.Addr().String():            "refuses this user or password",
+		newSocks(t, func(s *socksServer) { s.cut = true }).url():   "takes the connection and closes it without an answer",
 	} {
 		dial := patience // whoever answers does so in time, also on a busy machine
 		if strings.HasSuffix(want, "does not answer") {

@@ -16,6 +16,8 @@ import (
 
 	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/internal/rig"
+	"github.com/piecelease/fetcher/internal/words"
+	"github.com/piecelease/fetcher/share"
 )
 
 func TestRatesAreReadWholeOrNotAtAll(t *testing.T) {
@@ -167,5 +169,22 @@ func TestAShareThatIsEditedEndsAndSaysSo(t *testing.T) {
 	said = said[strings.Index(said, "fetcher:"):]
 	if strings.Count(said, "one.bin") != 1 || strings.Count(said, "changed") != 1 || !strings.Contains(said, "again") {
 		t.Errorf("it said: %s", said)
+	}
+}
+
+// What is wrong with a proxy, or with what is behind it, has advice of its own.
+func TestTheAdviceAboutAProxyIsForWhatItDoes(t *testing.T) {
+	for says, want := range map[string]string{
+		"cannot be reached: refused":                               "Check that --proxy names",
+		"takes the connection and closes it without an answer":     "Check that --proxy names",
+		"wants a user and a password":                              "Put USER:PASSWORD@",
+		"refuses this user or password":                            "Put USER:PASSWORD@",
+		"answers: connection not allowed by ruleset (TCP 1.2.3.4)": "Check that the proxy lets",
+		"answers: connection refused (TCP 1.2.3.4)":                "",
+	} {
+		got := (&app{proxy: "127.0.0.1:1"}).proxyAdvice(words.Error(share.ErrNetwork, "no connection to 1 peer (a: the proxy 127.0.0.1:1 %s)", says))
+		if want == "" && got != "" || !strings.HasPrefix(got, want) {
+			t.Errorf("%s: %q", says, got)
+		}
 	}
 }

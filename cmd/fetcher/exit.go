@@ -161,6 +161,14 @@ func (a *app) proxyAdvice(err error) string {
 	if a.proxy == "" || advice(err) != sharedText || !strings.Contains(sentence(err), a.proxy) {
 		return ""
 	}
+	switch s := sentence(err); {
+	case strings.Contains(s, " wants a user and a password"), strings.Contains(s, " refuses this user or password"):
+		return "Put USER:PASSWORD@, as the proxy knows them, before the host in --proxy. "
+	case strings.Contains(s, a.proxy+" answers: connection not allowed"):
+		return "Check that the proxy lets this machine connect to that address. "
+	case strings.Contains(s, a.proxy+" answers: "):
+		return ""
+	}
 	return "Check that --proxy names a proxy that runs. "
 }
 
