@@ -101,10 +101,12 @@ func (d *depots) StandingHolds(ctx context.Context) (out []api.StandingHold, err
 	return out, err
 }
 
+const lapsed = "lapsed"
+
 // stateOf is the state of a hold, for people: nobody knows what a depot has whose lease has ended, until it says so.
 func stateOf(h fetcher.HoldStanding) string {
 	if h.Left == 0 && !h.Expires.IsZero() && h.State != renewal.Missing && h.State != renewal.Unknown {
-		return "lapsed"
+		return lapsed
 	}
 	return h.State.String()
 }

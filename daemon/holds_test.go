@@ -234,6 +234,11 @@ func TestALeaseThatHasEndedIsLapsed(t *testing.T) {
 		if got := stateOf(fetcher.HoldStanding{Hold: c.Hold, Left: c.left}); got != c.want {
 			t.Errorf("%d: %s, not %s", i, got, c.want)
 		}
+		counted := map[string]float64{}
+		holdMetrics(func(d *prometheus.Desc, v float64, labels ...string) { counted[strings.Join(labels, "")] += v }, fetcher.HoldList{Holds: []fetcher.HoldStanding{{Hold: c.Hold, Left: c.left, Kept: true}}})
+		if _, told := counted["lapsed"]; counted[c.want] != 1 || !told {
+			t.Errorf("%d: the metrics have %v", i, counted)
+		}
 	}
 }
 

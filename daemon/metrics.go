@@ -161,7 +161,7 @@ func (c collector) rounds(counter figure) {
 }
 
 func holdMetrics(gauge figure, l fetcher.HoldList) {
-	states, late, ends := map[string]int{}, 0, -1.0
+	states, late, ends := map[string]int{lapsed: 0}, 0, -1.0
 	for s := renewal.Unknown; s <= renewal.Missing; s++ {
 		states[s.String()] = 0
 	}
@@ -169,7 +169,7 @@ func holdMetrics(gauge figure, l fetcher.HoldList) {
 		if !h.Kept {
 			continue
 		}
-		states[h.State.String()]++
+		states[stateOf(h)]++
 		if h.Late {
 			late++
 		}
