@@ -163,21 +163,28 @@ func (a *app) roundRun(ctx context.Context, fl roundFlags, args []string) error 
 	if err != nil {
 		return err
 	}
+	r := &roundRunner{app: a, fl: fl, args: args, run: rand.Text(), log: log, counts: map[string]int{}}
+	c := rounds.Config{Name: fl.name, Holder: fl.holder, Run: r.run, Clock: rounds.ClockOf(time.Now), Notice: r.notice, MaxTTL: maxEvery}
+	if _, err := rounds.New(nil, c); err != nil { // a mistake is said before the store is waited for
+		return usageError{err}
+	}
+	defer func() { a.out.sum(map[string]any{"round": fl.name, "counts": r.counts}) }()
 	open := func() (kvurl.Store, error) { return openKV(ctx, a, fl.kv) }
 	kv, err := open()
 	if !fl.once && errors.Is(err, rounds.ErrAway) {
 		kv, err = onceThere(ctx, log, err, open)
 	}
-	if err != nil {
+	switch {
+	case err != nil && !fl.once && ctx.Err() != nil:
+		return nil // as in the loop: it was to run until then
+	case err != nil:
 		return err
 	}
 	defer kv.Close()
-	r := &roundRunner{app: a, fl: fl, args: args, kv: kv, run: rand.Text(), log: log, counts: map[string]int{}}
-	r.round, err = rounds.New(kv, rounds.Config{Name: fl.name, Holder: fl.holder, Run: r.run, Clock: rounds.ClockOf(time.Now), Notice: r.notice, MaxTTL: maxEvery})
-	if err != nil {
-		return usageError{err}
+	r.kv = kv
+	if r.round, err = rounds.New(kv, c); err != nil {
+		return err
 	}
-	defer func() { a.out.sum(map[string]any{"round": fl.name, "counts": r.counts}) }()
 	if fl.once {
 		_, err := r.try(ctx, fl.every-spare(fl.every))
 		return err

@@ -10,11 +10,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/rounds"
 	"github.com/piecelease/fetcher/rounds/kvurl"
 )
@@ -237,6 +240,49 @@ func TestRoundsBeginOnceTheStoreIsThere(t *testing.T) {
 					t.Errorf("said %d times:\n%s", n, said.String())
 				}
 			})
+		})
+	}
+}
+
+// Whoever waits for the store ends as a round that runs does; and a mistake that the store has no part in is not waited with.
+func TestARoundThatWaitsEndsWell(t *testing.T) {
+	t.Parallel()
+	args := []string{"round", "run", "--json", "--kv", fmt.Sprintf("nats://127.0.0.1:%d/rounds", rig.FreePort(t)), "--every", "1h", "--name", "job"}
+	for name, c := range map[string]struct {
+		more []string
+		code int
+		says string
+	}{
+		"it is ended":            {nil, exitOK, `"counts":{},"exit":0,"round":"job","seq":1,"signal":"SIGTERM"`},
+		"it does not wait":       {[]string{"--once"}, exitNetwork, "no NATS server answers"},
+		"a holder is too long":   {[]string{"--holder", strings.Repeat("x", rounds.MaxHolder+1)}, exitUsage, "the holder needs a name"},
+		"the name is too long":   {[]string{"--name", strings.Repeat("x", 129)}, exitUsage, "cannot be a name"},
+		"the holder just fits":   {[]string{"--holder", strings.Repeat("x", rounds.MaxHolder)}, exitOK, `"exit":0`},
+		"the URL is none at all": {[]string{"--kv", "nats://127.0.0.1"}, exitUsage, "the store's name"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithCancelCause(t.Context())
+			defer cancel(nil)
+			var out, says buffer
+			ended := make(chan int, 1)
+			go func() {
+				ended <- run(append(append(slices.Clone(args), c.more...), "--", "true"), strings.NewReader(""), &out, &says, ctx)
+			}()
+			code := -1
+			for waits := false; code < 0; time.Sleep(10 * time.Millisecond) {
+				if !waits && strings.Contains(says.String(), "no round is run here until the store answers") {
+					waits = true
+					cancel(signalled{syscall.SIGTERM})
+				}
+				select {
+				case code = <-ended:
+				default:
+				}
+			}
+			if code != c.code || !strings.Contains(out.String()+says.String(), c.says) {
+				t.Errorf("exit %d, %s%s", code, out.String(), says.String())
+			}
 		})
 	}
 }
