@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"net"
 	"runtime"
-	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/piecelease/fetcher/internal/words"
@@ -50,14 +50,24 @@ func Refusal(err error) error {
 	return nil
 }
 
-// names is whom a certificate is for.
+// mostNames and longestName bound what is said of a certificate that nobody has vouched for.
+const mostNames, longestName = 8, 253
+
+// names is whom a certificate is for, as far as it is worth saying.
 func names(c *x509.Certificate) string {
-	all := slices.Clone(c.DNSNames)
+	var all []string
+	for _, name := range c.DNSNames[:min(len(c.DNSNames), mostNames)] {
+		name = strconv.Quote(name[:min(len(name), longestName)])
+		all = append(all, name[1:len(name)-1])
+	}
 	for _, ip := range c.IPAddresses {
 		all = append(all, ip.String())
 	}
-	if len(all) == 0 {
+	switch n := len(c.DNSNames) + len(c.IPAddresses); {
+	case n == 0:
 		return "no host"
+	case n > mostNames:
+		return fmt.Sprintf("%s and %d others", strings.Join(all[:mostNames], ", "), n-mostNames)
 	}
 	return strings.Join(all, ", ")
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"log"
+	"net"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -65,3 +66,20 @@ func TestWhyTLSFails(t *testing.T) {
 
 // use is what is said of a certificate that was made for something else.
 var use = &tls.CertificateVerificationError{Err: x509.CertificateInvalidError{Reason: x509.IncompatibleUsage}}
+
+// A server that nobody knows does not say more than fits into a line, nor what moves a terminal.
+func TestTheNamesOfAStrangerAreBounded(t *testing.T) {
+	ip := net.IPv6loopback
+	for want, c := range map[string]x509.Certificate{
+		"for no host, not for h;":                               {},
+		"for ::1, not for h;":                                   {IPAddresses: []net.IP{ip}},
+		"for a, b, c, d, e, f, g, ::1, not for h;":              {DNSNames: strings.Fields("a b c d e f g"), IPAddresses: []net.IP{ip}},
+		"for a, b, c, d, e, f, g, i and 2 others, not for h;":   {DNSNames: strings.Fields("a b c d e f g i j"), IPAddresses: []net.IP{ip}},
+		`for \x1b[2J\n, not for h;`:                             {DNSNames: []string{"\x1b[2J\n"}},
+		"for " + strings.Repeat("x", longestName) + ", not for": {DNSNames: []string{strings.Repeat("x", longestName+1)}},
+	} {
+		if why := Refusal(x509.HostnameError{Certificate: &c, Host: "h"}); !strings.Contains(why.Error(), want) {
+			t.Errorf("no %q in %v", want, why)
+		}
+	}
+}
