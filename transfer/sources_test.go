@@ -514,6 +514,8 @@ func TestATransferEndsWhenNobodyCanHelp(t *testing.T) {
 		"one may come":      {called: true, then: []func(*world){away("a"), away("b")}},
 		"nobody answers":    {then: []func(*world){away("a"), away("b")}, want: share.ErrNetwork, says: "no connection to 2 peers (b: refused)"},
 		"no TCP, one":       {then: []func(*world){away("a"), noTCP("b")}, want: share.ErrNetwork, not: peers.ErrNoTCP},
+		"no TCP, at first":  {then: []func(*world){noTCP("b"), away("b"), noTCP("b"), noTCP("a")}, want: share.ErrNetwork, not: peers.ErrNoTCP},
+		"no TCP, at last":   {then: []func(*world){away("a"), noTCP("a"), noTCP("b")}, want: share.ErrNetwork, not: peers.ErrNoTCP},
 		"no TCP, all":       {then: []func(*world){noTCP("a"), noTCP("b")}, want: peers.ErrNoTCP, says: "network: no connection to 2 peers (b: no TCP)"},
 		"the only one left": {alone: true, then: []func(*world){gone("a", nil)}, want: share.ErrStalled, says: "the only source was given up (a: is out)"},
 		"one may answer":    {then: []func(*world){away("a")}},

@@ -86,7 +86,7 @@ func (s *sources) noConnection() error {
 		}
 	}
 	err := fmt.Errorf("%w: no connection to %s (%s)", share.ErrNetwork, words.Count(len(s.order), "peer"), word)
-	if !slices.ContainsFunc(s.order, func(src *source) bool { return !src.noTCP }) {
+	if !slices.ContainsFunc(s.order, func(src *source) bool { return src.dialled || src.lastLoss == "" }) {
 		return words.Error(errors.Join(share.ErrNetwork, peers.ErrNoTCP), "%v", err)
 	}
 	return err
