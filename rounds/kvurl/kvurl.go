@@ -123,7 +123,10 @@ func parse(at string) (p place, err error) {
 	}
 	for host := range strings.SplitSeq(servers, ",") {
 		u, err := url.Parse("//" + host)
-		if err != nil || u.Host != host || u.Hostname() == "" {
+		switch wrong := err != nil || u.Host != host || u.Hostname() == ""; {
+		case wrong && strings.Contains(query, "@"): // it may be half of a password
+			return p, fmt.Errorf("%w: a question mark in the user or the password is written %%3F, and a slash %%2F", ErrURL)
+		case wrong:
 			return p, fmt.Errorf("%w: %q is not HOST:PORT", ErrURL, host)
 		}
 		if u.Port() == "" {

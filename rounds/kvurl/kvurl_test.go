@@ -75,7 +75,7 @@ func TestThePlaceOfAStoreHasNoPassword(t *testing.T) {
 func TestWhatIsNoURLIsRefusedWithoutItsPassword(t *testing.T) {
 	for _, at := range []string{
 		"", "fleet", "http://a/fleet", "sqlite:", "nats:a", "nats://", "nats://a", "nats://a/", "nats:///fleet", "nats://a/b/c", "nats://a/b.c", "nats://a b/c",
-		"nats://me:secret@/fleet", "nats://me:sec%ret@a/fleet", "nats://me:secret@a:x/fleet", "nats://a/fleet?replicas=0", "nats://a/fleet?replicas=x", "nats://a/fleet?x=1",
+		"nats://me:secret@/fleet", "nats://me:sec%ret@a/fleet", "nats://me:secret@a:x/fleet", "nats://me:secret/of?mine@a/fleet", "nats://me:secret,secret/of?mine@a/fleet", "nats://me:1/secret?mine@a/fleet", "nats://a/fleet?replicas=0", "nats://a/fleet?replicas=x", "nats://a/fleet?x=1",
 		"etcd://a/fleet?replicas=3", "etcd://me:secret@a", "nats://a,,b/fleet", "nats://a/fleet?%zz", "nats+ssl://a/fleet",
 		"nats+tls://a/fleet?cert=me.pem", "nats://a/fleet?cert=" + url.QueryEscape(os.TempDir()),
 	} {
