@@ -161,6 +161,11 @@ test('add, watch, pause, read, finish, remove', { timeout: 300000 }, async () =>
   await page.click('form[aria-label="Limits"] button.main');
   await page.waitForFunction(() => document.querySelector('#down').value === '7000');
   assert.ok(command(dir, 'node', 'status').includes('2.50 MB/s up, 7.00 MB/s down'));
+  await page.$eval('#up', (i) => { i.value = '0.0004'; }); // next to nothing is not no limit
+  await page.click('form[aria-label="Limits"] button.main');
+  await text(page, 'a limit is at least');
+  assert.ok(command(dir, 'node', 'status').includes('2.50 MB/s up, 7.00 MB/s down'));
+  await page.$eval('#up', (i) => { i.value = '2500'; });
   command(dir, 'set', '--limit-up', '4M');
   await page.waitForFunction(() => document.querySelector('#up').value === '4000');
   assert.equal(await page.$('#fleet:not([hidden])'), null, 'the view of a fleet is offered to a node that belongs to none');

@@ -215,7 +215,7 @@ function pieceMap(p, sources) {
 // those that hold, but where something else was typed.
 function limitsForm(names, set) {
   const inputs = Object.keys(names).map((n) => h('input', { id: n, type: 'number', min: '0', step: 'any', required: true }));
-  const held = {}, typed = (i) => Math.round(Number(i.value) * 1000), changed = (i) => i.value !== '' && typed(i) !== held[i.id];
+  const held = {}, typed = (i) => Number(i.value) && Math.max(1, Math.round(Number(i.value) * 1000)), changed = (i) => i.value !== '' && typed(i) !== held[i.id];
   const form = h('form', { 'aria-label': 'Limits', onsubmit: act(async () => {
     const body = Object.fromEntries(inputs.filter(changed).map((i) => [i.id, typed(i)]));
     await set(body);
