@@ -193,8 +193,9 @@ func TestAWarningSaysThatTheVersionBeforeIsKept(t *testing.T) {
 	day := 24 * time.Hour
 	old := fetcher.HoldStanding{Hold: renewal.Hold{Key: renewal.Key{Depot: "d", Share: share.IDOf([]byte("old"))}, Want: 1}, Left: 31 * day, Kept: true}
 	late := fetcher.HoldStanding{Hold: renewal.Hold{Key: renewal.Key{Depot: "d", Share: share.IDOf([]byte("new"))}, Want: 1, Since: time.Unix(1e9, 0)}, Why: "5 passes are missing"}
+	others := false
 	text := func() string {
-		return lateText(late, earlierOf(fetcher.HoldList{Holds: []fetcher.HoldStanding{old, late}}, late), "photos")
+		return lateText(late, earlierOf(fetcher.HoldList{Holds: []fetcher.HoldStanding{old, late}}, late), "photos", others)
 	}
 	said := func(want string) {
 		t.Helper()
@@ -205,6 +206,9 @@ func TestAWarningSaysThatTheVersionBeforeIsKept(t *testing.T) {
 	said("the depot d keeps only the earlier version of photos, for 31 d more, and lacks the present one: 5 passes are missing")
 	old.Want = 2 // of something else
 	said("the depot d does not keep photos yet: 5 passes are missing")
+	others = true
+	said("it is not known here whether the depot d keeps photos: 5 passes are missing")
+	others = false
 	late.Expires = late.Since
 	said("the lease of photos at the depot d, which may remove it, ended on " + late.Since.Local().Format("2006-01-02 15:04") + ", and was not renewed: 5 passes are missing")
 	late.State = renewal.Missing

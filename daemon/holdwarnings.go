@@ -59,25 +59,27 @@ func (d *depots) budgetWarnings(l fetcher.HoldList) (out []string) {
 
 // holdWarnings returns which leases end soon, and why they were not renewed.
 func (d *depots) holdWarnings(l fetcher.HoldList) (out []string) {
-	for _, h := range asTold(l) {
+	for _, h := range l.Holds {
 		if !h.Late {
 			continue
 		}
+		others := unseen(l, h)
 		h.Why = standingWhy(l, h)
-		out = append(out, lateText(h, earlierOf(l, h), d.heldName(l, h.Key)))
+		out = append(out, lateText(h, earlierOf(l, h), d.heldName(l, h.Key), others))
 	}
 	return out
 }
 
-// lateText warns of a lease that should have been renewed; left is how long the depot keeps the version before.
-func lateText(h fetcher.HoldStanding, left time.Duration, name string) (what string) {
+// lateText warns of a lease that should have been renewed; left is how long the depot keeps the version before, others says that
+// it may be that of others, of which this node does not know.
+func lateText(h fetcher.HoldStanding, left time.Duration, name string, others bool) (what string) {
 	why := ", and was not renewed: "
 	switch depot := h.Depot.Short(); {
 	case h.Left > 0:
 		what = fmt.Sprintf("the lease of %s at the depot %s ends in %s", name, depot, words.Duration(h.Left.Round(time.Second)))
 	case left > 0:
 		what, why = fmt.Sprintf("the depot %s keeps only the earlier version of %s, for %s more, and lacks the present one", depot, name, words.Duration(left.Round(time.Second))), ": "
-	case h.State == renewal.Unknown:
+	case others:
 		what, why = fmt.Sprintf("it is not known here whether the depot %s keeps %s", depot, name), ": "
 	case h.Expires.IsZero():
 		what, why = fmt.Sprintf("the depot %s does not keep %s yet", depot, name), ": "
