@@ -30,16 +30,23 @@ func stands(t testing.TB, d *Daemon, what string, is func([]api.StandingHold) bo
 	}
 }
 
+// withDepot starts a depot and two members of a fleet, of which it lets the first in.
+func withDepot(t *testing.T) (depot, a, b *Daemon) {
+	t.Helper()
+	fleet := Membership{URL: "sqlite:" + filepath.Join(t.TempDir(), "kv"), Secret: "the secret of a fleet"}
+	depot = begun(t, t.TempDir(), func(c *Config) { c.Depot = filepath.Join(t.TempDir(), "depot") })
+	a, b = begun(t, t.TempDir(), inFleet(fleet)), begun(t, t.TempDir(), inFleet(fleet))
+	_, err := depot.AddAccount(t.Context(), api.AddAccount{Name: "fleet", Key: string(a.node.ID()), Quota: 1e9})
+	must(t, err)
+	return depot, a, b
+}
+
 // What one member has a depot keep for the fleet each member shows and renews, also when the others are gone; and
 // any of them ends it.
 func TestWhatDepotsKeepForAFleetIsEachMembers(t *testing.T) {
 	t.Parallel()
-	fleet := Membership{URL: "sqlite:" + filepath.Join(t.TempDir(), "kv"), Secret: "the secret of a fleet"}
-	depot := begun(t, t.TempDir(), func(c *Config) { c.Depot = filepath.Join(t.TempDir(), "depot") })
-	a, b := begun(t, t.TempDir(), inFleet(fleet)), begun(t, t.TempDir(), inFleet(fleet))
-	_, err := depot.AddAccount(t.Context(), api.AddAccount{Name: "fleet", Key: string(a.node.ID()), Quota: 1e9})
-	must(t, err)
-	_, err = depot.SetAccount(t.Context(), "fleet", api.SetAccount{AddKey: string(b.node.ID())})
+	depot, a, b := withDepot(t)
+	_, err := depot.SetAccount(t.Context(), "fleet", api.SetAccount{AddKey: string(b.node.ID())})
 	must(t, err)
 	on := depot.node.Addrs()[0]
 	e := added(t, a, api.Add{Paths: []string{file(t, large(9), t.TempDir(), "film")}})
@@ -73,13 +80,9 @@ func TestWhatDepotsKeepForAFleetIsEachMembers(t *testing.T) {
 // A member that a depot does not let in does not know what that keeps for the fleet: it says so, and no release by it is said to be done.
 func TestAMemberThatADepotDoesNotLetInKnowsNothing(t *testing.T) {
 	t.Parallel()
-	fleet := Membership{URL: "sqlite:" + filepath.Join(t.TempDir(), "kv"), Secret: "the secret of a fleet"}
-	depot := begun(t, t.TempDir(), func(c *Config) { c.Depot = filepath.Join(t.TempDir(), "depot") })
-	a, b := begun(t, t.TempDir(), inFleet(fleet)), begun(t, t.TempDir(), inFleet(fleet))
-	_, err := depot.AddAccount(t.Context(), api.AddAccount{Name: "fleet", Key: string(a.node.ID()), Quota: 1e9})
-	must(t, err)
+	depot, a, b := withDepot(t)
 	e := added(t, a, api.Add{Paths: []string{file(t, large(9), t.TempDir(), "film")}})
-	_, err = a.AddToFleet(t.Context(), e.Ticket)
+	_, err := a.AddToFleet(t.Context(), e.Ticket)
 	must(t, err)
 	rolled(t, b, "done", func(f api.Fleet) bool { return len(f.Shares) == 1 && f.Shares[0].Done == 2 })
 	_, err = a.Hold(t.Context(), api.Hold{Entry: e.ID, Depots: []string{depot.node.Addrs()[0]}, Fleet: true})
