@@ -90,7 +90,7 @@ func TestSimRunSaysWhatWasSeen(t *testing.T) {
 	if code != 0 || !strings.HasPrefix(out, "garbled holds with seed 1\n") || errs != "" {
 		t.Fatalf("exit %d\n%s%s", code, out, errs)
 	}
-	for word, want := range map[string]string{"nodes": "3", "virtual time": "1.", "wall time": "times as fast", "fetched": "16.8 MB, and ",
+	for word, want := range map[string]string{"nodes": "3", "virtual time": "1.", "wall time": "as fast", "fetched": "16.8 MB, and ",
 		"sent": "MB", "copies sent": "1.0", "faults": "none"} {
 		if got := told(t, out, word); !strings.Contains(got, want) {
 			t.Errorf("%s: %q has no %q", word, got, want)
