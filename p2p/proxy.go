@@ -88,14 +88,14 @@ func (d proxyDialer) DialContext(ctx context.Context, network, address string) (
 		if errors.As(err, &op) {
 			err = op.Err
 		}
-		for part, what := range map[string]string{
-			"protocol version":               d.at + " is not a SOCKS5 proxy",
-			"no acceptable authentication":   "the proxy " + d.at + " wants a user and a password",
-			"password authentication failed": "the proxy " + d.at + " refuses this user or password",
-			io.EOF.Error():                   "the proxy " + d.at + " takes the connection and closes it without an answer",
+		for _, x := range []struct{ part, says string }{
+			{"protocol version", d.at + " is not a SOCKS5 proxy"},
+			{"no acceptable authentication", "the proxy " + d.at + " wants a user and a password"},
+			{"password authentication failed", "the proxy " + d.at + " refuses this user or password"},
+			{io.EOF.Error(), "the proxy " + d.at + " takes the connection and closes it without an answer"},
 		} {
-			if strings.Contains(err.Error(), part) {
-				return nil, said{what, errNoProxy, err}
+			if strings.Contains(err.Error(), x.part) {
+				return nil, said{x.says, errNoProxy, err}
 			}
 		}
 		return nil, said{"the proxy " + d.at + " answers: " + oneLine(strings.TrimPrefix(err.Error(), "unknown error ")), errProxy, err}
