@@ -19,9 +19,10 @@ func TestWhyAConnectionFailedIsSaidToTheEnd(t *testing.T) {
 		ends  error
 		want  string // at the end
 	}{
-		"refused": {said("refused", peers.ErrUnreachable), share.ErrNetwork, "network: no connection to 1 peer (source: refused (peer is unreachable))"},
-		"no TCP":  {said("no TCP", peers.ErrNoTCP), peers.ErrNoTCP, "network: no connection to 1 peer (source: no TCP ("},
-		"silent":  {said("says nothing", peers.ErrLost), share.ErrStalled, "stalled: no verified byte for 20 s: no connection to 1 source (source: says nothing (connection was lost))"},
+		"refused":  {said("refused", peers.ErrUnreachable), share.ErrNetwork, "network: no connection to 1 peer (source: refused (peer is unreachable))"},
+		"no TCP":   {said("no TCP", peers.ErrNoTCP), peers.ErrNoTCP, "network: no connection to 1 peer (source: no TCP ("},
+		"no proxy": {said("no proxy", errors.Join(peers.ErrUnreachable, peers.ErrNoProxy)), peers.ErrNoProxy, "network: no connection to 1 peer (source: no proxy ("},
+		"silent":   {said("says nothing", peers.ErrLost), share.ErrStalled, "stalled: no verified byte for 20 s: no connection to 1 source (source: says nothing (connection was lost))"},
 	} {
 		for _, known := range []bool{false, true} {
 			sw := newSwarm(t, 1)

@@ -160,7 +160,7 @@ func (f *fetchPool) linkWaits(m linkWaits) {
 }
 
 func (f *fetchPool) linkUp(ctx actor.Context, m linkUp) {
-	f.told.Connected = true
+	f.told.Connected, f.told.Proxy = true, nil
 	f.told.From, _ = f.net.Where(f.source.ID)
 	f.core.Opened(m.rtt, f.s.Now())
 	ctx.Send(f.leases, SourceAway{f.source.ID, m.rtt})
@@ -236,7 +236,7 @@ func (f *fetchPool) linkDown(ctx actor.Context, m linkDown) {
 	}
 	if f.core.State() == fetchpool.Dialing { // it never was up
 		f.nowhere++
-		f.told.Answered, f.told.NoTCP = f.told.Answered || !errors.Is(m.err, peers.ErrUnreachable), errors.Is(m.err, peers.ErrNoTCP)
+		f.told.Answered, f.told.Proxy = f.told.Answered || !errors.Is(m.err, peers.ErrUnreachable), peers.ProxyFault(m.err)
 	}
 	f.core.Lost(m.err, f.s.Now())
 }

@@ -3,7 +3,6 @@ package p2p
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/url"
@@ -17,6 +16,7 @@ import (
 	socks "golang.org/x/net/proxy"
 
 	"github.com/piecelease/fetcher/internal/words"
+	"github.com/piecelease/fetcher/peers"
 )
 
 // proxy is a SOCKS5 server (RFC 1928) that makes the TCP connections of a host.
@@ -77,38 +77,38 @@ func (d proxyDialer) DialContext(ctx context.Context, network, address string) (
 	}
 	c, err := new(net.Dialer).DialContext(ctx, "tcp", d.at)
 	if err != nil {
-		return nil, said{"the proxy " + d.at + " cannot be reached: " + whyDial(err), errNoProxy, err}
+		return nil, said{"the proxy " + d.at + " cannot be reached: " + whyDial(err), peers.ErrNoProxy, err}
 	}
 	if _, err := through.(handshaker).DialWithConn(ctx, c, network, address); err != nil {
 		c.Close()
 		if late(err) || ctx.Err() != nil {
-			return nil, said{"the proxy " + d.at + " takes the connection and does not answer", errNoProxy, err}
+			return nil, said{"the proxy " + d.at + " takes the connection and does not answer", peers.ErrNoProxy, err}
 		}
 		var op *net.OpError
 		if errors.As(err, &op) {
 			err = op.Err
 		}
-		for _, x := range []struct{ part, says string }{
-			{"protocol version", d.at + " is not a SOCKS5 proxy"},
-			{"no acceptable authentication", "the proxy " + d.at + " wants a user and a password"},
-			{"password authentication failed", "the proxy " + d.at + " refuses this user or password"},
-			{io.EOF.Error(), "the proxy " + d.at + " takes the connection and closes it without an answer"},
+		for _, x := range []struct {
+			part, says string
+			is         error
+		}{
+			{"protocol version", d.at + " is not a SOCKS5 proxy", peers.ErrNoProxy},
+			{"no acceptable authentication", "the proxy " + d.at + " wants a user and a password", peers.ErrProxyUser},
+			{"password authentication failed", "the proxy " + d.at + " refuses this user or password", peers.ErrProxyUser},
+			{io.EOF.Error(), "the proxy " + d.at + " takes the connection and closes it without an answer", peers.ErrNoProxy},
+			{notAllowed, "the proxy " + d.at + " answers: " + notAllowed, peers.ErrProxyRule},
 		} {
 			if strings.Contains(err.Error(), x.part) {
-				return nil, said{x.says, errNoProxy, err}
+				return nil, said{x.says, x.is, err}
 			}
 		}
-		return nil, said{"the proxy " + d.at + " answers: " + oneLine(strings.TrimPrefix(err.Error(), "unknown error ")), errProxy, err}
+		return nil, said{"the proxy " + d.at + " answers: " + oneLine(strings.TrimPrefix(err.Error(), "unknown error ")), peers.ErrProxy, err}
 	}
 	return proxied{c.(*net.TCPConn), d.to}, nil
 }
 
-// errProxy is the class of what goes wrong between a host and its proxy, errNoProxy that of
-// it that is so whatever peer is dialled.
-var (
-	errProxy   = errors.New("proxy")
-	errNoProxy = fmt.Errorf("no %w", errProxy)
-)
+// notAllowed is what package socks says of a proxy whose rules forbid a connection.
+const notAllowed = "connection not allowed by ruleset"
 
 // proxied is a connection that a proxy made. Its remote address is the peer's, not the
 // proxy's: what may be dialled for a peer depends on where the peer is.

@@ -198,23 +198,28 @@ func TestProxiesThatFailAreNamed(t *testing.T) {
 	gone.Close()
 	src := newHost(t, Config{})
 	locked := newSocks(t, func(s *socksServer) { s.user = "me:secret" })
-	for at, want := range map[string]string{
-		"socks5://" + gone.Addr().String():                         "cannot be reached: refused: nothing listens there",
-		newSocks(t, func(s *socksServer) { s.hang = true }).url():  "takes the connection and does not answer",
-		newSocks(t, func(s *socksServer) { s.answer = 2 }).url():   "answers: connection not allowed by ruleset",
-		newSocks(t, func(s *socksServer) { s.answer = 5 }).url():   "answers: connection refused",
-		newSocks(t, func(s *socksServer) { s.answer = 200 }).url(): "answers: ",
-		"socks5://" + locked.l.Addr().String():                     "wants a user and a password",
-		"socks5://me:wrong@" + locked.l.Addr().String():            "refuses this user or password",
-		newSocks(t, func(s *socksServer) { s.cut = true }).url():   "takes the connection and closes it without an answer",
+	for at, x := range map[string]struct {
+		want string
+		is   error
+	}{
+		"socks5://" + gone.Addr().String():                         {"cannot be reached: refused: nothing listens there", peers.ErrNoProxy},
+		newSocks(t, func(s *socksServer) { s.hang = true }).url():  {"takes the connection and does not answer", peers.ErrNoProxy},
+		newSocks(t, func(s *socksServer) { s.answer = 2 }).url():   {"answers: connection not allowed by ruleset", peers.ErrProxyRule},
+		newSocks(t, func(s *socksServer) { s.answer = 5 }).url():   {"answers: connection refused", nil},
+		newSocks(t, func(s *socksServer) { s.answer = 200 }).url(): {"answers: ", nil},
+		"socks5://" + locked.l.Addr().String():                     {"wants a user and a password", peers.ErrProxyUser},
+		"socks5://me:wrong@" + locked.l.Addr().String():            {"refuses this user or password", peers.ErrProxyUser},
+		newSocks(t, func(s *socksServer) { s.cut = true }).url():   {"takes the connection and closes it without an answer", peers.ErrNoProxy},
 	} {
-		dial := patience // whoever answers does so in time, also on a busy machine
+		want, dial := x.want, patience // whoever answers does so in time, also on a busy machine
 		if strings.HasSuffix(want, "does not answer") {
 			dial = 4 * time.Second
 		}
 		h := newHost(t, Config{Listen: []string{"none"}, Reach: Reach{Proxy: at}, Timeouts: Timeouts{Dial: dial}})
 		if _, err := h.connect(t.Context(), addr(src)); err == nil || !strings.HasPrefix(err.Error(), "the proxy "+at[strings.LastIndexAny(at, "/@")+1:]+" "+want) || !errors.Is(err, peers.ErrUnreachable) {
 			t.Errorf("%s: %v, want %q", at, err, want)
+		} else if is := peers.ProxyFault(err); is != x.is {
+			t.Errorf("%s: %v is %v, want %v", at, err, is, x.is)
 		} else if answers := strings.HasPrefix(want, "answers"); strings.Contains(err.Error(), " (TCP 127.0.0.1:") != answers {
 			t.Errorf("%s: %v; the peer's address matters if the proxy answers", at, err)
 		}

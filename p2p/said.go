@@ -89,7 +89,7 @@ func dialFailed(err error, tried []ma.Multiaddr) error {
 		if !slices.Contains(reasons, why) {
 			reasons = append(reasons, why)
 		}
-		if !errors.Is(t.Cause, errNoProxy) { // then the peer's address does not matter
+		if !errors.Is(t.Cause, peers.ErrNoProxy) { // then the peer's address does not matter
 			at[why] = append(at[why], written(t.Address))
 		}
 	}
@@ -174,7 +174,7 @@ func whyDial(err error) string {
 	var other sec.ErrPeerIDMismatch
 	var crypto *quic.TransportError
 	switch known := byText(err); {
-	case errors.As(err, &e) && errors.Is(e.is, errProxy):
+	case errors.As(err, &e) && errors.Is(e.is, peers.ErrProxy):
 		return e.words
 	case known == relayGone && notServed(err):
 		return noRelay

@@ -70,6 +70,12 @@ var (
 	ErrLost        = errors.New("connection was lost")     // after it had worked
 	ErrProtocol    = errors.New("peer broke the protocol") // sent what no honest peer sends
 
+	// ErrProxy is why the proxy of this node makes no connection: ErrNoProxy, whatever peer is dialled, of which ErrProxyUser wants
+	// another user or password; and ErrProxyRule, as it may not do so.
+	ErrProxy     = errors.New("proxy")
+	ErrNoProxy   = fmt.Errorf("no %w", ErrProxy)
+	ErrProxyUser = fmt.Errorf("user refused: %w", ErrNoProxy)
+	ErrProxyRule = fmt.Errorf("not allowed: %w", ErrProxy)
 	// ErrNoTCP is an ErrUnreachable of a peer without an address for the proxy of this node, which carries TCP alone.
 	ErrNoTCP = fmt.Errorf("no TCP address: %w", ErrUnreachable)
 	// ErrStream is an ErrLost of a stream alone: the peer was connected all the same.
@@ -77,3 +83,13 @@ var (
 	// ErrCrowded is ErrStream where this node itself ended it, for others that came at once.
 	ErrCrowded = fmt.Errorf("too many at once: %w", ErrStream)
 )
+
+// ProxyFault is what err says of the proxy of this node, if there is advice about that: ErrNoTCP or one of ErrProxy; else nil.
+func ProxyFault(err error) error {
+	for _, is := range []error{ErrNoTCP, ErrProxyUser, ErrProxyRule, ErrNoProxy} {
+		if errors.Is(err, is) {
+			return is
+		}
+	}
+	return nil
+}

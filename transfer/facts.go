@@ -20,7 +20,7 @@ type SourceStatus struct {
 	State     SourceState
 	Why       string         // for people
 	LastLoss  string         // why the last connection failed, until another one works
-	NoTCP     bool           // ... which was that this node's proxy leads to none of its addresses
+	Proxy     error          // ... if this node's proxy is why: peers.ProxyFault
 	Stood     bool           // ... though it was connected
 	Busy      bool           // it answers that it is busy
 	Connected bool           // it has been, at least once

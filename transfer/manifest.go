@@ -112,7 +112,7 @@ func (s *sources) manifestFailed(src *source, err error) {
 		src.cuts++
 	}
 	src.here = errors.Is(err, peers.ErrStream)
-	src.lastLoss, src.dialled = err.Error(), src.dialled || !errors.Is(err, peers.ErrNoTCP)
+	src.lastLoss, src.proxy, src.dialled = err.Error(), peers.ProxyFault(err), src.dialled || !errors.Is(err, peers.ErrNoTCP)
 	if src.info.Via != peers.ViaTicket && src.dials >= namedDials {
 		src.lost = true
 		s.giveUp(src, src.lastLoss)

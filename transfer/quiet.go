@@ -172,7 +172,7 @@ func (q *quiet) stallError(quiet time.Duration) error {
 	if q.plan.Barred != "" && q.plan.Leased == 0 {
 		return words.Error(errors.Join(ErrNotMember, share.ErrNotAllowed), "%v: %s", ErrNotMember, strings.TrimPrefix(q.plan.Barred, "not allowed: "))
 	}
-	return fmt.Errorf("%w: no verified byte for %s: %s", share.ErrStalled, words.Duration(quiet), why)
+	return q.sources.blamed(fmt.Errorf("%w: no verified byte for %s: %s", share.ErrStalled, words.Duration(quiet), why))
 }
 
 // why returns what the transfer waits for while no byte comes in, and a sentence on it;

@@ -40,6 +40,7 @@ type source struct {
 	busy     bool      // answers that it is busy
 	answered bool      // something took a connection, at least once
 	lastLoss string    // why the last connection failed; empty: none did, or another one works
+	proxy    error     // ... if this node's proxy is why
 	dialled  bool      // ... or one before, at an address that this node may dial: its proxy leads to no QUIC
 	sent     bool      // named others that have the manifest
 	whole    bool      // said that it has every piece, and no pool has made use of that

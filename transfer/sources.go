@@ -149,7 +149,7 @@ func (s *sources) status(m SourceStatus) bool {
 		return false
 	}
 	src.up, src.answered = src.up || m.Connected, src.answered || m.Answered
-	src.dials, src.lastLoss, src.dialled = m.Dials, m.LastLoss, src.dialled || m.LastLoss != "" && !m.NoTCP
+	src.dials, src.lastLoss, src.proxy, src.dialled = m.Dials, m.LastLoss, m.Proxy, src.dialled || m.LastLoss != "" && m.Proxy != peers.ErrNoTCP
 	s.excuse(src)
 	src.held, src.fetching, src.busy, src.paced = m.Held, m.Fetching, m.Busy, m.Paced
 	src.here = m.State.Connected() || m.LastLoss != "" && m.Stood

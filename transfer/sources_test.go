@@ -491,7 +491,12 @@ func TestATransferEndsWhenNobodyCanHelp(t *testing.T) {
 	}
 	noTCP := func(id peers.ID) func(*world) {
 		return func(w *world) {
-			w.status(SourceStatus{Source: id, State: Resting, Why: "tried", LastLoss: "no TCP", NoTCP: true, Dials: enoughDials})
+			w.status(SourceStatus{Source: id, State: Resting, Why: "tried", LastLoss: "no TCP", Proxy: peers.ErrNoTCP, Dials: enoughDials})
+		}
+	}
+	noProxy := func(id peers.ID) func(*world) {
+		return func(w *world) {
+			w.status(SourceStatus{Source: id, State: Resting, Why: "tried", LastLoss: "no proxy", Proxy: peers.ErrNoProxy, Dials: enoughDials})
 		}
 	}
 	banned := func(id peers.ID) func(*world) {
@@ -511,16 +516,18 @@ func TestATransferEndsWhenNobodyCanHelp(t *testing.T) {
 		want, not            error
 		says                 string
 	}{
-		"one may come":      {called: true, then: []func(*world){away("a"), away("b")}},
-		"nobody answers":    {then: []func(*world){away("a"), away("b")}, want: share.ErrNetwork, says: "no connection to 2 peers (b: refused)"},
-		"no TCP, one":       {then: []func(*world){away("a"), noTCP("b")}, want: share.ErrNetwork, not: peers.ErrNoTCP},
-		"no TCP, at first":  {then: []func(*world){noTCP("b"), away("b"), noTCP("b"), noTCP("a")}, want: share.ErrNetwork, not: peers.ErrNoTCP},
-		"no TCP, at last":   {then: []func(*world){away("a"), noTCP("a"), noTCP("b")}, want: share.ErrNetwork, not: peers.ErrNoTCP},
-		"no TCP, all":       {then: []func(*world){noTCP("a"), noTCP("b")}, want: peers.ErrNoTCP, says: "network: no connection to 2 peers (b: no TCP)"},
-		"the only one left": {alone: true, then: []func(*world){gone("a", nil)}, want: share.ErrStalled, says: "the only source was given up (a: is out)"},
-		"one may answer":    {then: []func(*world){away("a")}},
-		"nobody has it":     {then: []func(*world){gone("a", share.ErrNotFound), gone("b", share.ErrNotFound)}, want: share.ErrNotFound, says: "asked 2 peers (b: is out)"},
-		"all have left":     {then: []func(*world){gone("a", nil), gone("b", share.ErrNotFound)}, want: share.ErrStalled, says: "none of 2 sources is left (b: is out)"},
+		"one may come":       {called: true, then: []func(*world){away("a"), away("b")}},
+		"nobody answers":     {then: []func(*world){away("a"), away("b")}, want: share.ErrNetwork, says: "no connection to 2 peers (b: refused)"},
+		"no TCP, one":        {then: []func(*world){away("a"), noTCP("b")}, want: share.ErrNetwork, not: peers.ErrNoTCP},
+		"no TCP, at first":   {then: []func(*world){noTCP("b"), away("b"), noTCP("b"), noTCP("a")}, want: share.ErrNetwork, not: peers.ErrNoTCP},
+		"no TCP, at last":    {then: []func(*world){away("a"), noTCP("a"), noTCP("b")}, want: share.ErrNetwork, not: peers.ErrNoTCP},
+		"no TCP, all":        {then: []func(*world){noTCP("a"), noTCP("b")}, want: peers.ErrNoTCP, says: "network: no connection to 2 peers (b: no TCP)"},
+		"no proxy, at first": {then: []func(*world){noProxy("a"), away("b")}, want: share.ErrNetwork, not: peers.ErrNoProxy},
+		"no proxy, at last":  {then: []func(*world){noTCP("a"), noProxy("b")}, want: peers.ErrNoProxy, says: "network: no connection to 2 peers (b: no proxy)"},
+		"the only one left":  {alone: true, then: []func(*world){gone("a", nil)}, want: share.ErrStalled, says: "the only source was given up (a: is out)"},
+		"one may answer":     {then: []func(*world){away("a")}},
+		"nobody has it":      {then: []func(*world){gone("a", share.ErrNotFound), gone("b", share.ErrNotFound)}, want: share.ErrNotFound, says: "asked 2 peers (b: is out)"},
+		"all have left":      {then: []func(*world){gone("a", nil), gone("b", share.ErrNotFound)}, want: share.ErrStalled, says: "none of 2 sources is left (b: is out)"},
 		"something answers": {then: []func(*world){away("a"), func(w *world) {
 			w.status(SourceStatus{Source: "b", State: Resting, Why: "says nothing", Dials: enoughDials, Answered: true})
 		}}},

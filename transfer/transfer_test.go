@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/piecelease/fetcher/leasemgr"
+	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 )
 
@@ -334,6 +335,10 @@ func TestWhyNothingMovesIsSaid(t *testing.T) {
 			w.find("a")
 			w.status(SourceStatus{Source: "a", Why: "says nothing; trying again in 2 s", LastLoss: "says nothing", Stood: true, State: Resting, Connected: true, Dials: 1})
 		}, reason: "nothing comes from 1 source (a: says nothing; trying again in 2 s)", end: "nothing comes from 1 source (a: says nothing)", wait: ForLease},
+		"no proxy": {begin: func(w *world) {
+			w.find("a")
+			w.status(SourceStatus{Source: "a", Why: "no proxy; trying again in 2 s", LastLoss: "no proxy", Proxy: peers.ErrNoProxy, State: Resting, Connected: true, Dials: 1})
+		}, reason: "no connection to 1 source (a: no proxy; trying again in 2 s)", end: "stalled: no verified byte for 20 s: no connection to 1 source (a: no proxy)", class: peers.ErrNoProxy, wait: ForConnection},
 		"declines": {begin: func(w *world) {
 			w.find("a")
 			w.status(SourceStatus{Source: "a", Why: "is full; asked again in 2 s", State: Joining, Connected: true})

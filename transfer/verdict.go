@@ -85,11 +85,19 @@ func (s *sources) noConnection() error {
 			word += " from " + strings.Join(at[:min(len(at), 2)], " or ")
 		}
 	}
-	err := fmt.Errorf("%w: no connection to %s (%s)", share.ErrNetwork, words.Count(len(s.order), "peer"), word)
-	if !slices.ContainsFunc(s.order, func(src *source) bool { return src.dialled || src.lastLoss == "" }) {
-		return words.Error(errors.Join(share.ErrNetwork, peers.ErrNoTCP), "%v", err)
+	return s.blamed(fmt.Errorf("%w: no connection to %s (%s)", share.ErrNetwork, words.Count(len(s.order), "peer"), word))
+}
+
+// blamed is an end of the transfer with the class of what this node's proxy did, if that is why the source is away whose word it has.
+func (s *sources) blamed(end error) error {
+	src := s.last()
+	switch {
+	case src == nil || src.lastLoss == "" || src.proxy == nil:
+		return end
+	case src.proxy == peers.ErrNoTCP && slices.ContainsFunc(s.order, func(src *source) bool { return src.dialled || src.lastLoss == "" }):
+		return end // not so of all
 	}
-	return err
+	return words.Error(errors.Join(end, src.proxy), "%v", end)
 }
 
 // neverConnected says whether there are sources, and none took a connection.

@@ -16,7 +16,7 @@ import (
 
 	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/internal/rig"
-	"github.com/piecelease/fetcher/internal/words"
+	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 )
 
@@ -174,17 +174,11 @@ func TestAShareThatIsEditedEndsAndSaysSo(t *testing.T) {
 
 // What is wrong with a proxy, or with what is behind it, has advice of its own.
 func TestTheAdviceAboutAProxyIsForWhatItDoes(t *testing.T) {
-	for says, want := range map[string]string{
-		"cannot be reached: refused":                               "Check that --proxy names",
-		"takes the connection and closes it without an answer":     "Check that --proxy names",
-		"wants a user and a password":                              "Put USER:PASSWORD@",
-		"refuses this user or password":                            "Put USER:PASSWORD@",
-		"answers: connection not allowed by ruleset (TCP 1.2.3.4)": "Check that the proxy lets",
-		"answers: connection refused (TCP 1.2.3.4)":                "",
+	for is, want := range map[error]string{
+		peers.ErrNoProxy: "Check that --proxy names", peers.ErrProxyUser: "Put USER:PASSWORD@", peers.ErrProxyRule: "Check that the proxy lets", peers.ErrProxy: "Check that the share",
 	} {
-		got := (&app{proxy: "127.0.0.1:1"}).proxyAdvice(words.Error(share.ErrNetwork, "no connection to 1 peer (a: the proxy 127.0.0.1:1 %s)", says))
-		if want == "" && got != "" || !strings.HasPrefix(got, want) {
-			t.Errorf("%s: %q", says, got)
+		if got := advice(errors.Join(share.ErrNetwork, is)); !strings.HasPrefix(got, want) || !strings.HasSuffix(got, sharedText) {
+			t.Errorf("%v: %q", is, got)
 		}
 	}
 }

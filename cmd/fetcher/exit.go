@@ -137,6 +137,9 @@ var advices = []struct {
 	{errNoTable, "Check that --dht names a node that runs and takes part in the table, and that this machine can reach it; or ask whoever shares it for the ticket."},
 	{errUncalled, "Run on the other machine what was printed, while this waits, and see that it can reach this one at an address of the ticket."},
 	{peers.ErrNoTCP, "Ask whoever shares it for a ticket with a TCP address, or leave out --proxy if this machine may dial others itself."},
+	{peers.ErrProxyUser, "Put USER:PASSWORD@, as the proxy knows them, before the host in --proxy. " + sharedText},
+	{peers.ErrNoProxy, "Check that --proxy names a proxy that runs. " + sharedText},
+	{peers.ErrProxyRule, "Check that the proxy lets this machine connect to that address. " + sharedText},
 	{share.ErrNetwork, sharedText},
 	{rounds.ErrAway, "Check that it runs, that its URL is right, also about TLS, and that this machine can reach it; then run the same command again."},
 	{fetcher.ErrNotListed, "fetcher fleet status shows the list."},
@@ -155,22 +158,6 @@ var advices = []struct {
 
 // sharedText is the advice about a source that does not answer, or no longer.
 const sharedText = "Check that the share is still being served, that the address in the ticket or --peer is still right, and that this machine can reach it; then run the same command again."
-
-// proxyAdvice is said before it where the proxy is why: one that was not asked is not.
-func (a *app) proxyAdvice(err error) string {
-	if a.proxy == "" || advice(err) != sharedText || !strings.Contains(sentence(err), a.proxy) {
-		return ""
-	}
-	switch s := sentence(err); {
-	case strings.Contains(s, " wants a user and a password"), strings.Contains(s, " refuses this user or password"):
-		return "Put USER:PASSWORD@, as the proxy knows them, before the host in --proxy. "
-	case strings.Contains(s, a.proxy+" answers: connection not allowed"):
-		return "Check that the proxy lets this machine connect to that address. "
-	case strings.Contains(s, a.proxy+" answers: "):
-		return ""
-	}
-	return "Check that --proxy names a proxy that runs. "
-}
 
 // keptText is said before the advice about a fetch that has fetched something.
 const keptText = "What is verified is kept. "

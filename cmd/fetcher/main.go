@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"os"
 	"os/signal"
 	"regexp"
@@ -102,7 +101,6 @@ type app struct {
 	out     *reporter // NDJSON, when asked for
 	plain   bool      // warnings are messages, and not lines of a log
 	kept    bool      // what the command has fetched is here for the next run
-	proxy   string    // HOST:PORT of the proxy through which peers are dialled; "": none
 	unknown error     // of a command whose help was asked for
 	flags   globals
 }
@@ -168,9 +166,8 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer, ctx context.C
 	if err != nil && code != exitInterrupted && code != exitPipe {
 		a.stderr.clear()
 		fmt.Fprintln(a.stderr, "fetcher:", plainText(sentence(err)))
-		s := a.proxyAdvice(err) + advice(err)
-		if s != "" || a.kept {
-			fmt.Fprintln(a.stderr, strings.TrimSuffix(either(a.kept, keptText, "")+s, " "))
+		if s := either(a.kept, keptText, "") + advice(err); s != "" {
+			fmt.Fprintln(a.stderr, strings.TrimSuffix(s, " "))
 		}
 	}
 	var by signalled
@@ -219,11 +216,6 @@ func (a *app) root() *cobra.Command {
 				return err
 			}
 			a.plain = !cmd.Flags().Changed("log-level")
-			if f := cmd.Flags().Lookup("proxy"); f != nil {
-				if at, err := url.Parse(f.Value.String()); err == nil {
-					a.proxy = at.Host
-				}
-			}
 			_, err := a.flags.level()
 			return err
 		},
