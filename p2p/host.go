@@ -51,7 +51,6 @@ const faultsSaid = 4
 func (f *faults) take(peer peers.ID, protocol string, now time.Time) (say bool, more []any) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.few.Most, f.few.Per = faultsSaid, time.Minute
 	say, left := f.few.Take(fault{peer, protocol}, now)
 	if left > 0 {
 		more = []any{"more", left}
@@ -150,7 +149,7 @@ func New(cfg Config) (*Host, error) {
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	h.drain, h.stop = context.WithCancel(h.ctx)
 	h.messages.h, h.messages.with, h.messages.here = h, map[peers.ID]*exchange{}, map[peers.ID]bool{}
-	h.kids.each, h.kids.room = map[peers.ID]*kid{}, cfg.ServeBytes/parkedPart
+	h.kids.each, h.kids.room, h.faults.few = map[peers.ID]*kid{}, cfg.ServeBytes/parkedPart, few.Limiter[fault]{Most: faultsSaid, Per: time.Minute}
 	h.swarm.Notify(&network.NotifyBundle{ConnectedF: h.messages.connected, DisconnectedF: h.messages.disconnected})
 	h.reach.h, h.reach.places, acks.h = h, places, h
 	if err = h.listen(listen); err == nil {

@@ -19,6 +19,7 @@ import (
 	ma "github.com/multiformats/go-multiaddr"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/piecelease/fetcher/internal/few"
 	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
@@ -365,7 +366,7 @@ func TestLoggerHearsOfViolations(t *testing.T) {
 }
 
 func TestFaultsThatWereNotLoggedAreCounted(t *testing.T) {
-	var f faults
+	f := faults{few: few.Limiter[fault]{Most: faultsSaid, Per: time.Minute}}
 	now := time.Unix(1e9, 0)
 	for range 10 {
 		f.take("a", "x", now)

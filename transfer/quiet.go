@@ -94,7 +94,6 @@ func (q *quiet) watch() (next time.Time, end error) {
 
 // mayTellChange reports whether the reason has not changed too often to be told of at once.
 func (q *quiet) mayTellChange() bool {
-	q.changes.Most, q.changes.Per = changesTold, time.Minute
 	say, _ := q.changes.Take(struct{}{}, q.now)
 	return say
 }

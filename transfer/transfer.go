@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/piecelease/fetcher/internal/few"
 	"github.com/piecelease/fetcher/internal/times"
 	"github.com/piecelease/fetcher/leasemgr"
 	"github.com/piecelease/fetcher/peers"
@@ -48,7 +49,7 @@ func New(cfg Config, fetch Fetch, now time.Time) *Transfer {
 	t.content = content{core: &t.core, count: Progress{Share: fetch.Share}}
 	t.readers = readers{core: &t.core, content: &t.content}
 	t.disk = disk{core: &t.core}
-	t.quiet = quiet{core: &t.core, sources: &t.sources, reads: &t.readers, moved: now}
+	t.quiet = quiet{core: &t.core, sources: &t.sources, reads: &t.readers, moved: now, changes: few.Limiter[struct{}]{Most: changesTold, Per: time.Minute}}
 	t.then(FindSources{})
 	if fetch.Manifest != nil {
 		t.open(fetch.Manifest)
