@@ -147,13 +147,9 @@ func (m *Manager) weigh(i, at uint32) (o offer, how standing, due instant) {
 // factor. A rate may be from better times: a lease moves once, and to no source that failed lately.
 func (m *Manager) moves(s, holder *source, l *lease, left time.Duration) bool {
 	n := int64(l.length)
-	if s.count > 0 || len(s.shunned) > 0 || s.line == holder.line || !m.room(s, n) {
-		return false
-	}
-	if l.twin != 0 || l.moved || m.begun.has(l.piece) || m.oldest(holder.line, l) {
-		return false
-	}
-	return float64(left) > 2*m.cfg.HedgeFactor*float64(s.needs(n))
+	free := s.count == 0 && len(s.shunned) == 0 && s.line != holder.line && m.room(s, n)
+	slower := float64(left) > 2*m.cfg.HedgeFactor*float64(s.needs(n))
+	return free && slower && l.twin == 0 && !l.moved && !m.begun.has(l.piece) && !m.oldest(holder.line, l)
 }
 
 // oldest says whether no lease of a line was granted before l: it is what the line carries now.
