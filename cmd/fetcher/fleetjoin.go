@@ -79,23 +79,22 @@ func (a fleetApp) changeSecret(ctx context.Context, fl storeFlags) error {
 
 func (a fleetApp) invite(ctx context.Context, fl storeFlags) error {
 	m, made, err := a.inviting(fl)
-	if err == nil && fl.url != "" {
+	switch {
+	case err != nil:
+	case fl.url != "":
 		err = a.tryStore(ctx, m, made)
+	case errors.Is(a.asksStore(ctx, m), fetcher.ErrOtherFleet):
+		err = errors.New("this machine is no member any more: the store belongs to a fleet with another secret; run the command on a machine that has the new one")
+	case ctx.Err() != nil:
+		err = cause(ctx)
 	}
 	if err == nil && fl.secret == "" && !made {
 		err = a.moves(ctx, m)
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		a.printToken(m)
 	}
-	switch asked := a.asksStore(ctx, m); {
-	case ctx.Err() != nil:
-		return cause(ctx)
-	case errors.Is(asked, fetcher.ErrOtherFleet):
-		return errors.New("this machine is no member any more: the store belongs to a fleet with another secret; run the command on a machine that has the new one")
-	}
-	a.printToken(m)
-	return nil
+	return err
 }
 
 func (a fleetApp) printToken(m daemon.Membership) {
