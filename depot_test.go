@@ -189,7 +189,7 @@ func TestDepotKeepsAShareWhenItsOwnerIsGone(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		if err := f.Wait(ctx); err != nil {
-			t.Fatalf("restarted %v: %v, %v", restarted, err, f.Why())
+			t.Fatalf("restarted %v: %v, %v", restarted, err, f.Why("gives up"))
 		}
 	}
 }

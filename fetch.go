@@ -405,10 +405,10 @@ func (t *Transfer) Brought(ctx context.Context) []byte {
 
 // Why explains the wait: first what the transfer as a whole is doing, since when
 // and until when, then a line for each source, then one for each missing piece or run of pieces: who has it,
-// who holds it, until when, and what happens next.
-func (t *Transfer) Why() []string {
+// who holds it, until when, and what happens next. end is what whoever began it does when it has stalled: "gives up".
+func (t *Transfer) Why(end string) []string {
 	p := t.Progress()
-	lines := []string{headline(p)}
+	lines := []string{headline(p, end)}
 	for _, s := range p.Sources {
 		since := words.Duration(p.At.Sub(s.Since))
 		line := fmt.Sprintf("source %s: %s for %s", s.Peer.Short(), s.State, since)
@@ -437,7 +437,7 @@ func (t *Transfer) Why() []string {
 }
 
 // headline is what a transfer as a whole is doing.
-func headline(p Progress) string {
+func headline(p Progress, end string) string {
 	s := p.State.String()
 	if p.State == Finding {
 		s = "looking for a source"
@@ -449,7 +449,7 @@ func headline(p Progress) string {
 		return s
 	}
 	if since := p.At.Sub(p.Moved); since >= time.Second && !p.GivesUp.IsZero() {
-		s += fmt.Sprintf("; no byte for %s, gives up in %s unless one comes", words.Duration(since), words.Duration(p.GivesUp.Sub(p.At)))
+		s += fmt.Sprintf("; no byte for %s, %s in %s unless one comes", words.Duration(since), end, words.Duration(p.GivesUp.Sub(p.At)))
 	}
 	return s
 }

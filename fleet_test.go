@@ -72,7 +72,7 @@ func (f *testFleet) whole(x *Transfer) {
 	ctx, cancel := context.WithTimeout(f.t.Context(), time.Minute)
 	defer cancel()
 	if err := x.Wait(ctx); err != nil {
-		f.t.Fatalf("%v\n%s", err, strings.Join(x.Why(), "\n"))
+		f.t.Fatalf("%v\n%s", err, strings.Join(x.Why("gives up"), "\n"))
 	}
 	if got, err := os.ReadFile(x.Path()); err != nil || !bytes.Equal(got, f.content) {
 		f.t.Errorf("%s differs: %v", x.Path(), err)

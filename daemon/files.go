@@ -133,9 +133,7 @@ func (d *Daemon) Why(_ context.Context, id int64) ([]string, error) {
 		return nil, err
 	}
 	if t := k.running(); t != nil {
-		why := t.Why()
-		why[0] = strings.Replace(why[0], "gives up in", "begins again in", 1) // as the node does
-		return why, nil
+		return t.Why("begins again"), nil
 	}
 	v := k.view()
 	return []string{strings.TrimSuffix(v.State+": "+v.Reason, ": ")}, nil

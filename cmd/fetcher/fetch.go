@@ -296,7 +296,7 @@ func (w *watcher) follow(ctx context.Context) error {
 			}
 		case <-asked:
 			w.stderr.clear()
-			for _, s := range w.t.Why() {
+			for _, s := range w.t.Why("gives up") {
 				fmt.Fprintln(w.stderr, printable(s))
 			}
 		case <-interrupted:

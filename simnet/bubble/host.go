@@ -432,7 +432,7 @@ func (h *host) Serves(c *simnet.Content, p share.Piece) bool {
 // Why implements simnet.Host.
 func (h *host) Why(f *simnet.Fetch) (why []string, wanted, leased, verified int) {
 	if tr := h.fetches[f]; tr != nil {
-		why = tr.Why()
+		why = tr.Why("gives up")
 	}
 	return why, 0, 0, 0
 }

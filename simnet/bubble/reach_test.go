@@ -213,7 +213,7 @@ func TestARelayCarriesNoContentUnlessItsOwnerAllows(t *testing.T) {
 		ticket, _ := seed(t, a, 1<<20)
 		tr := fetch(t, b, ticket)
 		time.Sleep(2 * time.Minute)
-		why := strings.Join(tr.Why(), "\n")
+		why := strings.Join(tr.Why("gives up"), "\n")
 		if p := tr.Progress(); p.Verified > 0 || !strings.Contains(why, "the relay carries no content") {
 			t.Error(p.Verified, "bytes;", why)
 		}
