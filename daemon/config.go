@@ -372,7 +372,7 @@ func unread(b []byte, err error) error {
 	case errors.As(err, &decode):
 		row, _ := decode.Position()
 		why := strings.TrimPrefix(decode.Error(), "toml: ")
-		wrong := strings.Contains(why, "struct field") // its type, and the text speaks of this program
+		wrong := fmt.Sprint(toml.Unmarshal(b, new(map[string]any))) != err.Error() // it is TOML: its type is, and the text speaks of this program
 		if key, of, value := settingAt(b, row); of != "" && (wrong || !strings.ContainsAny(value[:min(1, len(value))], `"'[`) && !strings.HasPrefix(of, "int")) {
 			why = key + " takes " + formOf(key, of)
 		} else if wrong {
