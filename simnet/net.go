@@ -130,49 +130,46 @@ func (n *Net) rtt(a, b *Node) time.Duration {
 
 // ---- faults of the network ----
 
+// each does something with each pair of nodes.
+func each(a, b []*Node, do func(x, y *Node)) {
+	for _, x := range a {
+		for _, y := range b {
+			do(x, y)
+		}
+	}
+}
+
 // Cut stops everything between each of a and each of b. What is in flight or
 // sent meanwhile is held. A node with a connection through the cut finds out in ten to
 // forty seconds, as TCP does.
 func (n *Net) Cut(a, b []*Node) {
 	n.log.add(MarkCut, "", "cut: %s | %s", names(a), names(b))
-	for _, x := range a {
-		for _, y := range b {
-			n.block(x, y)
-			n.block(y, x)
-		}
-	}
+	each(a, b, func(x, y *Node) {
+		n.block(x, y)
+		n.block(y, x)
+	})
 }
 
 // Heal undoes Cut.
 func (n *Net) Heal(a, b []*Node) {
 	n.log.add(MarkHeal, "", "heal: %s | %s", names(a), names(b))
-	for _, x := range a {
-		for _, y := range b {
-			n.unblock(x, y)
-			n.unblock(y, x)
-		}
-	}
+	each(a, b, func(x, y *Node) {
+		n.unblock(x, y)
+		n.unblock(y, x)
+	})
 }
 
 // CutOneWay stops what is sent by each of from to each of to. In the other direction a
 // little more gets through: without acknowledgements a stream soon stalls.
 func (n *Net) CutOneWay(from, to []*Node) {
 	n.log.add(MarkCut, "", "cut one way: %s > %s", names(from), names(to))
-	for _, x := range from {
-		for _, y := range to {
-			n.block(x, y)
-		}
-	}
+	each(from, to, n.block)
 }
 
 // HealOneWay undoes CutOneWay.
 func (n *Net) HealOneWay(from, to []*Node) {
 	n.log.add(MarkHeal, "", "heal one way: %s > %s", names(from), names(to))
-	for _, x := range from {
-		for _, y := range to {
-			n.unblock(x, y)
-		}
-	}
+	each(from, to, n.unblock)
 }
 
 // Partition cuts every group of nodes from every other, and returns a function that undoes it.
