@@ -160,12 +160,7 @@ var holding = []*simnet.Scenario{
 		s.Hold(a, d, c, 5*day)
 		s.Kept(d, c)
 		d.Excuse()
-		d.Trouble = func(op storetest.Op) error {
-			if op.Kind == "remove" && strings.HasPrefix(op.Name, "going/") {
-				return errors.New("input/output error")
-			}
-			return nil
-		}
+		d.Trouble = failing("remove", "going/")
 		s.Release(a, d, c)
 		s.Is(d, c, depot.Going)
 		s.Pass(3 * time.Hour)

@@ -27,12 +27,14 @@ func until(s *depots.Story, x *simnet.Node, d *depots.Depot, h wire.Held) {
 	s.Expect(err == nil && i >= 0 && all[i].Expires == h.Expires, "a lease ends at %d, and the depot says %+v, %v", h.Expires, all, err)
 }
 
-// unlisted makes the crawler of a depot fail.
-func unlisted(op storetest.Op) error {
-	if op.Kind == "readdir" && strings.HasPrefix(op.Name, "shares") {
-		return errors.New("input/output error")
+// failing makes all of a kind fail that a depot does to what begins so.
+func failing(kind, prefix string) func(storetest.Op) error {
+	return func(op storetest.Op) error {
+		if op.Kind == kind && strings.HasPrefix(op.Name, prefix) {
+			return errors.New("input/output error")
+		}
+		return nil
 	}
-	return nil
 }
 
 // losing are scenarios in which a depot loses some of its data, and keeps its promises.
@@ -91,7 +93,7 @@ var losing = []*simnet.Scenario{
 		s.Kept(d, c)
 		d.Kill()
 		d.Lose()
-		d.Trouble = unlisted // and the crawler cannot work yet
+		d.Trouble = failing("readdir", "shares") // and the crawler cannot work yet
 		d.Start()
 		d.Excuse()
 		d.Account("anna", 1e9, a)
@@ -159,7 +161,7 @@ var losing = []*simnet.Scenario{
 		d.Restore(backup)
 		d.Sleep(10 * day)
 		d.Excuse()
-		d.Trouble = unlisted // so that somebody asks for a share before the crawler comes to it
+		d.Trouble = failing("readdir", "shares") // so that somebody asks for a share before the crawler comes to it
 		d.Start()
 		s.Pass(10 * time.Second)
 		s.Hold(b, d, c, day)
@@ -177,12 +179,7 @@ var losing = []*simnet.Scenario{
 		s.Hold(a, d, c, 5*day)
 		s.Kept(d, c)
 		d.Excuse()
-		d.Trouble = func(op storetest.Op) error {
-			if op.Kind == "move" && strings.HasPrefix(op.Name, "shares/") {
-				return errors.New("input/output error")
-			}
-			return nil
-		}
+		d.Trouble = failing("move", "shares/")
 		s.Release(a, d, c)
 		s.Is(d, c, depot.Going)
 		backup := d.Backup()
