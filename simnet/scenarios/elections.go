@@ -34,9 +34,7 @@ var elections = []*simnet.Scenario{
 		Nodes: 4,
 		Only:  storeIsModelled,
 		Set: func(r *simnet.Run) {
-			f := newElectors(r, 12, r.Nodes)
-			f.slowly(8 * simnet.Mbit)
-			f.joinAll(simnet.FetchOptions{Config: patient()})
+			f := joined(r, 12, r.Nodes, 8 * simnet.Mbit)
 			rng := r.Rand("killed")
 			at := time.Duration(0)
 			for range 2 {
@@ -62,9 +60,7 @@ var elections = []*simnet.Scenario{
 		Nodes: 4,
 		Only:  storeIsModelled,
 		Set: func(r *simnet.Run) {
-			f := newElectors(r, 12, r.Nodes)
-			f.slowly(8 * simnet.Mbit)
-			f.joinAll(simnet.FetchOptions{Config: patient()})
+			f := joined(r, 12, r.Nodes, 8 * simnet.Mbit)
 			rng := r.Rand("leaves")
 			at := time.Duration(0)
 			for range 2 {
@@ -137,9 +133,7 @@ var elections = []*simnet.Scenario{
 		Says: "The store by which a fleet elects is restored from a copy that knows nothing of the last election.",
 		Only: storeIsModelled,
 		Set: func(r *simnet.Run) {
-			f := newElectors(r, 12, 4)
-			f.slowly(8 * simnet.Mbit)
-			f.joinAll(simnet.FetchOptions{Config: patient()})
+			f := joined(r, 12, 4, 8 * simnet.Mbit)
 			rng := r.Rand("older")
 			at := time.Duration(500+rng.IntN(2000)) * time.Millisecond
 			older := at + 4*time.Second + time.Duration(rng.IntN(3000))*time.Millisecond
@@ -160,9 +154,7 @@ var elections = []*simnet.Scenario{
 		Nodes: 4,
 		Only:  storeIsModelled,
 		Set: func(r *simnet.Run) {
-			f := newElectors(r, 12, r.Nodes)
-			f.slowly(3 * simnet.Mbit)
-			f.joinAll(simnet.FetchOptions{Config: patient()})
+			f := joined(r, 12, r.Nodes, 3 * simnet.Mbit)
 			rng := r.Rand("parted")
 			for i := range 3 { // each combination of members, one after another
 				at := time.Duration(1+10*i)*time.Second + time.Duration(rng.IntN(2000))*time.Millisecond
@@ -233,9 +225,7 @@ var elections = []*simnet.Scenario{
 		Says: "The coordinator that a fleet has elected stands still for a while, and goes on when another was elected.",
 		Only: storeIsModelled,
 		Set: func(r *simnet.Run) {
-			f := newElectors(r, 48, 3)
-			f.slowly(10 * simnet.Mbit)
-			f.joinAll(simnet.FetchOptions{Config: patient()})
+			f := joined(r, 48, 3, 10 * simnet.Mbit)
 			rng := r.Rand("paused")
 			r.After(time.Duration(500+rng.IntN(8000))*time.Millisecond, func() {
 				x := f.store.Holder()
@@ -251,9 +241,7 @@ var elections = []*simnet.Scenario{
 		Says: "Two parts of a fleet cannot reach each other for half a minute; both reach the source and the store.",
 		Only: storeIsModelled,
 		Set: func(r *simnet.Run) {
-			f := newElectors(r, 12, 4)
-			f.slowly(3 * simnet.Mbit)
-			f.joinAll(simnet.FetchOptions{Config: patient()})
+			f := joined(r, 12, 4, 3 * simnet.Mbit)
 			rng := r.Rand("parted")
 			r.After(time.Duration(1000+rng.IntN(5000))*time.Millisecond, func() {
 				r.After(30*time.Second, r.Partition(f.members[:2], f.members[2:]))
@@ -300,6 +288,14 @@ func newElectors(r *simnet.Run, size, members int) *electors {
 		f.members = append(f.members, r.Add(simnet.NodeConfig{Name: fmt.Sprint("member", i), Store: f.store,
 			Line: simnet.Line{Up: 100 * simnet.Mbit, Down: 100 * simnet.Mbit, Latency: 2 * time.Millisecond}}))
 	}
+	return f
+}
+
+// joined are new electors that fetch, with patience, from a source that sends at most up.
+func joined(r *simnet.Run, size, members int, up float64) *electors {
+	f := newElectors(r, size, members)
+	f.slowly(up)
+	f.joinAll(simnet.FetchOptions{Config: patient()})
 	return f
 }
 
