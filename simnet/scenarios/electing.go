@@ -156,7 +156,7 @@ const cuttable = 6
 // and some cannot reach each other (3 to 5). Parts that cannot reach one another fetch a copy
 // each at most, and once they can, nothing that was already fetched enters again.
 func cutOff(r *simnet.Run, which int) {
-	f := joined(r, 6, 3, 1.2 * simnet.Mbit)
+	f := joined(r, 6, 3, 1.2*simnet.Mbit)
 	r.Timeline().Note("cut off in way %06b", which)
 	at := 2*time.Second + time.Duration(r.Rand("when").IntN(8000))*time.Millisecond
 	for i, x := range f.members {

@@ -34,7 +34,7 @@ var elections = []*simnet.Scenario{
 		Nodes: 4,
 		Only:  storeIsModelled,
 		Set: func(r *simnet.Run) {
-			f := joined(r, 12, r.Nodes, 8 * simnet.Mbit)
+			f := joined(r, 12, r.Nodes, 8*simnet.Mbit)
 			rng := r.Rand("killed")
 			at := time.Duration(0)
 			for range 2 {
@@ -60,7 +60,7 @@ var elections = []*simnet.Scenario{
 		Nodes: 4,
 		Only:  storeIsModelled,
 		Set: func(r *simnet.Run) {
-			f := joined(r, 12, r.Nodes, 8 * simnet.Mbit)
+			f := joined(r, 12, r.Nodes, 8*simnet.Mbit)
 			rng := r.Rand("leaves")
 			at := time.Duration(0)
 			for range 2 {
@@ -133,7 +133,7 @@ var elections = []*simnet.Scenario{
 		Says: "The store by which a fleet elects is restored from a copy that knows nothing of the last election.",
 		Only: storeIsModelled,
 		Set: func(r *simnet.Run) {
-			f := joined(r, 12, 4, 8 * simnet.Mbit)
+			f := joined(r, 12, 4, 8*simnet.Mbit)
 			rng := r.Rand("older")
 			at := time.Duration(500+rng.IntN(2000)) * time.Millisecond
 			older := at + 4*time.Second + time.Duration(rng.IntN(3000))*time.Millisecond
@@ -154,7 +154,7 @@ var elections = []*simnet.Scenario{
 		Nodes: 4,
 		Only:  storeIsModelled,
 		Set: func(r *simnet.Run) {
-			f := joined(r, 12, r.Nodes, 3 * simnet.Mbit)
+			f := joined(r, 12, r.Nodes, 3*simnet.Mbit)
 			rng := r.Rand("parted")
 			for i := range 3 { // each combination of members, one after another
 				at := time.Duration(1+10*i)*time.Second + time.Duration(rng.IntN(2000))*time.Millisecond
@@ -225,7 +225,7 @@ var elections = []*simnet.Scenario{
 		Says: "The coordinator that a fleet has elected stands still for a while, and goes on when another was elected.",
 		Only: storeIsModelled,
 		Set: func(r *simnet.Run) {
-			f := joined(r, 48, 3, 10 * simnet.Mbit)
+			f := joined(r, 48, 3, 10*simnet.Mbit)
 			rng := r.Rand("paused")
 			r.After(time.Duration(500+rng.IntN(8000))*time.Millisecond, func() {
 				x := f.store.Holder()
@@ -241,7 +241,7 @@ var elections = []*simnet.Scenario{
 		Says: "Two parts of a fleet cannot reach each other for half a minute; both reach the source and the store.",
 		Only: storeIsModelled,
 		Set: func(r *simnet.Run) {
-			f := joined(r, 12, 4, 3 * simnet.Mbit)
+			f := joined(r, 12, 4, 3*simnet.Mbit)
 			rng := r.Rand("parted")
 			r.After(time.Duration(1000+rng.IntN(5000))*time.Millisecond, func() {
 				r.After(30*time.Second, r.Partition(f.members[:2], f.members[2:]))

@@ -10,6 +10,19 @@ import (
 
 const mib = 1 << 20
 
+// besideGood is a scenario of two sources, a good one and another.
+func besideGood(name, says string, other simnet.NodeConfig) *simnet.Scenario {
+	return &simnet.Scenario{Name: name, Says: says, Set: func(r *simnet.Run) {
+		c := r.File("film", 16*mib)
+		good := r.Add(simnet.NodeConfig{Name: "good", Line: even(50*simnet.Mbit, 15*time.Millisecond)}).Seed(c)
+		bad := r.Add(other).Seed(c)
+		f := r.Add(simnet.NodeConfig{Name: "node"}).Fetch(c, good, bad)
+		r.Finally(func() {
+			r.Expect(r.Soon(f.Took(), 15*time.Second), "took %v; the good source alone needs 4 s", f.Took())
+		})
+	}}
+}
+
 // ordinary are scenarios of what happens every day, and of what is asked of every
 // fetch.
 var ordinary = []*simnet.Scenario{
@@ -113,19 +126,7 @@ var ordinary = []*simnet.Scenario{
 			r.Finally(func() { r.Expect(r.Soon(f.Took(), 40*time.Second), "took %v", f.Took()) })
 		},
 	},
-	{
-		Name: "one-silent",
-		Says: "Of two sources one accepts everything and never answers a request.",
-		Set: func(r *simnet.Run) {
-			c := r.File("film", 16*mib)
-			good := r.Add(simnet.NodeConfig{Name: "good", Line: even(50*simnet.Mbit, 15*time.Millisecond)}).Seed(c)
-			mute := r.Add(simnet.NodeConfig{Name: "mute", Acts: simnet.Mute(0)}).Seed(c)
-			f := r.Add(simnet.NodeConfig{Name: "node"}).Fetch(c, good, mute)
-			r.Finally(func() {
-				r.Expect(r.Soon(f.Took(), 15*time.Second), "took %v; the good source alone needs 4 s", f.Took())
-			})
-		},
-	},
+	besideGood("one-silent", "Of two sources one accepts everything and never answers a request.", simnet.NodeConfig{Name: "mute", Acts: simnet.Mute(0)}),
 	{
 		Name:  "flash-crowd",
 		Says:  "A crowd knows only the ticket of one source, and feeds itself through the children that the source names.",
@@ -248,19 +249,7 @@ var ordinary = []*simnet.Scenario{
 			})
 		},
 	},
-	{
-		Name: "trickle",
-		Says: "Of two sources one sends a kilobyte per second on each stream.",
-		Set: func(r *simnet.Run) {
-			c := r.File("film", 16*mib)
-			good := r.Add(simnet.NodeConfig{Name: "good", Line: even(50*simnet.Mbit, 15*time.Millisecond)}).Seed(c)
-			slow := r.Add(simnet.NodeConfig{Name: "slow", Acts: simnet.Trickle(1000)}).Seed(c)
-			f := r.Add(simnet.NodeConfig{Name: "node"}).Fetch(c, good, slow)
-			r.Finally(func() {
-				r.Expect(r.Soon(f.Took(), 15*time.Second), "took %v; the good source alone needs 4 s", f.Took())
-			})
-		},
-	},
+	besideGood("trickle", "Of two sources one sends a kilobyte per second on each stream.", simnet.NodeConfig{Name: "slow", Acts: simnet.Trickle(1000)}),
 	{
 		Name: "disk-full",
 		Says: "The disk is full in the middle; the fetch waits, says so, and goes on when there is room.",
