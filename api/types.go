@@ -108,6 +108,7 @@ type Entry struct {
 	Kind      string     `json:"kind" enum:"serve,fetch"`
 	State     string     `json:"state" enum:"opening,waiting,fetching,served,ended,paused,missing,failed"`
 	Reason    string     `json:"reason" doc:"a sentence: why nothing moves, or what is wrong; may be empty"`
+	Code      string     `json:"code,omitempty" doc:"failed: the code of a problem, the reason's; empty if it has failed before this run of the node"`
 	Name      string     `json:"name" doc:"of the share; empty until it is known"`
 	Share     string     `json:"share" doc:"share ID; empty until it is known"`
 	Ticket    string     `json:"ticket" doc:"for others to fetch it from here; empty if nothing is served"`

@@ -488,7 +488,7 @@ func TestAPartOfAShareAndThenMore(t *testing.T) {
 	}
 	other := begun(t, t.TempDir())
 	none := until(t, other, added(t, other, api.Add{Ticket: served.Ticket, Only: []string{"nix"}}).ID, "of no file", in(api.Failed))
-	if none.Name != "tree" || !strings.Contains(none.Reason, "nix") || other.all()[0].entry().Title != "" { // a Title says that some of it is the entry's own
+	if none.Name != "tree" || none.Code != "usage" || !strings.Contains(none.Reason, "nix") || other.all()[0].entry().Title != "" { // a Title says that some of it is the entry's own
 		t.Errorf("an entry that selects nothing: %q, %s", none.Name, none.Reason)
 	}
 	if e, err := other.db.Get(t.Context(), other.all()[0].id); err != nil || newKeeper(other, e).view().Name != "tree" { // as after a restart

@@ -225,6 +225,9 @@ func (k *keeper) stumble(err error) {
 			if errors.Is(err, store.ErrRepairable) {
 				why += ". Have the entry repaired, or move away what is there"
 			}
+			k.mu.Lock()
+			k.code = api.ProblemOf(err).Code
+			k.mu.Unlock()
 			k.fail(catalog.Failed, why)
 			k.rest(0)
 			return

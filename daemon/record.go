@@ -28,6 +28,7 @@ type record struct {
 	e        catalog.Entry
 	state    string // of package api; empty: as e says
 	reason   string
+	code     string // of the error for which the last attempt failed for good
 	warnings []string
 	manifest *share.Manifest
 	transfer *fetcher.Transfer
@@ -195,6 +196,9 @@ func (r *record) view() api.Entry {
 		default:
 			v.Reason = "others are fetched first; it is next"
 		}
+	}
+	if v.State == api.Failed {
+		v.Code = r.code
 	}
 	if e.SeedTime > 0 {
 		v.SeedTime = e.SeedTime.String()

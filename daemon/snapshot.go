@@ -260,13 +260,16 @@ func depotName(dir string) (string, error) {
 		return "", errors.New("name the folder of the depot: it says which depot this is")
 	}
 	fsys, err := vfs.PrivateDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", words.Error(ErrDepot, "there is no folder %s; name that of the depot", dir)
+	}
 	if err != nil {
 		return "", err
 	}
 	defer fsys.Close()
 	is, err := disk.ReadIdentity(fsys)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("%s is the folder of no depot", dir)
+		return "", words.Error(ErrDepot, "%s is the folder of no depot; name that of the depot", dir)
 	}
 	return is.Depot, err
 }

@@ -101,6 +101,11 @@ func TestALostDatabaseOfLeasesComesBackFromTheFleet(t *testing.T) {
 		t.Errorf("from a fleet that has made no snapshot: %v", err)
 	}
 	must(t, m.Save(dir))
+	for _, at := range []string{filepath.Join(dir, "none"), t.TempDir()} {
+		if _, err := RestoreLeases(t.Context(), Config{Dir: dir, Settings: Settings{Depot: at}}); !errors.Is(err, ErrDepot) || !strings.Contains(err.Error(), at) {
+			t.Errorf("into what is no depot: %v", err)
+		}
+	}
 	r, err := RestoreLeases(t.Context(), cfg)
 	if err != nil || r.Term != 1_000 || r.Aside != "" {
 		t.Fatalf("%+v, %v", r, err)

@@ -287,7 +287,7 @@ func (a asker) await(ctx context.Context, c *api.Client, e api.Entry) (api.Entry
 func failed(e api.Entry) error {
 	switch e.State {
 	case api.Failed, api.Missing:
-		return errors.New(troubleOf(e, e.Reason))
+		return &api.Problem{Code: e.Code, Detail: troubleOf(e, e.Reason)}
 	}
 	return nil
 }

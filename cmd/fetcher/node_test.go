@@ -304,6 +304,12 @@ func TestTheCommandsOfANode(t *testing.T) {
 	}
 	got := filepath.Join(t.TempDir(), "new")
 	other := startNode(t, t.TempDir())
+	if _, says, code := inside("add", strings.TrimSpace(ticket), "--only", "nope", "--wait", "--dir", other.dir); code != exitUsage || !strings.Contains(says, "nope") {
+		t.Errorf("add --only of nothing: exit %d, %s", code, says)
+	}
+	if _, says, code := inside("rm", "1", "--dir", other.dir); code != 0 {
+		t.Fatal(says)
+	}
 	r := exec.Command(built(t), "add", strings.TrimSpace(ticket), "-o", got, "--wait", "--seed-until", "never", "--dir", other.dir)
 	if out, err := r.CombinedOutput(); err != nil || !strings.Contains(string(out), filepath.Join(got, filepath.Base(src))) {
 		t.Fatalf("add --wait: %v\n%s", err, out)
