@@ -149,10 +149,15 @@ func nameable(paths []string, name string) error {
 // canBeFolder refuses the path of a folder that is a file, or below one. There is what of it exists.
 func canBeFolder(dir string) (there string, err error) {
 	if there, err = vfs.Nearest(dir); vfs.NotDir(err) {
-		_, missing := os.Stat(there)
-		return there, usageError{fmt.Errorf("%s is %s", printable(there), either(errors.Is(missing, os.ErrNotExist), "a link that leads nowhere", "not a folder"))}
+		return there, usageError{fmt.Errorf("%s is %s", printable(there), either(leadsNowhere(there), "a link that leads nowhere", "not a folder"))}
 	}
 	return there, err
+}
+
+// leadsNowhere says that nothing is where a link leads.
+func leadsNowhere(link string) bool {
+	_, err := os.Stat(link)
+	return errors.Is(err, os.ErrNotExist)
 }
 
 // stateDir is that of --dir, or the user's. It need not be there yet, but no file may be in its way.
@@ -174,10 +179,14 @@ func (g globals) namedDir() (string, error) {
 
 // inTheWay is an error about a file that is where the path of a folder leads, or on the way there; nil: there is none.
 func inTheWay(dir string) error {
-	if there, err := vfs.Nearest(dir); vfs.NotDir(err) {
+	switch there, err := vfs.Nearest(dir); {
+	case !vfs.NotDir(err):
+		return nil
+	case leadsNowhere(there):
+		return fmt.Errorf("%s is a link that leads nowhere", there)
+	default:
 		return &os.PathError{Op: "mkdir", Path: there, Err: syscall.ENOTDIR}
 	}
-	return nil
 }
 
 // canHold refuses a folder that is none, or that can neither be made nor be written to.

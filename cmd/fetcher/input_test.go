@@ -457,16 +457,20 @@ func TestAFileInTheWayOfTheStateDirectoryIsNamed(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	rig.WriteRandom(t, file, 10, 1)
 	token := daemon.Membership{URL: "sqlite:" + filepath.Join(t.TempDir(), "kv"), Secret: "the secret of a fleet"}.Token()
-	for _, dir := range []string{file, filepath.Join(file, "below")} {
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(link+"ed", link); err != nil {
+		t.Skip(err)
+	}
+	for dir, says := range map[string]string{file: file + " cannot be a folder: a file is in its way", filepath.Join(file, "below"): file + " cannot be a folder: a file is in its way", filepath.Join(link, "below"): link + " is a link that leads nowhere"} {
 		for _, args := range []string{"share " + file, "ls " + file, "id", "list", "add " + file, "node run", "node status", "node open", "holds", "depot status", "round list",
 			"fleet status", "fleet run", "fleet leave", "fleet join " + token, "fleet invite --fleet sqlite:" + filepath.Join(t.TempDir(), "kv")} {
 			_, said, code := inside(append(strings.Fields(args), "--dir", dir)...)
-			if code != exitOther || !strings.Contains(said, "the state directory cannot be used: "+file+" cannot be a folder: a file is in its way") || !strings.Contains(said, "Name another folder with --dir") {
+			if code != exitOther || !strings.Contains(said, "the state directory cannot be used: "+says) || !strings.Contains(said, "Name another folder with --dir") {
 				t.Errorf("%s: exit %d, %s", args, code, said)
 			}
 		}
 		out, _, code := inside("doctor", "--dir", dir)
-		if code != exitOther || !strings.Contains(out, file+" cannot be a folder: a file is in its way") || strings.Contains(out, "node run starts one") {
+		if code != exitOther || !strings.Contains(out, says) || strings.Contains(out, "node run starts one") {
 			t.Errorf("doctor: exit %d, %s", code, out)
 		}
 	}
