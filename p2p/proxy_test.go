@@ -203,6 +203,7 @@ func TestProxiesThatFailAreNamed(t *testing.T) {
 		is   error
 	}{
 		"socks5://" + gone.Addr().String():                         {"cannot be reached: refused: nothing listens there", peers.ErrNoProxy},
+		"socks5://proxy.invalid:1080":                              {"cannot be reached: its name cannot be resolved", peers.ErrNoProxy},
 		newSocks(t, func(s *socksServer) { s.hang = true }).url():  {"takes the connection and does not answer", peers.ErrNoProxy},
 		newSocks(t, func(s *socksServer) { s.answer = 2 }).url():   {"answers: connection not allowed by ruleset", peers.ErrProxyRule},
 		newSocks(t, func(s *socksServer) { s.answer = 5 }).url():   {"answers: connection refused", nil},

@@ -180,6 +180,8 @@ func whyDial(err error) string {
 		return noRelay
 	case known != "" && known != foreign:
 		return known
+	case errors.As(err, new(*net.DNSError)): // of a proxy: the names of peers are resolved before they are dialled
+		return noName
 	case errors.As(err, &other):
 		return another
 	case known == foreign && late(err):
