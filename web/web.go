@@ -17,7 +17,7 @@ import (
 //go:embed static
 var static embed.FS
 
-// Page serves the files; nothing answers where there is none.
+// Page serves the files; nothing answers where there is none, and all that would change them.
 func Page(nothing http.HandlerFunc) http.Handler {
 	files, err := fs.Sub(static, "static")
 	if err != nil {
@@ -25,13 +25,9 @@ func Page(nothing http.HandlerFunc) http.Handler {
 	}
 	serve := http.FileServerFS(files)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if _, err := fs.Stat(files, cmp.Or(strings.Trim(r.URL.Path, "/"), ".")); err != nil {
+		_, err := fs.Stat(files, cmp.Or(strings.Trim(r.URL.Path, "/"), "."))
+		if err != nil || r.Method != http.MethodGet && r.Method != http.MethodHead {
 			nothing(w, r)
-			return
-		}
-		if r.Method != http.MethodGet && r.Method != http.MethodHead {
-			w.Header().Set("Allow", "GET, HEAD")
-			http.Error(w, "the page can only be read", http.StatusMethodNotAllowed)
 			return
 		}
 		serve.ServeHTTP(w, r)

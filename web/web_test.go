@@ -18,7 +18,7 @@ func TestThePageIsServedAndNothingElse(t *testing.T) {
 		kind         string
 	}{
 		{"GET", "/", 200, "text/html"}, {"HEAD", "/", 200, "text/html"}, {"GET", "/app.js", 200, "text/javascript"}, {"GET", "/style.css", 200, "text/css"},
-		{"GET", "/icon.svg", 200, "image/svg"}, {"GET", "/web.go", 418, ""}, {"GET", "/../web.go", 418, ""}, {"POST", "/", 405, ""}, {"POST", "/nope", 418, ""},
+		{"GET", "/icon.svg", 200, "image/svg"}, {"GET", "/web.go", 418, ""}, {"GET", "/../web.go", 418, ""}, {"POST", "/", 418, ""}, {"POST", "/nope", 418, ""},
 	} {
 		w := httptest.NewRecorder()
 		r := httptest.NewRequest(x.method, "http://node/", nil)
