@@ -18,6 +18,7 @@ import (
 // Kinds of [rounds.ErrUnfit].
 var (
 	ErrPlain = fmt.Errorf("%w: its server has no TLS; leave TLS out, or turn it on there", rounds.ErrUnfit)
+	ErrTLS   = fmt.Errorf("%w: its server takes only TLS; write +tls before the :// of the URL", rounds.ErrUnfit)
 	ErrOurs  = fmt.Errorf("%w: its server takes only machines with a certificate that it trusts; name a file with that of this machine, and its key, with ?cert=FILE at the end of the URL", rounds.ErrUnfit)
 )
 

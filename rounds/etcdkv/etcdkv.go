@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/piecelease/fetcher/rounds"
 )
@@ -64,9 +65,11 @@ func Open(ctx context.Context, c Config) (*KV, error) {
 		Backoff:           backoff.Config{BaseDelay: retryAfter, Multiplier: 1.6, Jitter: 0.2, MaxDelay: retryMost},
 		MinConnectTimeout: retryMost,
 	})}
+	how := insecure.NewCredentials()
 	if c.TLS != nil {
-		options = append(options, grpc.WithTransportCredentials(watched{credentials.NewTLS(c.TLS), k.seen}))
+		how = credentials.NewTLS(c.TLS)
 	}
+	options = append(options, grpc.WithTransportCredentials(watched{how, k.seen}))
 	client, err := clientv3.New(clientv3.Config{
 		Context: life, Endpoints: c.Endpoints, Username: c.User, Password: c.Password, TLS: c.TLS, Logger: zap.NewNop(),
 		DialKeepAliveTime: alive, DialKeepAliveTimeout: alive, DialOptions: options,
@@ -83,8 +86,8 @@ func Open(ctx context.Context, c Config) (*KV, error) {
 	return nil, fmt.Errorf("connect to etcd at %s: %w", strings.Join(c.Endpoints, ", "), refusal(k.ended(ctx, err)))
 }
 
-// refusal is what it means that a store cannot be opened, in words that help. A server that speaks something else, or
-// TLS where we do not, looks to the library like one that does not answer.
+// refusal is what it means that a store cannot be opened, in words that help. A server that speaks something else
+// looks to the library like one that does not answer.
 func refusal(err error) error {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
