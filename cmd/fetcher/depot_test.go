@@ -378,7 +378,7 @@ func TestTooFewCopiesAreNotSilent(t *testing.T) {
 		code, few int
 		args      []string
 	}{
-		{exitOK, 0, []string{"--on", at, "--on", away, "--copies", "1", "--wait"}},
+		{exitOK, 0, []string{"--on", away, "--on", at, "--copies", "1", "--wait"}},
 		{exitOK, 1, []string{"--on", at, "--copies", "2"}},
 		{exitStalled, 1, []string{"--on", at, "--copies", "2", "--wait"}},
 		{exitStalled, 1, []string{"--on", at, "--on", away, "--wait"}},

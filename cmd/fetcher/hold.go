@@ -28,7 +28,7 @@ func (a depots) holdCommand() *cobra.Command {
 		Use: "hold ENTRY|PATH --on ADDR...", Short: "Have depots keep a share of this node", Args: exactly("ENTRY or PATH"),
 		ValidArgsFunction: a.completeEntries,
 		Long: `Have the depot at --on keep what an entry of the node serves, or a PATH, which
-is added to the node first, unless the depot refuses. The depot fetches it from
+is added to the node first, unless every depot refuses. The depot fetches it from
 this node, so both must run until it has all of it; --wait waits for that, and
 shows how far it is. The depot's owner must first let this node in, with
 fetcher depot account add. A depot can read what it keeps: encrypt first what it
@@ -208,7 +208,7 @@ func (a depots) held(ctx context.Context, c *api.Client, what string, ask api.Ho
 	if ask.Copies > len(ask.Depots) {
 		return 0, false, usageError{fmt.Errorf("--copies %d needs as many depots, each with an --on of its own", ask.Copies)}
 	}
-	if _, err := c.Holdings(ctx, ask.Depots[0]); err != nil { // before the files are read
+	if err := oneTakes(ctx, c, ask.Depots); err != nil { // before the files are read
 		return 0, false, err
 	}
 	e, err := c.Add(ctx, api.Add{Paths: []string{at}})
@@ -216,6 +216,19 @@ func (a depots) held(ctx context.Context, c *api.Client, what string, ask api.Ho
 		e, err = a.await(ctx, c, e)
 	}
 	return e.ID, true, err
+}
+
+// oneTakes returns why none of the depots lets this node in; nil: one does.
+func oneTakes(ctx context.Context, c *api.Client, depots []string) error {
+	var refused []error
+	for _, addr := range depots {
+		_, err := c.Holdings(ctx, addr)
+		if err == nil {
+			return nil
+		}
+		refused = append(refused, err)
+	}
+	return errors.Join(refused...)
 }
 
 // awaitHeld waits until a depot has all of a share, and reports its progress.
