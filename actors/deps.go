@@ -29,7 +29,7 @@ type Network interface {
 	Send(to peers.ID, frame []byte) bool
 	// Endpoints are those of addrs that can be dialled as they are.
 	Endpoints(addrs []string) []peers.Endpoint
-	// Where is the remote end of a standing connection with a peer. Not ok: there is none.
+	// Where is the remote end of a standing connection with a peer. Not ok: there is none, or only one through a relay.
 	Where(id peers.ID) (p peers.Endpoint, ok bool)
 	// RoundTrip is the recent round trip of a standing connection with a peer; 0: not known.
 	RoundTrip(id peers.ID) time.Duration

@@ -229,7 +229,7 @@ func (f *fetchPool) unheard(ctx actor.Context, m *actor.DeadLetterResponse) {
 		f.joining = false
 		f.declined(ctx, 0, "cannot be told that this node wants the share")
 	case m.Target == nil && f.core.State() == fetchpool.Ready:
-		f.core.Lost(errUnheard, f.s.Now())
+		f.lost(errUnheard)
 	}
 }
 

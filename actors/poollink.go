@@ -2,6 +2,7 @@ package actors
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -238,7 +239,16 @@ func (f *fetchPool) linkDown(ctx actor.Context, m linkDown) {
 		f.nowhere++
 		f.told.Answered, f.told.Proxy = f.told.Answered || !errors.Is(m.err, peers.ErrUnreachable), peers.ProxyFault(m.err)
 	}
-	f.core.Lost(m.err, f.s.Now())
+	f.lost(m.err)
+}
+
+// lost says that the link is down, or never came up. Whether it was a relay that ended a connection is not known here.
+func (f *fetchPool) lost(err error) {
+	relayed := f.told.Connected && f.told.From == (peers.Endpoint{})
+	if relayed && f.core.State() != fetchpool.Dialing && errors.Is(err, peers.ErrLost) {
+		err = fmt.Errorf("%w; it was reached through a relay, which carries only so much for each connection: a port forwarded on either side does without it", err)
+	}
+	f.core.Lost(err, f.s.Now())
 }
 
 // refused ends the pool of a source that will not serve this node.

@@ -29,7 +29,7 @@ func Endpoints(addrs []string) []peers.Endpoint {
 	return out
 }
 
-// Where returns the other end of an open connection with a peer. Not ok: there is none.
+// Where returns the other end of an open connection with a peer. Not ok: there is none, or only one through a relay.
 func (h *Host) Where(id peers.ID) (p peers.Endpoint, ok bool) {
 	to, err := peer.Decode(string(id))
 	if err != nil {

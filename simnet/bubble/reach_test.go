@@ -228,7 +228,15 @@ func TestARelayThatCarriesContentHasACap(t *testing.T) {
 		_, a, b := strangers(t, net, 1<<20)
 		ticket, want := seed(t, a, 5<<20)
 		start := time.Now()
-		whole(t, fetch(t, b, ticket), want)
+		tr, why := fetch(t, b, ticket), ""
+		for !strings.Contains(why, "carries only so much") && time.Since(start) < time.Minute {
+			time.Sleep(50 * time.Millisecond)
+			why = strings.Join(tr.Why(), "\n")
+		}
+		if !strings.Contains(why, "reached through a relay") {
+			t.Error("at the cap:", why)
+		}
+		whole(t, tr, want)
 		if way := b.Fetcher().Way(a.ID()); way != fetcher.Relayed && way != fetcher.Unconnected {
 			t.Error(way)
 		}
