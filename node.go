@@ -336,6 +336,9 @@ func (n *Node) Traffic() (in, out int64) {
 	return in, out
 }
 
+// Carried returns the bytes that this node has carried between others as a relay, which Traffic does not count.
+func (n *Node) Carried() int64 { return n.host.Carried() }
+
 // Flow is the bytes of all streams with the peers of one class.
 type Flow = p2p.Flow
 

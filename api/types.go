@@ -60,6 +60,7 @@ type Status struct {
 	Children  int       `json:"children" doc:"peers that fetch from this node"`
 	InBytes   int64     `json:"in_bytes" doc:"of all streams, since it began"`
 	OutBytes  int64     `json:"out_bytes" doc:"of all streams, since it began"`
+	Carried   int64     `json:"carried_bytes,omitempty" doc:"between others, as a relay, since it began; not in the two before"`
 	Rate      int64     `json:"rate" doc:"verified bytes a second"`
 	FreeBytes int64     `json:"free_bytes" doc:"on the disk of the folder that shares are put into; -1 if it is not known"`
 	Limits    Limits    `json:"limits"`

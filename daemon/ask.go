@@ -28,7 +28,7 @@ func (d *Daemon) Feed() *api.Feed { return d.feed }
 func (d *Daemon) Status(ctx context.Context) (api.Status, error) {
 	in, out := d.node.Traffic()
 	s := api.Status{Version: fetcher.Version(), Peer: string(d.node.ID()), Addrs: append([]string{}, d.node.Addrs()...), Dir: d.dir, Since: d.since,
-		InBytes: in, OutBytes: out, FreeBytes: free(d.setting().Into), Fleet: d.member != nil}
+		InBytes: in, OutBytes: out, Carried: d.node.Carried(), FreeBytes: free(d.setting().Into), Fleet: d.member != nil}
 	s.Relays, s.Tried, s.Depot, s.Beacon = relaysOf(d.node), triedOf(d.node), d.lender != nil, beaconOf(ctx, d.node)
 	children, err := d.node.Children(ctx)
 	if err != nil {

@@ -158,6 +158,7 @@ type reach struct {
 	observed *observedaddrs.Manager
 	punch    *holepunch.Service
 	relay    *relay.Relay
+	carriage carriage
 	asked    atomic.Bool // the service has asked for addresses
 	places   []*station
 	nat      *autonatv2.AutoNAT
@@ -173,7 +174,7 @@ func (h *Host) startReach() (err error) {
 	r := &h.reach
 	if h.cfg.Reach.Relay {
 		t := &turns{of: peers.NewAllowance(1, relayOpenings*relayPause)}
-		if r.relay, err = relay.New(h.host, relay.WithResources(h.cfg.Reach.resources()), relay.WithACL(t)); err != nil {
+		if r.relay, err = relay.New(h.host, relay.WithResources(h.cfg.Reach.resources()), relay.WithACL(t), relay.WithMetricsTracer(&r.carriage)); err != nil {
 			return fmt.Errorf("start the relay: %w", err)
 		}
 	}

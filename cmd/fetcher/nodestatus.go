@@ -71,7 +71,7 @@ func (a asker) printStatus(s api.Status, all []api.Entry) error {
 	fmt.Fprintf(&b, "state     %s\n", s.Dir)
 	fmt.Fprintf(&b, "entries   %d: %d being fetched%s, %d waiting, %d missing or failed\n", s.Entries, s.Fetching, either(s.Fetching > 0, " at "+share.Size(s.Rate)+"/s", ""), s.Waiting, s.Troubled)
 	fmt.Fprintf(&b, "peers     %s from here\n", either(s.Children == 1, "1 fetches", fmt.Sprintf("%d fetch", s.Children)))
-	fmt.Fprintf(&b, "traffic   %s in, %s out\n", share.Size(s.InBytes), share.Size(s.OutBytes))
+	fmt.Fprintf(&b, "traffic   %s in, %s out%s\n", share.Size(s.InBytes), share.Size(s.OutBytes), either(s.Carried > 0, "; "+share.Size(s.Carried)+" carried between others", ""))
 	fmt.Fprintf(&b, "limits    %s\n", limitsText(s.Limits))
 	if s.Holds+s.Unheld > 0 {
 		fmt.Fprintf(&b, "holds     %s\n", holdsText(s, time.Now()))

@@ -225,7 +225,7 @@ func TestARelayCarriesNoContentUnlessItsOwnerAllows(t *testing.T) {
 
 func TestARelayThatCarriesContentHasACap(t *testing.T) {
 	Test(t, 1, func(t *testing.T, net *Net) {
-		_, a, b := strangers(t, net, 1<<20)
+		relay, a, b := strangers(t, net, 1<<20)
 		ticket, want := seed(t, a, 5<<20)
 		start := time.Now()
 		tr, why := fetch(t, b, ticket), ""
@@ -239,6 +239,9 @@ func TestARelayThatCarriesContentHasACap(t *testing.T) {
 		whole(t, tr, want)
 		if way := b.Fetcher().Way(a.ID()); way != fetcher.Relayed && way != fetcher.Unconnected {
 			t.Error(way)
+		}
+		if n := relay.Fetcher().Carried(); n < 5<<20 || n > 6<<20 {
+			t.Error("the relay has carried", n)
 		}
 		if took := time.Since(start); took < 15*time.Second {
 			t.Error("5 MiB came in", took, "over connections of 1 MiB, of which each takes seconds to open")

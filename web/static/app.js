@@ -422,7 +422,7 @@ async function node() {
     if (shown !== '#/node') return;
     const row = (k, v) => [h('dt', {}, k), h('dd', {}, v)];
     replace(body, ...s.warnings.map((w) => h('p', { class: 'panel' }, w)), h('dl', {}, ...row('Peer ID', h('code', {}, s.peer)), ...row('Version', s.version), ...row('Running', 'for ' + ago(s.since)), ...row('State directory', s.dir),
-      ...row('Traffic', `${size(s.in_bytes)} in, ${size(s.out_bytes)} out`), ...row('Peers', `${s.children} ${s.children === 1 ? 'fetches' : 'fetch'} from here`), ...row('Entries', `${s.entries}: ${s.fetching} being fetched, ${s.waiting} waiting, ${s.troubled} missing or failed`),
+      ...row('Traffic', `${size(s.in_bytes)} in, ${size(s.out_bytes)} out${s.carried_bytes ? `; ${size(s.carried_bytes)} carried between others` : ''}`), ...row('Peers', `${s.children} ${s.children === 1 ? 'fetches' : 'fetch'} from here`), ...row('Entries', `${s.entries}: ${s.fetching} being fetched, ${s.waiting} waiting, ${s.troubled} missing or failed`),
       ...row('Free', s.free_bytes < 0 ? 'not known' : size(s.free_bytes)), ...(s.limits.schedule ? row('Limits', 'by the schedule now; one that is set here holds outside it') : []), ...row('Addresses', h('div', {}, ...s.addrs.map((a) => h('div', {}, h('code', {}, a)))))));
     limits.fill(s.limits);
   });
