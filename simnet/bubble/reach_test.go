@@ -231,7 +231,7 @@ func TestARelayThatCarriesContentHasACap(t *testing.T) {
 		tr, why := fetch(t, b, ticket), ""
 		for !strings.Contains(why, "carries only so much") && time.Since(start) < time.Minute {
 			time.Sleep(50 * time.Millisecond)
-			why = strings.Join(tr.Why(), "\n")
+			why = strings.Join(tr.Why("gives up"), "\n")
 		}
 		if !strings.Contains(why, "reached through a relay") {
 			t.Error("at the cap:", why)
