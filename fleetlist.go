@@ -225,15 +225,22 @@ func (s FleetStore) editList(ctx context.Context, id share.ID, to func(rounds.En
 	return cmp.Or(err, s.owned(ctx))
 }
 
-// owned returns ErrOtherFleet if the mark of the store is another fleet's, or was made with another secret.
-func (s FleetStore) owned(ctx context.Context) error {
+// Marked returns [ErrOtherFleet] if the mark of the store is another fleet's, or was made with another secret, and
+// [rounds.ErrNotFound] if the store has none.
+func (s FleetStore) Marked(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, storeWithin)
 	defer cancel()
 	mark, err := s.KV.Get(ctx, fleetKey)
+	return cmp.Or(err, s.secret().Owns(mark.Value))
+}
+
+// owned is Marked, but a store without a mark may be this fleet's.
+func (s FleetStore) owned(ctx context.Context) error {
+	err := s.Marked(ctx)
 	if errors.Is(err, rounds.ErrNotFound) {
 		return nil
 	}
-	return cmp.Or(err, s.secret().Owns(mark.Value))
+	return err
 }
 
 // edit seals an entry anew, even if others write it too; an entry that is not there has no Value.

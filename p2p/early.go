@@ -25,7 +25,7 @@ func (s *early) Close() error                { return s.lazy.Close() }
 // onOpen is the context of a stream on an open connection of a host with a peer.
 func onOpen(ctx context.Context, h *Host, to peer.ID) context.Context {
 	ctx = network.WithNoDial(ctx, "connect dials")
-	if h.carried(to) > 0 {
+	if allowance(h.swarm, to) > 0 {
 		ctx = network.WithAllowLimitedConn(ctx, "its relay carries content")
 	}
 	return ctx

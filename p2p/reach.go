@@ -14,6 +14,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/p2p/host/observedaddrs"
+	"github.com/libp2p/go-libp2p/p2p/net/swarm"
 	"github.com/libp2p/go-libp2p/p2p/protocol/autonatv2"
 	"github.com/libp2p/go-libp2p/p2p/protocol/circuitv2/client"
 	"github.com/libp2p/go-libp2p/p2p/protocol/circuitv2/relay"
@@ -323,15 +324,15 @@ func (h *Host) usable(id peer.ID) bool {
 	case network.Connected:
 		return true
 	case network.Limited:
-		return h.carried(id) > 0
+		return allowance(h.swarm, id) > 0
 	}
 	return false
 }
 
-// carried returns how many bytes of content the relay carries over which a peer is connected; 0
+// allowance returns how many bytes of content the relay carries over which a peer is connected; 0
 // if there is none.
-func (h *Host) carried(id peer.ID) (most int64) {
-	for _, c := range h.swarm.ConnsToPeer(id) {
+func allowance(s *swarm.Swarm, id peer.ID) (most int64) {
+	for _, c := range s.ConnsToPeer(id) {
 		if n, _ := c.Stat().Extra[client.StatLimitData].(uint64); n >= leastCarried && n < 1<<62 {
 			most = max(most, int64(n))
 		}
@@ -459,7 +460,7 @@ func (h *Host) upgraded(ctx context.Context, id peer.ID) error {
 		return nil
 	}
 	wait := punchWait
-	if h.carried(id) > 0 {
+	if allowance(h.swarm, id) > 0 {
 		wait = carriedWait
 	}
 	ctx, cancel := context.WithTimeout(network.WithDialPeerTimeout(ctx, wait), wait)

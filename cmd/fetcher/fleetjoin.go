@@ -13,6 +13,7 @@ import (
 	"github.com/piecelease/fetcher/api"
 	"github.com/piecelease/fetcher/daemon"
 	"github.com/piecelease/fetcher/internal/words"
+	"github.com/piecelease/fetcher/rounds"
 	"github.com/piecelease/fetcher/rounds/kvurl"
 	"github.com/piecelease/fetcher/store"
 )
@@ -26,8 +27,8 @@ func (a fleetApp) inviteCommand() *cobra.Command {
 		Long: `Print a token with which machines join the fleet; it holds the URL of the store,
 with its password, and the secret of the fleet. Whoever has it is a member. The
 first time, give --fleet: the store is tried, a secret is made, and this machine
-joins. Later, give it when the URL of that store has another password: the token
-takes it to the other machines, which join again.
+joins. Later, give it when the URL of that store has another password or host:
+the token takes it to the other machines, which join again.
 
 With --new-secret the fleet gets another secret, so that a machine that was lost
 is no member any more: join all others again with the new token, and restart
@@ -78,7 +79,7 @@ func (a fleetApp) changeSecret(ctx context.Context, fl storeFlags) error {
 }
 
 func (a fleetApp) invite(ctx context.Context, fl storeFlags) error {
-	m, made, err := a.inviting(fl)
+	m, made, err := a.inviting(ctx, fl)
 	switch {
 	case err != nil:
 	case fl.url != "":
@@ -106,8 +107,8 @@ func (a fleetApp) printToken(m daemon.Membership) {
 }
 
 // inviting returns the membership to invite to. With a URL alone that is a new one, unless this
-// machine belongs to a fleet with that store.
-func (a fleetApp) inviting(fl storeFlags) (m daemon.Membership, made bool, err error) {
+// machine belongs to a fleet with that store, perhaps by another name of its host.
+func (a fleetApp) inviting(ctx context.Context, fl storeFlags) (m daemon.Membership, made bool, err error) {
 	if fl.url == "" || fl.secret != "" {
 		m, err = a.membership(fl)
 		return m, false, err
@@ -121,14 +122,27 @@ func (a fleetApp) inviting(fl storeFlags) (m daemon.Membership, made bool, err e
 		return m, false, err
 	}
 	old, ok, err := daemon.Joined(dir)
-	switch {
-	case ok && samePlace(old.URL, m.URL):
-		old.URL = m.URL
-		return old, false, nil
-	case ok:
-		err = m.Save(dir) // says to which fleet the machine belongs
+	if !ok || err != nil {
+		return m, true, err
 	}
-	return m, true, err
+	same := samePlace(old.URL, m.URL)
+	if old.URL = m.URL; !same {
+		err = a.isMarked(ctx, old)
+	}
+	return old, false, err
+}
+
+// isMarked returns nil if the store of a membership says that it is the fleet's.
+func (a fleetApp) isMarked(ctx context.Context, m daemon.Membership) error {
+	s, done, err := openStore(m, a.now(ctx))
+	if err != nil {
+		return err
+	}
+	defer done()
+	if err = s.Marked(ctx); errors.Is(err, rounds.ErrNotFound) || errors.Is(err, fetcher.ErrOtherFleet) {
+		return errors.New("this machine belongs to a fleet with another store; to leave that, run fetcher fleet leave")
+	}
+	return err
 }
 
 // samePlace reports whether two URLs name the same store, though perhaps with another password.

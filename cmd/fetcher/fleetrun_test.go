@@ -297,6 +297,15 @@ func TestAnInvitationIsToAStoreThatIsThere(t *testing.T) {
 	if is, _, err := daemon.Joined(dir); is != m || err != nil {
 		t.Errorf("with another URL of its store it is %+v, %v", is, err)
 	}
+	elsewhere := filepath.Join(t.TempDir(), "kv") // as with another name of the host
+	must(t, os.Link(path, elsewhere))
+	if r := inDir(t, dir, "fleet", "invite", "--fleet", "sqlite:"+elsewhere); r.code != 0 || !strings.Contains(r.stderr, "this machine has the new URL of the store") {
+		t.Errorf("the same store elsewhere: exit %d: %s", r.code, r.stderr)
+	}
+	must(t, m.Save(dir))
+	if r := inDir(t, dir, "fleet", "invite", "--fleet", "sqlite:"+filepath.Join(work, "another")); r.code != exitOther || !strings.Contains(r.stderr, "a fleet with another store; to leave that, run fetcher") {
+		t.Errorf("another store: exit %d: %s", r.code, r.stderr)
+	}
 
 	must(t, m.Save(other)) // a second machine, which is to stay
 	if r := inDir(t, t.TempDir(), "fleet", "invite", "--new-secret"); r.code != exitUsage || !strings.Contains(r.stderr, "has joined no fleet") {
