@@ -28,9 +28,9 @@ func (a depots) holdCommand() *cobra.Command {
 		Use: "hold ENTRY|PATH --on ADDR...", Short: "Have depots keep a share of this node", Args: exactly("ENTRY or PATH"),
 		ValidArgsFunction: a.completeEntries,
 		Long: `Have the depot at --on keep what an entry of the node serves, or a PATH, which
-is added to the node first, unless every depot refuses. The depot fetches it from
-this node, so both must run until it has all of it; --wait waits for that, and
-shows how far it is. The depot's owner must first let this node in, with
+is added to the node first, unless every depot refuses. The depot fetches it
+from this node, so both must run until it has all of it; --wait waits for that,
+and shows how far it is. The depot's owner must first let this node in, with
 fetcher depot account add. A depot can read what it keeps: encrypt first what it
 should not read.
 
