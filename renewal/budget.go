@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/piecelease/fetcher/internal/times"
 	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/peers"
 )
@@ -57,12 +58,22 @@ func (a *Account) left(now time.Time) (units int64, until time.Time) {
 // spend counts units that were paid.
 func (a *Account) spend(units int64, now time.Time) {
 	if a.Spent == 0 || !now.Before(a.Month.Add(UnitTime)) {
+		a.WasMonth, a.WasSpent = a.Month, a.Spent
 		a.Month, a.Spent = now, 0
 	}
-	if now.Before(a.Month) { // the clock was set back
-		a.Month = now
-	}
+	a.monthBack(now)
 	a.Spent += units
+}
+
+// monthBack corrects a month that began while the clock was ahead. The one before goes on, if it is not over.
+func (a *Account) monthBack(now time.Time) {
+	if !a.Month.After(now) {
+		return
+	}
+	a.Month = now
+	if a.WasSpent > 0 && now.Before(a.WasMonth.Add(UnitTime)) {
+		a.Month, a.Spent, a.WasSpent = times.Earliest(a.WasMonth, now), a.Spent+a.WasSpent, 0
+	}
 }
 
 // InBudget returns a *BudgetError if paying units to a depot would exceed its budget.

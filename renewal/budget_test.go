@@ -193,10 +193,32 @@ func TestABudgetSpentWhileTheClockWasAhead(t *testing.T) {
 	t.Parallel()
 	s := budgeted(10, 300*day)
 	s.depots["d"].spend(10, epoch.Add(365*day))
+	s.Hurry("d", epoch)
 	s.Due(epoch)
+	s.Visited("d", nil, epoch)
 	for after, want := range map[time.Duration]int64{0: 0, UnitTime - 1: 0, UnitTime: 10} {
 		if b := s.Budgets(epoch.Add(after))["d"]; b.Left != want {
 			t.Errorf("after %v: %+v, want %d left", after, b, want)
+		}
+	}
+}
+
+// A payment while the clock was ahead by more than a month does not open the budget of the month that goes on.
+func TestAMonthGoesOnAfterAClockThatWasAhead(t *testing.T) {
+	t.Parallel()
+	for spent, left := range map[int64]int64{0: 6, 5: 1, 9: 0} {
+		s := budgeted(10, 300*day)
+		d := s.depots["d"]
+		d.spend(spent, epoch.Add(-day))
+		d.spend(4, epoch.Add(45*day))
+		s.Hurry("d", epoch)
+		s.Due(epoch)
+		s.Visited("d", nil, epoch)
+		if b := s.Budgets(epoch)["d"]; b.Left != left {
+			t.Errorf("%d and 4 were spent of 10: %d are left, not %d", spent, b.Left, left)
+		}
+		if b := s.Budgets(epoch.Add(UnitTime))["d"]; b.Left != 10 {
+			t.Errorf("after that month %d are left", b.Left)
 		}
 	}
 }

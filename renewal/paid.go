@@ -79,6 +79,7 @@ func (h *Hold) cover(now time.Time, added time.Duration) {
 // reported takes what a depot says of a lease. In the report of a visit, time that is new was paid when nobody here
 // heard of it: the answer was lost, or another member of a fleet did it.
 func (s *Service) reported(d *depot, h *Hold, said Heard, now time.Time, visit bool) {
+	d.Heard = later(d.Heard, now)
 	h.State, h.Bytes, h.Expires = said.State, said.Bytes, now.Add(max(said.Left, 0))
 	length := s.length(h)
 	if added := Added(h.Covered, now.Add(min(said.Left, length)), now); added > 0 {
@@ -93,6 +94,20 @@ func (s *Service) reported(d *depot, h *Hold, said Heard, now time.Time, visit b
 	}
 	if most := now.Add(2*length + s.cfg.renewWithin()); h.Covered.After(most) { // the clock was set back
 		h.Covered = most
+	}
+}
+
+// setBack corrects what was entered of a depot while the clock was ahead, once it is visited by a clock that was set back. The time by
+// which it was ahead was not paid for. A length of each lease stays covered: that much is renewed in time anyway, and a depot that
+// is paid for more than it grants gains nothing by a clock that goes back again and again.
+func (s *Service) setBack(d *depot, now time.Time) {
+	d.monthBack(now)
+	ahead := d.Heard.Sub(now)
+	d.Heard = now
+	for _, h := range d.holds {
+		if most := now.Add(s.length(h)); ahead > 0 && h.Covered.After(most) {
+			h.Covered = later(h.Covered.Add(-ahead), most)
+		}
 	}
 }
 

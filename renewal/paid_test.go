@@ -40,11 +40,13 @@ func TestADepotDoesNotSayHowMuchItKeeps(t *testing.T) {
 func TestADepotDoesNotSayHowMuchTimeItWasPaid(t *testing.T) {
 	for name, c := range map[string]struct {
 		granted, lost, late bool
+		back                time.Duration // by which the clock is set back each day
 		left, added         time.Duration
 	}{
 		"each time nearly over":  {granted: true, left: 31 * day, added: 31 * day},
 		"little was added":       {granted: true, left: time.Minute, added: time.Second},
 		"much was added":         {granted: true, left: 31 * day, added: 3100 * day},
+		"the clock goes back":    {granted: true, left: 31 * day, added: 31 * day, back: time.Second},
 		"never granted":          {},
 		"never answered":         {lost: true},
 		"the payment comes late": {late: true},
@@ -70,7 +72,12 @@ func TestADepotDoesNotSayHowMuchTimeItWasPaid(t *testing.T) {
 					s.Refused(k, "more passes", now)
 				}
 			}
-			now = now.Add(day)
+			if now = now.Add(-c.back); c.back > 0 {
+				s.Hurry("d", now)
+				s.Due(now)
+				s.Visited("d", []Heard{{Share: k.Share, State: Stable, Bytes: 100 << 20, Left: 31 * day}}, now)
+			}
+			now = now.Add(day + c.back)
 		}
 		if most := int64(100 * (days/31 + 4)); paid > most || paid < 100 {
 			t.Errorf("%s: %d units in %d days, %d are right and %d the most", name, paid, days, 100*days/31, most)
@@ -134,6 +141,46 @@ func TestAnHonestDepotIsPaid(t *testing.T) {
 		}
 		if lapsed > restored || restored < 1 {
 			t.Errorf("seed %d: lapsed %d times, restored %d times", seed, lapsed, restored)
+		}
+	}
+}
+
+// A lease that is paid for does not lapse because the clock was ahead for one visit: what is covered goes back with the clock, also when
+// that is set right while the node is off.
+func TestAClockThatWasAheadForAVisitCostsNoLease(t *testing.T) {
+	for _, c := range []struct {
+		length, ahead time.Duration
+		off           bool
+	}{{31 * day, 365 * day, false}, {31 * day, 365 * day, true}, {31 * day, 45 * day, false}, {day, 14 * day, false}} {
+		const size = 100 << 20
+		s, k := New(Config{}, 1), Key{"d", shareID(1)}
+		s.Want(Want{ID: 1, Share: k.Share, Bytes: size, Length: c.length, Depots: []peers.ID{"d"}}, epoch)
+		s.depots["d"].Paid = true
+		ends := epoch // by the clock of the depot, which is honest
+		for i, now := 0, epoch; i < 100; i, now = i+1, now.Add(c.length/31) {
+			wrong := now
+			if i == 10 {
+				wrong = now.Add(c.ahead)
+			}
+			s.Hurry("d", wrong)
+			s.Due(wrong)
+			var said []Heard
+			if ends.After(now) {
+				said = []Heard{{Share: k.Share, State: Stable, Bytes: size, Left: ends.Sub(now)}}
+			}
+			for _, task := range s.Visited("d", said, wrong) {
+				if most := s.MayCost(k, task.Length, wrong); task.Units > most {
+					t.Fatalf("%+v: after %v its renewal costs %d passes, and may cost %d", c, now.Sub(epoch), task.Units, most)
+				}
+				added := Added(ends, now.Add(task.Length), now)
+				ends = now.Add(task.Length)
+				s.Renewed("d", Heard{Share: k.Share, State: Stable, Bytes: size, Left: task.Length, Added: added, Units: task.Units}, wrong)
+			}
+			if i == 10 && c.off {
+				b := s.Book()
+				s = New(Config{}, 1)
+				s.Resume(b, now)
+			}
 		}
 	}
 }

@@ -62,6 +62,7 @@ type Account struct {
 	Paid   bool      // it takes passes
 	Next   time.Time // when it is visited next
 	Good   time.Time // when a visit last succeeded; zero: never
+	Heard  time.Time `json:",omitzero"` // when it last said how our leases stand
 	Failed int       // visits since then
 	Why    string    // ... the last of them failed
 	Credit Credit
@@ -69,6 +70,9 @@ type Account struct {
 	Budget int64     // units that the owner lets be paid there in a month; 0: any number
 	Month  time.Time // when the present one began
 	Spent  int64     // units paid since then
+
+	WasMonth time.Time `json:",omitzero"`  // the month before that
+	WasSpent int64     `json:",omitempty"` // ... and what was paid in it
 }
 
 // Verb is what to do about a lease.
@@ -214,9 +218,6 @@ func (s *Service) Due(now time.Time) (visit []peers.ID) {
 		if back { // by the clock as it was, the next visit may be far off
 			d.Next = times.Earliest(d.Next, now.Add(s.of(d, s.cfg.longest())))
 		}
-		if d.Month.After(now) { // the clock was set back
-			d.Month = now
-		}
 		some = some || d.due(now)
 	}
 	if !some {
@@ -277,6 +278,7 @@ func (s *Service) Visited(id peers.ID, all []Heard, now time.Time) (tasks []Task
 	if d == nil || !d.busy {
 		return nil
 	}
+	s.setBack(d, now)
 	said := map[share.ID]Heard{}
 	for _, h := range all {
 		said[h.Share] = h
