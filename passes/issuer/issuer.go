@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"sync"
 	"time"
 
@@ -59,13 +60,32 @@ func Open(dir vfs.FS, chance io.Reader) (_ *Issuer, err error) {
 			i.Close()
 		}
 	}()
-	if err := read(dir, i.book.Enter); err != nil {
-		return nil, err
-	}
-	if i.keys, err = readKeys(dir); err != nil {
+	if err := i.load(); err != nil {
 		return nil, err
 	}
 	return i, i.rewrite()
+}
+
+// load reads the book and the keys. The book was made before the first key, and the first key before anything was signed.
+func (i *Issuer) load() error {
+	signed := false
+	err := read(i.dir, func(e passes.Entry) {
+		signed = signed || e.Kind != passes.Sold
+		i.book.Enter(e)
+	})
+	gone := errors.Is(err, fs.ErrNotExist)
+	if err != nil && !gone {
+		return err
+	}
+	switch i.keys, err = readKeys(i.dir); {
+	case err != nil:
+		return err
+	case gone && len(i.keys) > 0:
+		return fmt.Errorf("%w (the file %q is not there)", ErrDamaged, logFile)
+	case signed && len(i.keys) == 0:
+		return errNoKeys
+	}
+	return nil
 }
 
 // rewrite starts a new log: after a power cut or a failed write, nobody knows how much of the

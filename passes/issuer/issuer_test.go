@@ -318,6 +318,55 @@ func TestADamagedBookIsNotUsed(t *testing.T) {
 	}
 }
 
+// A book without keys that has signed something, and keys without a book or with one that lost its bytes, were there together once: none of
+// them is made anew.
+func TestWhatIsGoneIsNotMadeAnew(t *testing.T) {
+	sold := func(i *Issuer) { i.Sell(1, now) }
+	for _, c := range []struct {
+		file     string
+		before   func(*Issuer)
+		cut      int64
+		says     string
+		harmless bool
+	}{
+		{logFile, nil, -1, "damaged; put back a copy", false},
+		{logFile, nil, 0, "damaged; put back a copy", false},
+		{logFile, nil, 60, "damaged; put back a copy", false},
+		{keysFile, nil, -1, "put back a copy", false},
+		{keysFile, nil, 0, "put back a copy", false},
+		{keysFile, sold, -1, "", true}, // a voucher needs none
+		{logFile, func(*Issuer) {}, -1, "", true},
+	} {
+		d := storetest.New(1 << 24)
+		i := opened(t, d, now)
+		if c.before == nil {
+			bought(t, i, 1, 1)
+			i.Close()
+			i = opened(t, d, now) // the book is one frame now
+		} else {
+			c.before(i)
+		}
+		i.Close()
+		var err error
+		if c.cut < 0 {
+			err = vfs.RemoveFile(d.FS(), c.file)
+		} else {
+			b := must[[]byte](t)(vfs.ReadFile(d.FS(), c.file, 1<<20))
+			err = vfs.WriteFile(d.FS(), c.file, "temp", b[:c.cut], true)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		i, err = Open(d.FS(), rand.NewChaCha8([32]byte{2}))
+		if err == nil {
+			i.Close()
+		}
+		if harmless := err == nil; harmless != c.harmless || !harmless && !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s, cut to %d bytes: %v", c.file, c.cut, err)
+		}
+	}
+}
+
 func TestOneProcessHasIt(t *testing.T) {
 	dir := t.TempDir()
 	i := must[*Issuer](t)(Open(must[vfs.FS](t)(vfs.PrivateDir(dir)), rand.NewChaCha8([32]byte{})))

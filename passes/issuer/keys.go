@@ -20,6 +20,8 @@ const (
 	maxKeys  = 4096 // bytes
 )
 
+var errNoKeys = fmt.Errorf("the file %q of an issuer of passes is not there, and its book of spent passes is; put back a copy of it, as passes that it signed cannot be taken without it, or give them up by moving the book away too", keysFile)
+
 func readKeys(dir vfs.FS) (keys []*passes.PrivateKey, err error) {
 	b, err := vfs.ReadFile(dir, keysFile, maxKeys)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"iter"
 
 	"github.com/piecelease/fetcher/passes"
@@ -77,16 +76,13 @@ func (c *cutter) next(number uint64) (entries []passes.Entry, ok bool, err error
 	return entries, true, nil
 }
 
-// ErrDamaged is a book with something unreadable before its end. Going on without it would mean
-// accepting passes twice.
+// ErrDamaged is a book with something unreadable before its end, or one that is gone while its keys are there. Going on without it
+// would mean accepting passes twice.
 var ErrDamaged = errors.New("the book of spent passes is damaged; put back a copy of it, or give up its keys by moving both files away: then nobody can spend the passes that they signed")
 
-// read reads the book in dir, up to a torn frame.
+// read reads the book in dir, up to a torn frame. The error of one that is not there is fs.ErrNotExist.
 func read(dir vfs.FS, enter func(passes.Entry)) error {
 	f, err := dir.Open(logFile)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
 	if err != nil {
 		return err
 	}
@@ -111,10 +107,10 @@ func read(dir vfs.FS, enter func(passes.Entry)) error {
 }
 
 // torn returns an error unless what follows can be the frame that a power cut tore: at most
-// one frame, and nothing of the next.
+// one frame, and nothing of the next. It cannot be the first, which was durable before it became the book.
 func (c *cutter) torn(number uint64) error {
 	rest := c.size - c.at
-	if rest > frameHead+maxFrame*passes.EntryBytes+frameSum {
+	if number == 1 || rest > frameHead+maxFrame*passes.EntryBytes+frameSum {
 		return fmt.Errorf("%w (at byte %d of %d)", ErrDamaged, c.at, c.size)
 	}
 	for at := c.at + 1; at < c.size; at++ {
