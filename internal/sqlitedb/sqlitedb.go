@@ -30,12 +30,17 @@ type DB struct {
 // there is none, it makes one. ":memory:" is a database of its own in memory.
 // The context bounds the opening alone.
 //
-// A damaged file is an error that [Corrupt] knows, and is left as it is. A file
+// A damaged file is an error that [Corrupt] knows, and is left as it is; one that has lost all its bytes is damaged. A file
 // of another program, or of a newer version of this one, is refused and never
 // changed.
 func Open(ctx context.Context, path string, s Schema) (*DB, error) {
 	if path == "" {
 		return nil, errors.New("a database needs a path")
+	}
+	if path != ":memory:" {
+		if err := s.begin(path); err != nil {
+			return nil, err
+		}
 	}
 	if s.Private && path != ":memory:" {
 		if err := makePrivate(path); err != nil {
@@ -222,9 +227,12 @@ func SetAside(path, why string) (string, error) {
 	for n := 1; aside == "" || exists(aside) || exists(aside+"-wal"); n++ {
 		aside = fmt.Sprintf("%s.%s-%d", path, why, n)
 	}
-	// The log goes first: left behind, it would be replayed into the next database.
+	// The log goes first: left behind, it would be replayed into the next database. It may be all that is left.
+	logged := false
 	for _, part := range []string{"-wal", "-shm", ""} {
-		if err := os.Rename(path+part, aside+part); err != nil && (part == "" || !errors.Is(err, os.ErrNotExist)) {
+		err := os.Rename(path+part, aside+part)
+		logged = logged || part == "-wal" && err == nil
+		if err != nil && (part == "" && !logged || !errors.Is(err, os.ErrNotExist)) {
 			return "", fmt.Errorf("set a database aside: %w", err)
 		}
 	}

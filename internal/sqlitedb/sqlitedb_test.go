@@ -330,6 +330,46 @@ func TestTheLogIsSetAsideWithItsFile(t *testing.T) {
 	equal(t, rows(t, open(t, aside, notes), "SELECT count(*) FROM notes"), "101")
 }
 
+// A file that lost its bytes, or is gone itself while its log is there, is not taken for a new one: SQLite would drop the log.
+func TestAFileWithoutBytesIsNotANewOne(t *testing.T) {
+	for name, lose := range map[string]func(path string) error{
+		"no bytes": func(path string) error { return os.Truncate(path, 0) },
+		"gone":     os.Remove,
+	} {
+		for _, logged := range []bool{false, true} {
+			path, log := filled(t), []byte("a log")
+			if logged {
+				if err := os.WriteFile(path+"-wal", log, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := lose(path); err != nil {
+				t.Fatal(err)
+			}
+			lost := logged || name != "gone" // else its owner begins anew
+			if lost {
+				if _, err := Open(t.Context(), path, notes); !Corrupt(err) || !strings.Contains(err.Error(), path) {
+					t.Errorf("%s, with a log %v: %v", name, logged, err)
+				}
+			}
+			for _, want := range []bool{lost, false} {
+				db, aside, err := OpenAnew(t.Context(), path, notes)
+				if err != nil || (aside != "") != want {
+					t.Fatalf("%s, with a log %v: set aside as %q, %v", name, logged, aside, err)
+				}
+				equal(t, rows(t, db, "SELECT count(*) FROM notes"), "0")
+				db.Close()
+				if kept, err := os.ReadFile(aside + "-wal"); want && logged && (err != nil || string(kept) != string(log)) {
+					t.Errorf("%s: of the log remains %q, %v", name, kept, err)
+				}
+			}
+			if left, err := filepath.Glob(path + ".new*"); err != nil || len(left) > 0 {
+				t.Error(left, err)
+			}
+		}
+	}
+}
+
 func TestDamageIsFoundLater(t *testing.T) {
 	path := filled(t)
 	db := open(t, path, notes)
