@@ -12,6 +12,7 @@ import (
 	"github.com/piecelease/fetcher/depot"
 	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/renewal"
 	"github.com/piecelease/fetcher/share"
 )
 
@@ -27,6 +28,10 @@ func depotError(err error, account string) error {
 		return api.Refuse(api.ErrHave, "another account has that name or key; fetcher depot account list shows which; if it is the name, fetcher depot account set adds a key to that account")
 	case errors.Is(err, depot.ErrInUse):
 		return api.Refuse(api.ErrHave, "the account %q holds leases: it can be removed when they are released or have ended", account)
+	case errors.Is(err, depot.ErrIncomplete):
+		return api.Refuse(api.ErrHave, "the account %q may hold leases that the depot has not found yet: it can be removed once all of its disk was looked at; fetcher depot status shows how far that is", account)
+	case errors.Is(err, depot.ErrPaying):
+		return api.Refuse(api.ErrHave, "a payment by the account %q has begun and is not entered yet: it can be removed once its node has sent that payment again, or 400 days after it began", account)
 	}
 	return err
 }
@@ -166,12 +171,7 @@ func (d *depots) AddAccount(ctx context.Context, a api.AddAccount) (api.Account,
 	if _, err := l.db.AccountOf(ctx, peers.ID(a.Key)); err == nil {
 		return api.Account{}, depotError(depot.ErrTaken, a.Name)
 	}
-	id, err := l.db.AddAccount(ctx, now, cmp.Or(a.Name, a.Key), terms)
-	if err == nil {
-		if err = l.db.AddKey(ctx, id, peers.ID(a.Key)); err != nil { // if this fails, the name becomes free again
-			err = errors.Join(err, l.db.RemoveAccount(context.WithoutCancel(ctx), now, id))
-		}
-	}
+	id, err := l.db.AddAccount(ctx, now, cmp.Or(a.Name, a.Key), terms, peers.ID(a.Key))
 	if err != nil {
 		return api.Account{}, depotError(err, a.Name)
 	}
@@ -242,6 +242,9 @@ func (l *lender) setKeys(ctx context.Context, id depot.Account, s api.SetAccount
 	}
 	return nil
 }
+
+// Passes returns how many whole passes a credit is worth.
+func Passes(credit int64) int { return int(credit / int64(renewal.Paid(1))) }
 
 // RemoveAccount removes an account that holds nothing.
 func (d *depots) RemoveAccount(ctx context.Context, name string) (api.Account, error) {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/depot"
 	"github.com/piecelease/fetcher/leasedb"
 	"github.com/piecelease/fetcher/rounds"
 	"github.com/piecelease/fetcher/share"
@@ -41,6 +42,7 @@ func TestSnapshotsOfLaterRoundsReachTheFleet(t *testing.T) {
 		if err != nil || gone(at(id)) {
 			t.Fatalf("snapshot %d is not at the other member: %v", seq, err)
 		}
+		must(t, keeper.lender.db.CycleDone(t.Context(), time.Now(), depot.Cycle{})) // else nothing is removed
 		_, err = keeper.RemoveAccount(t.Context(), fmt.Sprint("account", seq))
 		must(t, err)
 		ids = append(ids, id)
@@ -169,6 +171,7 @@ func TestSnapshotsThatFailLeaveNothing(t *testing.T) {
 		if !ours && !id.IsZero() && slices.ContainsFunc(r.Shares, func(x fetcher.ShareRollout) bool { return x.ID == id }) {
 			t.Errorf("it is on the list: %+v", r.Shares)
 		}
+		must(t, lender.lender.db.CycleDone(t.Context(), time.Now(), depot.Cycle{})) // else nothing is removed
 		_, err = lender.RemoveAccount(t.Context(), string(rune('a'+i)))
 		must(t, err)
 	}

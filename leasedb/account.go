@@ -31,8 +31,8 @@ func (t *tx) account(id depot.Account) (account, error) {
 }
 
 // AddAccount makes an account. The name must not be empty; leases beside the data refer to
-// the account by it.
-func (d *DB) AddAccount(ctx context.Context, now time.Time, name string, s depot.Terms) (id depot.Account, err error) {
+// the account by it. The peers speak for it.
+func (d *DB) AddAccount(ctx context.Context, now time.Time, name string, s depot.Terms, keys ...peers.ID) (id depot.Account, err error) {
 	if err := s.Check(); err != nil {
 		return 0, err
 	}
@@ -48,9 +48,22 @@ func (d *DB) AddAccount(ctx context.Context, now time.Time, name string, s depot
 			return fmt.Errorf("%s: %w", name, depot.ErrTaken)
 		}
 		id = depot.Account(t.c.LastInsertRowID())
+		for _, k := range keys {
+			if err := addKey(t, id, k); err != nil {
+				return err
+			}
+		}
 		return nil
 	})
 	return id, err
+}
+
+func addKey(t *tx, id depot.Account, peer peers.ID) error {
+	err := t.exec(`INSERT OR IGNORE INTO keys(peer, account) VALUES (?1, ?2)`, string(peer), int64(id))
+	if err == nil && t.c.Changes() == 0 {
+		err = depot.ErrTaken
+	}
+	return err
 }
 
 // SetAccount changes the terms of an account. Its leases stay as they are.
@@ -62,7 +75,8 @@ func (d *DB) SetAccount(ctx context.Context, id depot.Account, s depot.Terms) er
 		int64(id), s.Quota, int64(s.MaxLease/time.Second), s.Paid)
 }
 
-// RemoveAccount removes an account that holds no live lease, and its keys.
+// RemoveAccount removes an account that holds no live lease, and its keys. Before the crawler has seen all of the disk it removes none:
+// a lease found later would be that of the next account of the name. Nor does it remove one that may have spent passes that are not entered yet.
 func (d *DB) RemoveAccount(ctx context.Context, now time.Time, id depot.Account) error {
 	return d.write(ctx, now, func(t *tx) error {
 		if _, err := t.account(id); err != nil || id == depot.StarterAccount {
@@ -73,6 +87,13 @@ func (d *DB) RemoveAccount(ctx context.Context, now time.Time, id depot.Account)
 		}
 		if held, err := t.ints(`SELECT 1 FROM leases WHERE account = ?1 LIMIT 1`, []any{int64(id)}); err != nil || held {
 			return cmp.Or(err, depot.ErrInUse)
+		}
+		if whole, err := t.ints(`SELECT 1 FROM meta WHERE complete_since IS NOT NULL`, nil); err != nil || !whole {
+			return cmp.Or(err, depot.ErrIncomplete)
+		}
+		if paying, err := t.ints(`SELECT 1 FROM payments WHERE account = ?1 AND units = 0 AND at >= ?2 LIMIT 1`,
+			[]any{int64(id), t.now - int64(paymentTime/time.Second)}); err != nil || paying {
+			return cmp.Or(err, depot.ErrPaying)
 		}
 		return removeAccounts(t, int64(id))
 	})
@@ -155,11 +176,7 @@ func (d *DB) AddKey(ctx context.Context, id depot.Account, peer peers.ID) error 
 		if found, err := t.ints(`SELECT 1 FROM accounts WHERE id = ?1`, []any{int64(id)}); err != nil || !found {
 			return cmp.Or(err, depot.ErrNoAccount)
 		}
-		err := t.exec(`INSERT OR IGNORE INTO keys(peer, account) VALUES (?1, ?2)`, string(peer), int64(id))
-		if err == nil && t.c.Changes() == 0 {
-			err = depot.ErrTaken
-		}
-		return err
+		return addKey(t, id, peer)
 	})
 }
 

@@ -681,6 +681,13 @@ func TestAccountsAndKeys(t *testing.T) {
 	if err := r.RemoveAccount(ctx, start, 2); !errors.Is(err, depot.ErrInUse) {
 		t.Error(err)
 	}
+	p := depot.Payment{Account: 2, Request: [16]byte{1}, Units: 64}
+	_, _, err = r.Intend(ctx, start, p)
+	r.ok(err)
+	if err := r.RemoveAccount(ctx, start.Add(11*day), 2); !errors.Is(err, depot.ErrPaying) {
+		t.Error(err)
+	}
+	r.ok(r.Deposit(ctx, start, p))
 	r.ok(r.RemoveAccount(ctx, start.Add(11*day), 2))
 	if _, err := r.AccountOf(ctx, "a"); !errors.Is(err, depot.ErrNoKey) {
 		t.Error(err)

@@ -78,3 +78,38 @@ func TestARenewalInAnOldDatabaseKeepsTheLeasesOnTheDisk(t *testing.T) {
 		t.Errorf("a share that p2 holds for a week more is collected: %v", err)
 	}
 }
+
+// A lease that only the disk knows, as the database is an older copy, is not given to whoever gets the account's name next: until the
+// crawler has been round, no account is removed.
+func TestALeaseOnTheDiskIsNotGivenToTheNextOfItsName(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.stable(ids[0])
+	promised := slices.Clone(r.disk[ids[0]])
+	r.lose()
+	p2, err := r.Named(t.Context(), "p2")
+	r.ok(err)
+	if err := r.RemoveAccount(t.Context(), start, p2); !errors.Is(err, depot.ErrIncomplete) {
+		t.Errorf("before the crawler has been round: %v", err)
+	}
+	_, err = r.Found(t.Context(), start, ids[0], 100, true, promised)
+	r.ok(err)
+	r.ok(r.CycleDone(t.Context(), start, depot.Cycle{}))
+	if err := r.RemoveAccount(t.Context(), start, p2); !errors.Is(err, depot.ErrInUse) {
+		t.Errorf("once its lease was found: %v", err)
+	}
+	r.ok(r.RemoveAccount(t.Context(), start.Add(11*day), p2))
+}
+
+// An account is made with its key, or not at all.
+func TestAnAccountOfATakenKeyIsNotMade(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.ok(r.AddKey(t.Context(), 2, "key"))
+	if _, err := r.AddAccount(t.Context(), start, "new", depot.Terms{MaxLease: day}, "other", "key"); !errors.Is(err, depot.ErrTaken) {
+		t.Error(err)
+	}
+	if _, err := r.Named(t.Context(), "new"); !errors.Is(err, depot.ErrNoAccount) {
+		t.Error(err)
+	}
+}

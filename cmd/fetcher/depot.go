@@ -383,10 +383,18 @@ func (a depots) accountRmCommand() *cobra.Command {
 				return err
 			}
 			a.out.write("account", acc)
-			fmt.Fprintf(a.stderr, "the account %s is removed: its nodes can hold nothing here\n", printable(acc.Name))
+			fmt.Fprintf(a.stderr, "the account %s is removed: its nodes can hold nothing here%s\n", printable(acc.Name), creditGone(acc))
 			return nil
 		})
 	}}
+}
+
+// creditGone says what an account that was removed had paid for nothing.
+func creditGone(acc api.Account) string {
+	if n := daemon.Passes(acc.Credit); n > 0 {
+		return fmt.Sprintf(". It had paid %s that it had not used up; that is gone", words.Count(n, "pass"))
+	}
+	return ""
 }
 
 func (a depots) usageCommand() *cobra.Command {
