@@ -135,7 +135,7 @@ var refusals = map[fetcher.HoldReason]struct {
 	fetcher.HoldUsedVoucher:     {share.ErrNotAllowed, "the voucher was redeemed before"},
 	fetcher.HoldWrongSum:        {api.ErrRequest, "the passes are not worth what they are to pay for; where a code names their worth, it may be mistyped"},
 	fetcher.HoldNoIssuer:        {api.ErrRequest, "it neither takes nor issues passes"},
-	fetcher.HoldAway:            {share.ErrStalled, "its disk is not there now"},
+	fetcher.HoldAway:            {share.ErrStalled, "its disk is not there now, or was not looked through yet"},
 }
 
 // distinct counts the depots of two lists.

@@ -47,7 +47,7 @@ const (
 	TooManyRequests        // Retry says when to ask again
 	BadTime                // the lease would end before it begins
 	BadRequest             // the request ID is missing, too long, or was used for something else
-	Away                   // the depot's disk is not there, or the depot has just started; Retry says when to ask again
+	Away                   // the depot's disk is not there, or the depot has just started, or has found the lease and not its size; Retry says when to ask again
 	Unpaid                 // Room is how many passes are missing
 	BadPasses              // a pass is not from this issuer, or not for this depot, or its key is not in use
 	SpentPasses            // a pass was spent before, for something else

@@ -27,6 +27,67 @@ func TestALeaseThatWasFoundIsMeasured(t *testing.T) {
 	r.used(start, 2, 100)
 }
 
+// A lease that was found and is not measured yet counts 0 bytes: an account that pays renews it once its cost is known, another at once.
+func TestAFoundLeaseIsNotRenewedForNothing(t *testing.T) {
+	t.Parallel()
+	for verb, ask := range map[string]func(r *rig, a depot.Ask) error{
+		"renew": func(r *rig, a depot.Ask) error { _, err := r.Renew(r.Context(), start, a); return err },
+		"hold":  func(r *rig, a depot.Ask) error { _, err := r.Hold(r.Context(), start, a); return err },
+		"hold of 0 bytes": func(r *rig, a depot.Ask) error {
+			a.Bytes = 0
+			_, err := r.Hold(r.Context(), start, a)
+			return err
+		},
+	} {
+		r := newRig(t)
+		_, err := r.Hold(t.Context(), start, r.ask(2, ids[0], 100))
+		r.ok(err)
+		r.lose()
+		_, err = r.Found(t.Context(), start, ids[0], 0, false, r.disk[ids[0]]) // no manifest yet
+		r.ok(err)
+		me, err := r.Named(t.Context(), "p2")
+		r.ok(err)
+		if verb == "renew" {
+			r.ok(ask(r, r.ask(me, ids[0], 100)))
+		}
+		r.ok(r.SetAccount(t.Context(), me, depot.Terms{Quota: 1 << 40, MaxLease: 31 * day, Paid: true}))
+		a := r.ask(me, ids[0], 100)
+		a.Until = start.Add(31 * day)
+		if refusal := refused(t, ask(r, a), depot.Away); refusal.Retry == 0 {
+			t.Errorf("%s: %+v", verb, refusal)
+		}
+		_, err = r.Measure(t.Context(), start, ids[0], 100)
+		r.ok(err)
+		if verb != "hold of 0 bytes" {
+			refused(t, ask(r, a), depot.Unpaid)
+		}
+	}
+}
+
+// What another account declares for a share says nothing of a lease that is found.
+func TestAFoundLeaseDoesNotEndByWhatAnotherDeclared(t *testing.T) {
+	t.Parallel()
+	for _, bytes := range []int64{0, 100} { // that the crawler knows of
+		r := newRig(t)
+		_, err := r.Hold(t.Context(), start, r.ask(2, ids[0], 100))
+		r.ok(err)
+		promised := slices.Clone(r.disk[ids[0]])
+		r.lose()
+		p2, err := r.Named(t.Context(), "p2")
+		r.ok(err)
+		p3, err := r.Named(t.Context(), "p3")
+		r.ok(err)
+		_, err = r.Hold(t.Context(), start, r.ask(p3, ids[0], 1))
+		r.ok(err)
+		_, err = r.Found(t.Context(), start, ids[0], bytes, false, promised)
+		r.ok(err)
+		if ended, err := r.Measure(t.Context(), start, ids[0], 100); err != nil || !slices.Equal(ended, []depot.Account{p3}) {
+			t.Errorf("%d bytes: ended: %v, %v", bytes, ended, err)
+		}
+		r.used(start, p2, 100)
+	}
+}
+
 // A lease on the disk that is older than the one in the database does not shorten it.
 func TestAnOlderLeaseOnTheDiskEndsNoneSooner(t *testing.T) {
 	t.Parallel()

@@ -169,7 +169,9 @@ func (t *tx) grant(a depot.Ask, acc account, own int64) (depot.Granted, error) {
 	}
 	if l.expires == 0 {
 		err = t.admit(&r, a, acc, until.Unix(), own)
-	} else if l.bytes != 0 && a.Bytes != l.bytes { // 0: the lease was found, and is not measured yet
+	} else if l.bytes == 0 && acc.paid != 0 { // it was found, and is not measured yet: nobody knows what it costs
+		err = &depot.Refusal{Reason: depot.Away, Retry: depot.Retry}
+	} else if l.bytes != 0 && a.Bytes != l.bytes {
 		err = &depot.Refusal{Reason: depot.WrongBytes, Room: l.bytes}
 	} else {
 		err = t.extend(r.id, int64(a.Account), until.Unix(), own)

@@ -81,7 +81,7 @@ func (d *DB) found(ctx context.Context, now time.Time, id share.ID, bytes int64,
 		}
 		t.touch(r.id) // its leases may have been lost, alone or with its data
 		for _, p := range append(all, leases...) {
-			if err := t.reenter(&r, p); err != nil {
+			if err := t.reenter(&r, p, bytes); err != nil {
 				return err
 			}
 		}
@@ -100,9 +100,9 @@ func starter(now time.Time, leases []depot.Promise) depot.Promise {
 	return depot.Promise{Account: "starter", Expires: now.Add(depot.Starter).Truncate(time.Second)}
 }
 
-// reenter makes sure that a lease from the disk is in the database. One that has ended only
-// counts for the grace.
-func (t *tx) reenter(r *row, p depot.Promise) error {
+// reenter makes sure that a lease from the disk is in the database, and takes what the share takes: bytes as the crawler knows, 0 if it
+// does not, unless the share is measured. What another account has declared says nothing. One that has ended only counts for the grace.
+func (t *tx) reenter(r *row, p depot.Promise, bytes int64) error {
 	at := p.Expires.Unix()
 	if at <= t.now {
 		return t.exec(`UPDATE shares SET lapsed = max(lapsed, ?2) WHERE id = ?1`, r.id, at)
@@ -120,7 +120,10 @@ func (t *tx) reenter(r *row, p depot.Promise) error {
 		return err
 	}
 	if l.expires == 0 {
-		return t.enter(r.id, account, r.bytes, at, 1)
+		if r.measured {
+			bytes = r.bytes
+		}
+		return t.enter(r.id, account, bytes, at, 1)
 	}
 	if at > l.expires {
 		return t.extend(r.id, account, at, 1)
