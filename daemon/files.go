@@ -226,14 +226,8 @@ func (d *Daemon) removeFiles(ctx context.Context, e catalog.Entry, m *share.Mani
 		found = store.Found{}
 	}
 	gone, kept = discarded(e, found)
-	switch {
-	case e.Path == "":
-		return gone, kept
-	case e.Found:
-		return gone, fmt.Sprintf("some of %s was there before this node fetched it, so all of it stays; remove it by hand", e.Path)
-	}
-	if o, ok := d.besides(e); ok {
-		return gone, fmt.Sprintf("entry %d has what is at %s too, so all of it stays", o, e.Path)
+	if why := d.stays(e); e.Path == "" || why != "" {
+		return gone, cmp.Or(why, kept)
 	}
 	if m == nil {
 		if m, err = d.node.Manifest(ctx, e.Share.String(), nil); err != nil {
@@ -245,8 +239,26 @@ func (d *Daemon) removeFiles(ctx context.Context, e catalog.Entry, m *share.Mani
 		return gone, fmt.Sprintf("nothing was removed, because it is not known what was fetched: %v", err)
 	}
 	defer imp.Tree.Close()
+	if why := d.stays(e); why != "" { // to read all of it may have taken hours
+		return gone, why
+	}
 	more, why := removeMade(e, m, found.Placed, imp)
 	return append(gone, more...), cmp.Or(why, kept)
+}
+
+// stays says why all of an entry stays where it is; empty: what the node made of it need not.
+func (d *Daemon) stays(e catalog.Entry) (why string) {
+	switch o, ok := besides(d.all(), e); {
+	case e.Path == "":
+		return ""
+	case e.Found:
+		return fmt.Sprintf("some of %s was there before this node fetched it, so all of it stays; remove it by hand", e.Path)
+	case leadsTo(e.Path, 0) != e.Path: // it had no links in it
+		return fmt.Sprintf("%s is a link by now, or lies behind one, so all of it stays; remove it by hand", e.Path)
+	case ok:
+		return fmt.Sprintf("entry %d has what is at %s too, so all of it stays", o, e.Path)
+	}
+	return ""
 }
 
 // removeMade removes what a node made for an entry, if it is still what was imported, and that is what was fetched.
@@ -343,9 +355,9 @@ func discarded(e catalog.Entry, found store.Found) (gone []string, kept string) 
 	return append(gone, at), ""
 }
 
-// besides returns another entry that has files in the place of a fetch.
-func (d *Daemon) besides(e catalog.Entry) (other catalog.ID, ok bool) {
-	for _, k := range d.all() {
+// besides returns another entry, of all, that has files in the place of a fetch, or has that place among its files.
+func besides(all []*keeper, e catalog.Entry) (other catalog.ID, ok bool) {
+	for _, k := range all {
 		o := k.entry()
 		if o.ID == e.ID {
 			continue
@@ -359,7 +371,7 @@ func (d *Daemon) besides(e catalog.Entry) (other catalog.ID, ok bool) {
 			}
 		}
 		for _, p := range at {
-			if within(p, e.Path) || o.Kind == catalog.Fetch && within(e.Path, p) {
+			if p = leadsTo(p, 0); within(p, e.Path) || within(e.Path, p) {
 				return o.ID, true
 			}
 		}

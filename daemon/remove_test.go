@@ -61,13 +61,14 @@ func TestRemoveLeavesWhatWasThereWhenMoreWasChosen(t *testing.T) {
 	}
 }
 
-// What was fetched and is not chosen any more is still the node's.
+// What was fetched and is not chosen any more is still the node's, also if it was fetched through a symlink.
 func TestRemoveTakesWhatIsNotChosenAnyMore(t *testing.T) {
 	t.Parallel()
 	_, ticket := photos(t)
-	to := t.TempDir()
+	to, link := t.TempDir(), filepath.Join(t.TempDir(), "link")
+	must(t, os.Symlink(to, link))
 	b := begun(t, t.TempDir())
-	got := until(t, b, added(t, b, api.Add{Ticket: ticket, Dir: to, Only: []string{"docs", "photos"}}).ID, "here", in(api.Served))
+	got := until(t, b, added(t, b, api.Add{Ticket: ticket, Dir: link, Only: []string{"docs", "photos"}}).ID, "here", in(api.Served))
 	set(t, b, got.ID, api.Set{Only: &[]string{"photos"}})
 	until(t, b, got.ID, "a part", func(e api.Entry) bool { return e.State == api.Served && e.Files == 1 })
 	r, err := b.Remove(t.Context(), got.ID, true)
@@ -111,6 +112,76 @@ func TestRemoveLeavesALinkToWhereAllWasMoved(t *testing.T) {
 	same(t, mine, "mine")
 	if _, err := os.Lstat(got.Path); err != nil {
 		t.Error(err)
+	}
+}
+
+// Nor what lies where a symlink leads that took its place, or that of a folder above it: that may be an older copy, which is its owner's.
+func TestRemoveLeavesWhatALinkLeadsTo(t *testing.T) {
+	t.Parallel()
+	src, ticket := photos(t)
+	for _, above := range []bool{false, true} {
+		b := begun(t, t.TempDir())
+		got := until(t, b, added(t, b, api.Add{Ticket: ticket}).ID, "here", in(api.Served))
+		mine, at := filepath.Join(t.TempDir(), "mine"), got.Path
+		if must(t, os.CopyFS(filepath.Join(mine, "tree"), os.DirFS(src))); above {
+			at = filepath.Dir(at)
+		} else {
+			mine = filepath.Join(mine, "tree")
+		}
+		must(t, os.RemoveAll(at))
+		must(t, os.Symlink(mine, at))
+		r, err := b.Remove(t.Context(), got.ID, true)
+		must(t, err)
+		same(t, filepath.Join(got.Path, "photos", "2"), "two")
+		if len(r.Data) > 0 || !strings.Contains(r.Kept, "link") {
+			t.Errorf("removed: %v; %s", r.Data, r.Kept)
+		}
+	}
+}
+
+// What another entry serves stays, by whatever way it is served: through a link, or as a part of a folder above.
+func TestRemoveLeavesWhatAnotherEntryServes(t *testing.T) {
+	t.Parallel()
+	_, ticket := photos(t)
+	for how, path := range map[string]func(dir, link string) string{
+		"through a link": func(_, link string) string { return filepath.Join(link, "tree", "photos") },
+		"from above":     func(dir, _ string) string { return dir },
+		"both":           func(_, link string) string { return link },
+	} {
+		b := begun(t, t.TempDir())
+		got := until(t, b, added(t, b, api.Add{Ticket: ticket}).ID, "here", in(api.Served))
+		dir, link := filepath.Dir(got.Path), filepath.Join(t.TempDir(), "link")
+		must(t, os.Symlink(dir, link))
+		until(t, b, added(t, b, api.Add{Paths: []string{path(dir, link)}}).ID, "served", in(api.Served))
+		r, err := b.Remove(t.Context(), got.ID, true)
+		must(t, err)
+		if same(t, filepath.Join(got.Path, "photos", "2"), "two"); !strings.Contains(r.Kept, "too") {
+			t.Errorf("%s: removed: %v; %s", how, r.Data, r.Kept)
+		}
+	}
+}
+
+// The same, if the other entry is being fetched there, through a link.
+func TestRemoveLeavesWhatAFetchThroughALinkHas(t *testing.T) {
+	t.Parallel()
+	src := filepath.Join(t.TempDir(), "tree")
+	file(t, "common", src, "common")
+	file(t, "one", src, "version")
+	a, b := begun(t, t.TempDir()), begun(t, t.TempDir())
+	to, link := t.TempDir(), filepath.Join(t.TempDir(), "link")
+	must(t, os.Symlink(to, link))
+	one := added(t, a, api.Add{Paths: []string{src}})
+	first := until(t, b, added(t, b, api.Add{Ticket: one.Ticket, Dir: to}).ID, "here", in(api.Served))
+	_, err := a.Remove(t.Context(), one.ID, false)
+	must(t, err)
+	file(t, large(2), src, "version")
+	two := added(t, a, api.Add{Paths: []string{src}})
+	a.node.SetUploadRate(1)
+	until(t, b, added(t, b, api.Add{Ticket: two.Ticket, Dir: link, Repair: true}).ID, "begun", func(e api.Entry) bool { return e.Files > 0 })
+	r, err := b.Remove(t.Context(), first.ID, true)
+	must(t, err)
+	if same(t, filepath.Join(to, "tree", "common"), "common"); !strings.Contains(r.Kept, "too") {
+		t.Errorf("removed: %v; %s", r.Data, r.Kept)
 	}
 }
 
