@@ -114,7 +114,7 @@ func (r *record) noted(f func(*catalog.Status), show bool) {
 	var before catalog.Entry
 	e, _ := r.write(show, func() (catalog.Entry, error) {
 		before = r.entry()
-		e, err := r.d.db.Note(context.WithoutCancel(r.life), time.Now(), r.id, f)
+		e, err := r.d.db.Note(context.WithoutCancel(r.life), time.Now(), r.id, func(s *catalog.Status) { recall(s, before.Status); f(s) })
 		if err != nil {
 			if r.life.Err() == nil { // else the entry was removed
 				r.d.log.Error("the catalog was not written", "entry", r.id, "error", err)
@@ -130,6 +130,15 @@ func (r *record) noted(f func(*catalog.Status), show bool) {
 	r.tell()
 }
 
+// recall makes good what a status of the catalog lacks of the one before because that was not written: nobody would find it
+// out again, and files that were there before would pass for the node's. Nothing of it is ever taken back.
+func recall(s *catalog.Status, before catalog.Status) {
+	s.Found, s.Guarded, s.Title, s.Path = s.Found || before.Found, s.Guarded || before.Guarded, cmp.Or(s.Title, before.Title), cmp.Or(s.Path, before.Path)
+	if s.Done.IsZero() {
+		s.Done = before.Done
+	}
+}
+
 // write lets f change the entry in the catalog, one caller at a time, and keeps the entry that f
 // returns; with show it is also shown so.
 func (r *record) write(show bool, f func() (catalog.Entry, error)) (catalog.Entry, error) {
@@ -141,6 +150,7 @@ func (r *record) write(show bool, f func() (catalog.Entry, error)) (catalog.Entr
 	}
 	r.mu.Lock()
 	was := r.e
+	recall(&e.Status, was.Status)
 	r.e = e
 	if show {
 		r.state, r.reason = "", ""

@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
+
 	"github.com/piecelease/fetcher/api"
 	"github.com/piecelease/fetcher/catalog"
 	"github.com/piecelease/fetcher/store"
@@ -293,4 +296,47 @@ func TestRemoveLeavesWhatWasPutThereWhileItWasFetched(t *testing.T) {
 			t.Errorf("removed: %v; %s", r.Data, r.Kept)
 		}
 	}
+}
+
+// What was there before stays, though the catalog could not be written when that was seen, as on a disk that was full for a moment: the next
+// write makes that good, also if its owner has asked for something else in between.
+func TestRemoveLeavesWhatWasThereThoughThatWasNotWritten(t *testing.T) {
+	t.Parallel()
+	src := filepath.Join(t.TempDir(), "tree")
+	file(t, strings.Repeat("one ", 1<<18), src, "docs", "1")
+	file(t, "two", src, "photos", "2")
+	file(t, "three", src, "3")
+	a := begun(t, t.TempDir())
+	ticket := added(t, a, api.Add{Paths: []string{src}}).Ticket
+	for _, asked := range []bool{false, true} {
+		to, dir := t.TempDir(), t.TempDir()
+		mine := file(t, "two", to, "tree", "photos", "2")
+		a.node.SetUploadRate(1)
+		b := begun(t, dir)
+		execCatalog(t, dir, `CREATE TRIGGER full BEFORE UPDATE ON entries BEGIN SELECT RAISE(ABORT, 'the disk is full'); END`)
+		e := until(t, b, added(t, b, api.Add{Ticket: ticket, Dir: to, Only: []string{"docs", "photos"}}).ID, "begun", func(e api.Entry) bool { return e.Files > 0 })
+		if execCatalog(t, dir, `DROP TRIGGER full`); asked {
+			hour := "1h"
+			set(t, b, e.ID, api.Set{SeedTime: &hour})
+		}
+		a.node.SetUploadRate(0)
+		until(t, b, e.ID, "here", in(api.Served))
+		if row, err := b.db.Get(t.Context(), catalog.ID(e.ID)); err != nil || !row.Found {
+			t.Errorf("the catalog has %+v, %v", row.Status, err)
+		}
+		r, err := b.Remove(t.Context(), e.ID, true)
+		must(t, err)
+		if same(t, mine, "two"); !strings.Contains(r.Kept, "before") {
+			t.Errorf("removed: %v; %s", r.Data, r.Kept)
+		}
+	}
+}
+
+// execCatalog runs SQL on the catalog of a state directory, beside the node.
+func execCatalog(t *testing.T, dir, query string) {
+	t.Helper()
+	c, err := sqlite.OpenConn(filepath.Join(dir, "catalog.db"), sqlite.OpenReadWrite)
+	must(t, err)
+	defer c.Close()
+	must(t, sqlitex.ExecuteScript(c, query, nil))
 }
