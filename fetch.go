@@ -80,7 +80,7 @@ type FetchOptions struct {
 	// Private.
 	Visible Visibility
 	// Keep goes on serving the share when it is whole, until the node is closed
-	// or StopSharing is called.
+	// or StopSharing is called. A part that lay in its place already gets a NAME.partial, too.
 	Keep bool
 	// WatchLeases reports each grant and each end of a piece lease among the events, as
 	// a LeaseEvent.
@@ -244,7 +244,7 @@ func (d *disk) Open(ctx context.Context, m *share.Manifest, wanted []bool) (acto
 	}
 	var unread unreadable
 	p, err := store.OpenPartial(ctx, t.opt.Dir, m, store.PartialOptions{State: t.node.state, Wanted: wanted, FS: t.node.cfg.Simulation.FS,
-		Repair: t.opt.Repair, Like: t.opt.Like, Taking: t.comparing(), Unread: unread.add})
+		Repair: t.opt.Repair, Like: t.opt.Like, Taking: t.comparing(), Unread: unread.add, Note: t.opt.Keep})
 	if err != nil {
 		t.lists(m)
 		return nil, err

@@ -171,10 +171,11 @@ func (t *Transfer) WasHere() bool {
 }
 
 // Adopted reports whether some of what was chosen lay in its place already, as it is in the share, though no earlier fetch
-// had put it there, as far as DIR/NAME.partial tells: known with Planned.
-func (t *Transfer) Adopted() bool {
+// had put it there, as far as DIR/NAME.partial tells: known with Planned. If there was none, it is taken for what an earlier
+// fetch had put there if one has had the whole share.
+func (t *Transfer) Adopted(whole bool) bool {
 	p := t.place()
-	return p != nil && p.Adopted()
+	return p != nil && p.Adopted(whole)
 }
 
 // choosing is choose, and keeps the list of files if nothing is selected: it says what the share is called.

@@ -154,7 +154,10 @@ func (k *keeper) heard(t *fetcher.Transfer, ev fetcher.Event) {
 		k.manifest = ev.Manifest
 		k.mu.Unlock()
 		k.note(func(s *catalog.Status) {
-			s.Found = s.Found || s.Title == "" && t.WasHere() || t.Adopted() // before anything of it was fetched for this entry, or since
+			files, _, _ := ev.Manifest.Count()
+			// If the whole was here, NAME.partial went with its last file.
+			whole := !s.Done.IsZero() && s.Files == files && s.Verified == s.Bytes
+			s.Found = s.Found || s.Title == "" && t.WasHere() || t.Adopted(whole) // before anything of it was fetched for this entry, or since
 			s.State, s.Why, s.Share, s.Title, s.Bytes, s.Files = catalog.Asked, "", t.ID(), ev.Manifest.Name, ev.Bytes, ev.Files
 		})
 	case fetcher.Progress:
@@ -194,7 +197,7 @@ func (k *keeper) arrived(t *fetcher.Transfer) {
 		}
 	}
 	k.become(func(s *catalog.Status) {
-		s.State, s.Why, s.Share, s.Path, s.Title, s.Bytes, s.Files = catalog.Kept, "", t.ID(), t.Path(), p.Name, p.Bytes, p.Files
+		s.State, s.Why, s.Share, s.Path, s.Title, s.Bytes, s.Files, s.Verified = catalog.Kept, "", t.ID(), t.Path(), p.Name, p.Bytes, p.Files, p.Verified
 		s.Guarded = s.Guarded || t.Guarded()
 		if s.Done.IsZero() {
 			s.Done = time.Now()

@@ -269,7 +269,7 @@ func TestRemoveLeavesEmptyFilesAndLinksThatWereThere(t *testing.T) {
 	}
 }
 
-// What its owner puts in a place for which something is still to come is his.
+// What its owner puts in a place for which something is still to come is his, also if he has removed NAME.partial.
 func TestRemoveLeavesWhatWasPutThereWhileItWasFetched(t *testing.T) {
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "tree")
@@ -277,23 +277,89 @@ func TestRemoveLeavesWhatWasPutThereWhileItWasFetched(t *testing.T) {
 	file(t, "two", src, "photos", "2")
 	a := begun(t, t.TempDir())
 	ticket := added(t, a, api.Add{Paths: []string{src}}).Ticket
-	for _, only := range [][]string{nil, {"docs", "photos"}} {
+	for _, c := range []struct {
+		first, only []string // the part that is here before, and what is then chosen
+		forgotten   bool
+	}{
+		{nil, nil, false}, {nil, []string{"docs", "photos"}, false}, {nil, nil, true}, {nil, []string{"docs", "photos"}, true},
+		{[]string{"photos"}, []string{}, true},
+	} {
 		to := t.TempDir()
-		a.node.SetUploadRate(1)
 		b := begun(t, t.TempDir())
-		e := until(t, b, added(t, b, api.Add{Ticket: ticket, Dir: to, Only: only}).ID, "begun", func(e api.Entry) bool { return e.Files > 0 })
-		yes, no := true, false
-		set(t, b, e.ID, api.Set{Paused: &yes})
+		add := api.Add{Ticket: ticket, Dir: to, Only: c.only}
+		if c.first != nil {
+			add.Only = c.first
+			e := until(t, b, added(t, b, add).ID, "a part", in(api.Served))
+			a.node.SetUploadRate(1)
+			set(t, b, e.ID, api.Set{Only: &c.only})
+		} else {
+			a.node.SetUploadRate(1)
+			added(t, b, add)
+		}
+		e := until(t, b, 1, "begun", func(e api.Entry) bool { return e.Files == 2 })
+		set(t, b, e.ID, paused(true))
 		until(t, b, e.ID, "paused", in(api.Paused))
+		if c.forgotten {
+			must(t, os.RemoveAll(filepath.Join(to, "tree.partial")))
+		}
+		must(t, os.RemoveAll(filepath.Join(to, "tree")))
 		must(t, os.CopyFS(to, os.DirFS(filepath.Dir(src))))
 		a.node.SetUploadRate(0)
-		set(t, b, e.ID, api.Set{Paused: &no})
+		set(t, b, e.ID, paused(false))
 		until(t, b, e.ID, "here", in(api.Served))
 		r, err := b.Remove(t.Context(), e.ID, true)
 		must(t, err)
-		same(t, filepath.Join(to, "tree", "photos", "2"), "two")
-		if !strings.Contains(r.Kept, "before") {
+		if same(t, filepath.Join(to, "tree", "photos", "2"), "two"); !strings.Contains(r.Kept, "before") {
+			t.Errorf("%+v: removed: %v; %s", c, r.Data, r.Kept)
+		}
+	}
+}
+
+// So is what he has put in the place of what was fetched and then not chosen any more, also if he chooses it again, or has removed NAME.partial.
+func TestRemoveLeavesWhatWasPutWhereItWasNotChosen(t *testing.T) {
+	t.Parallel()
+	_, ticket := photos(t)
+	for _, forgotten := range []bool{false, true} {
+		b := begun(t, t.TempDir())
+		got := until(t, b, added(t, b, api.Add{Ticket: ticket}).ID, "here", in(api.Served))
+		set(t, b, got.ID, api.Set{Only: &[]string{"docs"}})
+		until(t, b, got.ID, "a part", func(e api.Entry) bool { return e.State == api.Served && e.Files == 1 })
+		must(t, os.RemoveAll(filepath.Join(got.Path, "photos")))
+		mine := file(t, "two", got.Path, "photos", "2")
+		if forgotten {
+			must(t, os.RemoveAll(got.Path+".partial"))
+		}
+		set(t, b, got.ID, api.Set{Only: &[]string{}})
+		until(t, b, got.ID, "all here", func(e api.Entry) bool { return e.State == api.Served && e.Files == 3 })
+		r, err := b.Remove(t.Context(), got.ID, true)
+		must(t, err)
+		if same(t, mine, "two"); !strings.Contains(r.Kept, "before") {
 			t.Errorf("removed: %v; %s", r.Data, r.Kept)
+		}
+	}
+}
+
+// What was fetched stays the node's when it is looked at again: after a restart, for a repair, or because less is chosen.
+func TestRemoveTakesWhatWasLookedAtAgain(t *testing.T) {
+	t.Parallel()
+	_, ticket := photos(t)
+	for _, less := range []bool{false, true} {
+		dir := t.TempDir()
+		b := begun(t, dir)
+		got := until(t, b, added(t, b, api.Add{Ticket: ticket}).ID, "here", in(api.Served))
+		if less {
+			set(t, b, got.ID, api.Set{Only: &[]string{"docs"}})
+			until(t, b, got.ID, "a part", func(e api.Entry) bool { return e.State == api.Served && e.Files == 1 })
+		}
+		must(t, b.Close())
+		b = begun(t, dir)
+		until(t, b, got.ID, "here again", in(api.Served))
+		set(t, b, got.ID, api.Set{Repair: true})
+		until(t, b, got.ID, "repaired", func(e api.Entry) bool { return e.State == api.Served && !b.all()[0].entry().Repair })
+		r, err := b.Remove(t.Context(), got.ID, true)
+		must(t, err)
+		if _, err := os.Stat(filepath.Join(got.Path, "docs")); err == nil || strings.Contains(r.Kept, "before") {
+			t.Errorf("less: %v: removed: %v; %s", less, r.Data, r.Kept)
 		}
 	}
 }

@@ -74,8 +74,8 @@ func TestWhatOthersPutThereBeforeItCameIsTheirs(t *testing.T) {
 				put()
 			}
 			p = openPart(t, dir, im.Manifest, store.PartialOptions{Wanted: wanted})
-			if _, done := p.Done(); !done || p.Adopted() != (when != moved) {
-				t.Errorf("%s, %s: done %t, adopted %t", what, when, done, p.Adopted())
+			if _, done := p.Done(); !done || p.Adopted(true) != (when != moved) {
+				t.Errorf("%s, %s: done %t, adopted %t", what, when, done, p.Adopted(true))
 			}
 			p.Close()
 		}

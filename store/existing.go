@@ -39,6 +39,11 @@ func (p *Partial) look(ctx context.Context, found bool) (done bool, err error) {
 			return false, err
 		}
 	}
+	if !found && p.sel.wanted != nil && p.opt.Note {
+		if found, err = p.noteThere(); err != nil {
+			return false, err
+		}
+	}
 	if !found {
 		if p.stage != nil { // of a run that was killed when it had removed nearly all of it
 			err = p.dropStage()
@@ -57,6 +62,18 @@ func (p *Partial) look(ctx context.Context, found bool) (done bool, err error) {
 		return true, err
 	}
 	return true, p.dropStage()
+}
+
+// noteThere begins a NAME.partial that says what lies at the target. Where nothing can be written there is none; it is an
+// error if another process has just begun one.
+func (p *Partial) noteThere() (noted bool, err error) {
+	if err = p.begin(); err == nil {
+		err = p.writePlaced(p.sel.placed)
+	}
+	if err != nil && (p.stage == nil || p.lock != nil) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // portability returns the wanted names that this system cannot hold.
@@ -161,7 +178,7 @@ func (p *Partial) checkFiles(ctx context.Context) (done bool, err error) {
 	if err := p.adopt(ctx, same, at, &way); err != nil {
 		return false, err
 	}
-	p.sel.adopted = p.sel.again && slices.ContainsFunc(others, p.isPlaced)
+	p.sel.adopted = slices.ContainsFunc(others, p.isPlaced)
 	if alike > 0 && way.err() == nil {
 		p.writePlaced(p.sel.placed) // if this fails, they are hashed again the next time
 	}

@@ -489,7 +489,7 @@ func (p *Partial) checkTarget(ctx context.Context) (done bool, err error) {
 		}
 		return false, err
 	}
-	p.sel.adopted = p.sel.again && !p.wasMoved()
+	p.sel.adopted = !p.sel.again || !p.wasMoved()
 	all := share.FullSet(p.m.Layout().Pieces())
 	p.have, p.durable, p.bytes = all, all.Clone(), p.m.Layout().Bytes()
 	if p.stage != nil {

@@ -93,6 +93,7 @@ type PartialOptions struct {
 	Like    []string                      // files and folders with older versions of the share: what is equal is taken from there
 	Taking  func(path string, read int64) // told now and then which file is searched for that, and how many bytes were read; may be nil
 	Unread  func(path string, err error)  // told what of Like cannot be read: nothing is taken from there; may be nil
+	Note    bool                          // a part that lies at the target gets a NAME.partial that says so: what comes there later is told from it
 	FS      vfs.FS                        // where OpenPartial looks dir up, slash-separated; default: this machine
 }
 

@@ -35,7 +35,7 @@ type selection struct {
 	done   bool              // all that was wanted lies there
 
 	again   bool // an earlier run has left NAME.partial
-	adopted bool // ... and something else that is wanted lay at the target, as it is in the share
+	adopted bool // something that is wanted lay at the target, as it is in the share, and no earlier run is known to have moved it there
 	here    bool // something of the share was here when it was opened
 
 	carried bool // some of it lies on another file system than NAME.partial
@@ -145,11 +145,12 @@ func readPlaced(stage vfs.FS, m *share.Manifest) (map[int]vfs.Stamp, error) {
 }
 
 // Adopted says whether something that is wanted lay at the target already, as it is in the share, and was put there by
-// others, as far as that is known: an earlier run has left NAME.partial, which says what it moved.
-func (p *Partial) Adopted() bool {
+// others, as far as NAME.partial tells, which says what earlier runs moved. If there is none, whole decides: one of them
+// has had the whole share, and removed it.
+func (p *Partial) Adopted(whole bool) bool {
 	p.life.RLock()
 	defer p.life.RUnlock()
-	return p.sel.adopted
+	return p.sel.adopted && (p.sel.again || !whole)
 }
 
 // WasHere says whether anything of the share was here when it was opened: pieces, wanted or not, what an earlier run has put

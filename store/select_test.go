@@ -153,7 +153,7 @@ func TestWhatOthersPutInAPlaceIsToldFromWhatWasMoved(t *testing.T) {
 		t.Helper()
 		p := openPart(t, dir, im.Manifest, store.PartialOptions{Wanted: only(im.Manifest, paths...)})
 		defer p.Close()
-		if p.Adopted() != want {
+		if p.Adopted(true) != want {
 			t.Errorf("with %v: %t", paths, !want)
 		}
 	}
@@ -211,6 +211,30 @@ func (s *some) ReadRun(p share.Piece, first share.Block, n int, dst []byte) (int
 		return s.Manifest().Layout().RunSpan(p, first, n).Len, nil
 	}
 	return k, err
+}
+
+// A part that was there is noted for one who asks for that, so that what comes later is told from it.
+func TestAPartThatWasThereIsNoted(t *testing.T) {
+	im, src := sampleShare(t)
+	dir := t.TempDir()
+	look := func(adopted bool, paths ...string) {
+		t.Helper()
+		p := openPart(t, dir, im.Manifest, store.PartialOptions{Wanted: only(im.Manifest, paths...), Note: true})
+		defer p.Close()
+		if _, done := p.Done(); !done || p.Adopted(true) != adopted {
+			t.Errorf("%v: done %v, adopted %v", paths, done, !adopted)
+		}
+		f, err := store.Find(dir, im.Manifest.ID())
+		if got := slices.Sorted(maps.Keys(f.Placed)); err != nil || !slices.Equal(got, paths[:1]) {
+			t.Errorf("with %v noted are %v, %v", paths, got, err)
+		}
+	}
+	if err := os.CopyFS(filepath.Join(dir, "stuff"), os.DirFS(src)); err != nil {
+		t.Fatal(err)
+	}
+	look(false, "a/piece")
+	look(false, "a/piece")
+	look(true, "a/piece", "many/1")
 }
 
 // A folder that was there keeps its contents; a file of it that is the same is taken.
