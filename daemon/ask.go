@@ -314,6 +314,8 @@ func (d *Daemon) Set(ctx context.Context, id int64, s api.Set) (api.Entry, error
 		k.until(ctx, cursor, func(e api.Entry) bool { return *s.Paused == (e.State == api.Paused) })
 	case s.Rescan && rests:
 		k.until(ctx, cursor, func(e api.Entry) bool { return e.State != api.Waiting || e.Reason != was.Reason })
+	case s.Rescan && (was.State == api.Missing || was.State == api.Failed):
+		k.looked(ctx, cursor)
 	}
 	return k.view(), nil
 }
@@ -322,12 +324,15 @@ func (d *Daemon) Set(ctx context.Context, id int64, s api.Set) (api.Entry, error
 func (k *keeper) until(ctx context.Context, c *api.Cursor, is func(api.Entry) bool) {
 	ctx, cancel := context.WithTimeout(ctx, setTime)
 	defer cancel()
-	for !is(k.view()) {
-		_, ok, more, ended := c.Next()
-		if ended {
+	for v := k.view(); !is(v); {
+		ev, ok, more, ended := c.Next()
+		switch {
+		case ended:
 			return
-		}
-		if ok {
+		case ok && ev.Entry != nil && ev.Entry.ID == int64(k.id):
+			v = *ev.Entry
+			continue
+		case ok:
 			continue
 		}
 		select {
@@ -336,6 +341,15 @@ func (k *keeper) until(ctx context.Context, c *api.Cursor, is func(api.Entry) bo
 			return
 		}
 	}
+}
+
+// looked waits a moment until the entry was looked at anew.
+func (k *keeper) looked(ctx context.Context, c *api.Cursor) {
+	began := false
+	k.until(ctx, c, func(e api.Entry) bool {
+		began = began || e.State == api.Opening
+		return e.State == api.Served || began && e.State != api.Opening
+	})
 }
 
 // change copies the fields that are set in s.

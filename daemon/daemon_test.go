@@ -212,6 +212,16 @@ func TestAPathThatVanishesIsAStateWithASentence(t *testing.T) {
 	if !strings.Contains(gone.Reason, "not there") || !strings.Contains(gone.Reason, filepath.Dir(at)) || gone.Ticket != "" {
 		t.Errorf("missing: %+v", gone)
 	}
+	cursor, states := d.feed.From(""), []string{}
+	if still := set(t, d, e.ID, api.Set{Rescan: true}); still.State != api.Missing {
+		t.Errorf("looked at again: %+v", still)
+	}
+	for ev, ok, _, _ := cursor.Next(); ok; ev, ok, _, _ = cursor.Next() {
+		states = append(states, ev.Entry.State)
+	}
+	if i := slices.Index(states, api.Opening); i < 0 || !slices.Contains(states[i:], api.Missing) {
+		t.Errorf("the answer does not wait for what comes of it: %q", states)
+	}
 	must(t, os.Rename(filepath.Join(src, "y"), filepath.Dir(at)))
 	_, err := d.Set(t.Context(), e.ID, api.Set{Rescan: true})
 	must(t, err)

@@ -198,11 +198,7 @@ func (k *keeper) lookAgain(ctx context.Context) {
 		return
 	}
 	k.poke()
-	looked := false
-	k.until(ctx, cursor, func(e api.Entry) bool {
-		looked = looked || e.State == api.Opening
-		return e.State == api.Served || looked && e.State != api.Opening
-	})
+	k.looked(ctx, cursor)
 }
 
 // whole is the list of files of an entry that depots can fetch from here. The error is for its owner.
