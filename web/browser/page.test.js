@@ -332,6 +332,29 @@ test('holds: what depots keep, how long yet, release', { timeout: 300000 }, asyn
   await text(page, 'No depot keeps anything for this node');
 });
 
+test('what is missing is tried again, and a limit is set beside the same one of a schedule', { timeout: 300000 }, async () => {
+  mkdirSync(join(top, 'limited'), { recursive: true });
+  writeFileSync(join(top, 'limited', 'node.toml'), '[[limits]]\nfrom = "00:00"\nto = "24:00"\nup = "600K"\n');
+  const limited = await startNode('limited', '--http', '127.0.0.1:0');
+  const page = await tab(browser);
+  const at = await pageOf(limited);
+  const file = join(top, 'gone.txt');
+  writeFileSync(file, 'soon gone\n');
+  command(limited, 'add', file);
+  rmSync(file);
+  await page.goto(at);
+  await page.waitForSelector('.state.missing');
+  await press(page, 'Try again gone.txt');
+  await page.waitForFunction(() => /gone\.txt is still missing: .*not there/.test(document.getElementById('alerts').innerText));
+  await page.goto(at.split('#')[0] + '#/node');
+  await page.waitForFunction(() => document.querySelector('#up').value === '600');
+  await page.$eval('#up', (i) => i.select());
+  await page.type('#up', '600');
+  const asked = page.waitForRequest((r) => r.method() === 'PATCH');
+  await page.click('form[aria-label="Limits"] button.main');
+  assert.equal((await asked).postData(), '{"up":600000}');
+});
+
 test('without a token nothing is shown', { timeout: 120000 }, async () => {
   const context = await browser.createBrowserContext();
   const page = await tab(context);

@@ -68,7 +68,10 @@ function buttons(e) {
   const named = (text, onclick) => b.push(h('button', { onclick, 'aria-label': `${text} ${nameOf(e)}` }, text));
   if (e.state === 'paused') named('Resume', set({ paused: false, rescan: true }));
   else named('Pause', set({ paused: true }));
-  if (e.state === 'missing' || e.state === 'failed') named('Try again', set({ rescan: true }));
+  if (e.state === 'missing' || e.state === 'failed') named('Try again', act(async () => {
+    const now = await api.change('PATCH', '/v1/entries/' + e.id, { rescan: true });
+    if (now.state === e.state) throw new Error(`${nameOf(now)} is still ${now.state}: ${now.reason}`);
+  }));
   return h('div', { class: 'tools' }, ...b);
 }
 
@@ -211,14 +214,16 @@ function pieceMap(p, sources) {
     [...brought].sort((a, b) => b[1] - a[1]).slice(0, 12).map(([who, count]) => [kind(who), `${name(who)}: ${count}`]));
 }
 
-// limitsForm sets the limits that were changed in it, and no others, as those may have been set elsewhere. fill shows
-// those that hold, but where something else was typed.
+// limitsForm sets the limits that were typed in it, and no others, as those may have been set elsewhere. fill shows
+// those that hold, but where something was typed: outside a schedule, even what holds now may be another.
 function limitsForm(names, set) {
-  const inputs = Object.keys(names).map((n) => h('input', { id: n, type: 'number', min: '0', step: 'any', required: true }));
-  const held = {}, typed = (i) => Number(i.value) && Math.max(1, Math.round(Number(i.value) * 1000)), changed = (i) => i.value !== '' && typed(i) !== held[i.id];
+  const held = {}, touched = new Set();
+  const inputs = Object.keys(names).map((n) => h('input', { id: n, type: 'number', min: '0', step: 'any', required: true, oninput: () => touched.add(n) }));
+  const typed = (i) => Number(i.value) && Math.max(1, Math.round(Number(i.value) * 1000)), changed = (i) => i.value !== '' && (touched.has(i.id) || typed(i) !== held[i.id]);
   const form = h('form', { 'aria-label': 'Limits', onsubmit: act(async () => {
     const body = Object.fromEntries(inputs.filter(changed).map((i) => [i.id, typed(i)]));
     await set(body);
+    for (const n in body) touched.delete(n);
     Object.assign(held, body);
   }) }, ...inputs.map((i) => h('label', { for: i.id }, names[i.id] + ', kB/s; 0 is no limit', i)), h('button', { class: 'main' }, 'Set'));
   return { form, fill(of) {
