@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"zombiezen.com/go/sqlite"
@@ -118,8 +119,8 @@ func (d *DB) Note(ctx context.Context, now time.Time, id ID, f func(*Status)) (e
 			id = s.Share.Bytes()
 		}
 		return t.rows(`UPDATE entries SET state = ?2, why = ?3, since = ?4, share = ?5, title = ?6, path = ?7, bytes = ?8, files = ?9, done = ?10,
-		  sent = ?11, older = ?12, found = ?13, verified = ?14, guarded = ?15, listed = ?16 WHERE id = ?1`, nil, int64(e.ID), int64(s.State), s.Why, seconds(s.Since), id, s.Title, s.Path, s.Bytes, s.Files,
-			seconds(s.Done), s.Sent, encodeIDs(s.Older), s.Found, s.Verified, s.Guarded, s.Listed)
+		  sent = ?11, older = ?12, found = ?13, verified = ?14, guarded = ?15, listed = ?16, mounts = ?17 WHERE id = ?1`, nil, int64(e.ID), int64(s.State), s.Why, seconds(s.Since), id, s.Title, s.Path, s.Bytes, s.Files,
+			seconds(s.Done), s.Sent, encodeIDs(s.Older), s.Found, s.Verified, s.Guarded, s.Listed, []byte(strings.Join(s.Mounts, "\x00")))
 	})
 	return e, err
 }
@@ -202,7 +203,7 @@ func (t tx) entry(id ID) (Entry, error) {
 }
 
 func (t tx) entries(where string, args ...any) (out []Entry, err error) {
-	err = t.rows(`SELECT id, kind, wish, added, state, why, since, share, title, path, bytes, files, done, sent, older, found, verified, guarded, listed FROM entries `+where+` ORDER BY id`,
+	err = t.rows(`SELECT id, kind, wish, added, state, why, since, share, title, path, bytes, files, done, sent, older, found, verified, guarded, listed, mounts FROM entries `+where+` ORDER BY id`,
 		func(s *sqlite.Stmt) error {
 			e, err := readEntry(s)
 			out = append(out, e)
@@ -218,6 +219,9 @@ func readEntry(s *sqlite.Stmt) (e Entry, err error) {
 	}
 	e.Status = Status{State: State(s.ColumnInt(4)), Why: s.ColumnText(5), Since: timeAt(s.ColumnInt64(6)), Title: s.ColumnText(8), Path: s.ColumnText(9),
 		Bytes: s.ColumnInt64(10), Files: s.ColumnInt(11), Done: timeAt(s.ColumnInt64(12)), Sent: s.ColumnInt64(13), Found: s.ColumnInt(15) != 0, Verified: s.ColumnInt64(16), Guarded: s.ColumnInt(17) != 0, Listed: s.ColumnText(18)}
+	if b := blob(s, 19); len(b) > 0 {
+		e.Mounts = strings.Split(string(b), "\x00")
+	}
 	if b := blob(s, 7); len(b) > 0 {
 		if e.Share, err = share.IDFromBytes(b); err != nil {
 			return e, fmt.Errorf("entry %d cannot be read: %w", e.ID, err)

@@ -125,6 +125,7 @@ func TestDatabasesOfEveryVersionOpen(t *testing.T) {
 		`INSERT INTO entries(kind, key, wish, added, state, since, share, older, found, verified, guarded) VALUES ` + row + `, 1, 7, 1);
 		 INSERT INTO limits(way, rate, setting) VALUES ('up', 5, 0)`,
 		`INSERT INTO entries(kind, key, wish, added, state, since, share, older, found, verified, guarded, listed) VALUES ` + row + `, 1, 7, 1, 'film')`,
+		`INSERT INTO entries(kind, key, wish, added, state, since, share, older, found, verified, guarded, listed, mounts) VALUES ` + row + `, 1, 7, 1, 'film', x'2f6100')`,
 	}
 	if len(fill) != len(schema.Steps) {
 		t.Fatalf("%d versions are tried of %d", len(fill), len(schema.Steps))
@@ -147,7 +148,7 @@ func TestDatabasesOfEveryVersionOpen(t *testing.T) {
 			t.Fatalf("version %d: %v", v+1, err)
 		}
 		all, err := db.List(t.Context())
-		if err != nil || len(all) != 1 || all[0].Share != id || all[0].State != Kept || all[0].SeedRatio != 1.5 || all[0].Added.Unix() != 5 || len(all[0].Older) != 1 || all[0].Found != (v > 0) || all[0].Verified != map[bool]int64{true: 7}[v > 1] || (all[0].Listed == "film") != (v > 6) {
+		if err != nil || len(all) != 1 || all[0].Share != id || all[0].State != Kept || all[0].SeedRatio != 1.5 || all[0].Added.Unix() != 5 || len(all[0].Older) != 1 || all[0].Found != (v > 0) || all[0].Verified != map[bool]int64{true: 7}[v > 1] || (all[0].Listed == "film") != (v > 6) || (len(all[0].Mounts) == 2) != (v > 7) {
 			t.Errorf("version %d: %+v, %v", v+1, all, err)
 		}
 		db.Close()

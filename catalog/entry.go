@@ -106,6 +106,7 @@ type Status struct {
 	Found    bool      // Fetch: some of it was in Dir before: this node has not made all that is there now
 	Guarded  bool      // Fetch: its sources gave it only to peers that know the secret of its ticket
 	Older    []share.ID
+	Mounts   []string // where disks were mounted that its files were on, and not on that of the folder above
 }
 
 // Limits of an entry. They are far above what people need.

@@ -3,7 +3,8 @@ package catalog
 import "github.com/piecelease/fetcher/internal/sqlitedb"
 
 // schema: times are seconds since 1970, 0 for none. No two entries may have the same
-// entries.key; wish is the JSON of a Wish; older has the earlier share IDs, 36 bytes each.
+// entries.key; wish is the JSON of a Wish; older has the earlier share IDs, 36 bytes each;
+// mounts has paths, with a NUL between them.
 // AUTOINCREMENT makes sure that no ID is used twice. passes.token is the pass as RFC 9577 writes
 // it; orders.keys is a listing of the keys that an order uses, and counts the JSON of how many
 // passes of each it asks for. hold_* are the JSON of the parts of a renewal.Book.
@@ -25,4 +26,5 @@ var schema = sqlitedb.Schema{App: 0x66744361, Private: true, Steps: []string{ //
 	`ALTER TABLE entries ADD COLUMN guarded INTEGER NOT NULL DEFAULT 0`,
 	`CREATE TABLE limits(way TEXT PRIMARY KEY, rate INTEGER NOT NULL, setting INTEGER NOT NULL) WITHOUT ROWID`,
 	`ALTER TABLE entries ADD COLUMN listed TEXT NOT NULL DEFAULT ''`,
+	`ALTER TABLE entries ADD COLUMN mounts BLOB`,
 }}

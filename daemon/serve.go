@@ -29,13 +29,27 @@ func (k *keeper) serve(e catalog.Entry) {
 	// Before they are read, so that later changes are noticed.
 	k.d.watch.add(k.id, e.Paths)
 	defer k.d.watch.remove(k.id)
-	s, err := k.load(e.Paths[0], optionsOf(e))
+	s, err := k.version(e)
 	if err != nil {
 		k.missing(e.Paths, err)
 		return
 	}
 	k.serving(e, s)
 	k.guard(s)
+}
+
+// version shares what is at the paths of an entry now, unless a disk may be away: depots would give up what that has.
+func (k *keeper) version(e catalog.Entry) (*fetcher.Share, error) {
+	if err := notMounted(e); err != nil {
+		return nil, err
+	}
+	s, err := k.load(e.Paths[0], optionsOf(e))
+	if err == nil && s.ID() != e.Share {
+		if err = notMounted(e); err != nil { // it went while the files were read
+			k.withdraw(s)
+		}
+	}
+	return s, err
 }
 
 // optionsOf is how an entry is to be shared.
@@ -204,7 +218,7 @@ func (k *keeper) serving(e catalog.Entry, s *fetcher.Share) {
 		k.warnings = append(k.warnings, fmt.Sprintf("the pattern %q left nothing out", p))
 	}
 	k.mu.Unlock()
-	was := k.entry().Share
+	was, mounts := k.entry().Share, mountsOf(e, m)
 	k.become(func(st *catalog.Status) {
 		if !st.Share.IsZero() && st.Share != s.ID() {
 			k.d.log.Info("a new version is served", "id", k.id, "name", m.Name, "share", s.ID().String(), "before", st.Share.String())
@@ -213,7 +227,7 @@ func (k *keeper) serving(e catalog.Entry, s *fetcher.Share) {
 		if !k.askedAgain(st) {
 			st.State, st.Why = state, ""
 		}
-		st.Share, st.Title, st.Bytes, st.Files = s.ID(), m.Name, m.Layout().Bytes(), files
+		st.Share, st.Title, st.Bytes, st.Files, st.Mounts = s.ID(), m.Name, m.Layout().Bytes(), files, mounts
 	})
 	k.revisible(s.ID(), e.Wish)
 	if was != s.ID() {
@@ -295,7 +309,7 @@ func (k *keeper) pause(d time.Duration) {
 // renew checks the files again, and serves what they are now; it returns nil if it cannot.
 func (k *keeper) renew(old *fetcher.Share) *fetcher.Share {
 	e := k.entry()
-	s, err := k.load(e.Paths[0], optionsOf(e))
+	s, err := k.version(e)
 	if err != nil {
 		k.withdraw(old)
 		k.missing(e.Paths, err)

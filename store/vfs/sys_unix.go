@@ -18,6 +18,14 @@ const (
 	onlyFolder = unix.O_RDONLY | unix.O_NONBLOCK | unix.O_DIRECTORY
 )
 
+// Device names the file system that a file or folder is on; 0 if that is not known.
+func Device(fi fs.FileInfo) uint64 {
+	if st, ok := fi.Sys().(*syscall.Stat_t); ok {
+		return uint64(st.Dev)
+	}
+	return 0
+}
+
 func inodeOf(fi fs.FileInfo) uint64 {
 	if st, ok := fi.Sys().(*syscall.Stat_t); ok {
 		return uint64(st.Ino)

@@ -1,0 +1,93 @@
+package daemon
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/piecelease/fetcher/catalog"
+	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/store/vfs"
+)
+
+// roots are the paths at which the files of an entry are.
+func roots(e catalog.Entry) []string {
+	if e.Kind == catalog.Serve {
+		return e.Paths
+	}
+	return []string{e.Path}
+}
+
+// notMounted says why what is at the paths of an entry may lack what a disk has that is not mounted; nil if nothing says so. A path that is not
+// there is found by whoever reads it.
+func notMounted(e catalog.Entry) error {
+	paths := slices.Clone(roots(e))
+	for i, p := range paths {
+		if absent(p) {
+			return nil
+		}
+		paths[i] = leadsTo(p, 0)
+	}
+	for _, m := range e.Mounts {
+		ours := func(p string) bool { return within(p, m) || within(m, p) } // else a link leads elsewhere by now
+		if !mounted(m) && slices.ContainsFunc(paths, ours) {
+			return fmt.Errorf("nothing is mounted at %s, where a disk was before. It is served again when the disk is back. To have it served without, remove the entry and add it again", m)
+		}
+	}
+	if e.Kind == catalog.Serve && e.Files > 0 && !slices.ContainsFunc(paths, hasFiles) {
+		return fmt.Errorf("it has no files any more, and had %d: they were removed, or the disk that has them is not mounted. It is served again when there are files. If they are gone for good, remove the entry", e.Files)
+	}
+	return nil
+}
+
+// hasFiles reports whether there is anything but folders at a path, as far as that can be known.
+func hasFiles(at string) (found bool) {
+	filepath.WalkDir(at, func(_ string, e fs.DirEntry, err error) error {
+		if found = err != nil || !e.IsDir(); found {
+			return fs.SkipAll
+		}
+		return nil
+	})
+	return found
+}
+
+// mountsOf returns the folders at, above and below the paths of an entry at which the disks are mounted that have the files of m.
+func mountsOf(e catalog.Entry, m *share.Manifest) (out []string) {
+	paths, tops := roots(e), map[string]string{} // by the first name in the share
+	seen := map[string]bool{}
+	look := func(at, top string) {
+		for ; !seen[at] && within(at, top); at = filepath.Dir(at) {
+			if seen[at] = true; mounted(at) {
+				out = append(out, at)
+			}
+		}
+	}
+	for _, p := range paths {
+		real := leadsTo(p, 0)
+		tops[""], tops[filepath.Base(p)] = real, real
+		look(real, filepath.VolumeName(real)+string(filepath.Separator))
+	}
+	for _, f := range m.Entries() {
+		name, rest := "", f.Path
+		if len(paths) > 1 {
+			name, rest, _ = strings.Cut(f.Path, "/")
+		}
+		top := tops[name]
+		at := filepath.Join(top, filepath.FromSlash(rest))
+		if f.Kind != share.Dir {
+			at = filepath.Dir(at)
+		}
+		look(at, top)
+	}
+	return out
+}
+
+// mounted reports whether a disk other than that of the folder above is mounted at a folder.
+func mounted(at string) bool {
+	in, err := os.Stat(at + string(filepath.Separator) + ".") // also what is mounted when it is used
+	above, err2 := os.Stat(filepath.Dir(at))
+	return err == nil && err2 == nil && vfs.Device(in) != vfs.Device(above)
+}

@@ -1,0 +1,66 @@
+package daemon
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/piecelease/fetcher/api"
+)
+
+// mount puts a disk with a file at a folder. It needs root.
+func mount(t *testing.T, dir, content string) {
+	t.Helper()
+	if err := syscall.Mount("fetcher", dir, "tmpfs", 0, "size=1m"); err != nil {
+		t.Skip("NOT TESTED: a mount needs root:", err)
+	}
+	t.Cleanup(func() { syscall.Unmount(dir, syscall.MNT_DETACH) }) // fails if it is not mounted any more
+	file(t, content, dir, "film")
+}
+
+// A disk at, in or above what is served is missed also if there are other files, or some where it is mounted; and by nobody once a link leads
+// elsewhere, or the disk is back.
+func TestADiskThatIsMissedIsNoNewVersion(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ at, serve string }{{"", ""}, {"in/it", ""}, {"", "films"}} {
+		t.Run(filepath.Join("at", c.at, "serve", c.serve), func(t *testing.T) {
+			t.Parallel()
+			dir, top := t.TempDir(), t.TempDir()
+			disk, serve, link := filepath.Join(top, c.at), filepath.Join(top, c.serve), filepath.Join(t.TempDir(), "link")
+			file(t, "stray", disk, "film")
+			file(t, "stray", serve, "stray")
+			must(t, os.Symlink(serve, link))
+			mount(t, disk, "film")
+			file(t, "more", serve, "more")
+			d, e := holding(t, dir, link)
+			isAway := func() {
+				t.Helper()
+				set(t, d, e.ID, api.Set{Rescan: true})
+				v := until(t, d, e.ID, "looked at", func(v api.Entry) bool { return v.State == api.Missing || v.State == api.Served && v.Share != e.Share })
+				if v.State != api.Missing || !strings.HasPrefix(v.Reason, "nothing is mounted at "+disk+", ") {
+					t.Errorf("%s: %s", v.State, v.Reason)
+				}
+				isHeld(t, d, e.Share)
+			}
+			must(t, syscall.Unmount(disk, syscall.MNT_DETACH))
+			isAway()
+			must(t, d.Close())
+			d = begun(t, dir)
+			isAway()
+			mount(t, disk, "film")
+			file(t, "more", serve, "more")
+			set(t, d, e.ID, api.Set{Rescan: true})
+			if v := until(t, d, e.ID, "back", in(api.Served)); v.Share != e.Share {
+				t.Errorf("it is another version: %v", v)
+			}
+			must(t, syscall.Unmount(disk, syscall.MNT_DETACH))
+			isAway()
+			must(t, os.Remove(link))
+			must(t, os.Symlink(filepath.Dir(file(t, "other", t.TempDir(), "other")), link))
+			set(t, d, e.ID, api.Set{Rescan: true})
+			until(t, d, e.ID, "what the link leads to", func(v api.Entry) bool { return v.State == api.Served && v.Share != e.Share })
+		})
+	}
+}

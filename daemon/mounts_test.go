@@ -1,0 +1,59 @@
+package daemon
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/piecelease/fetcher/api"
+)
+
+// holding begins a node that has a depot keep what is at a path.
+func holding(t *testing.T, dir, path string) (*Daemon, api.Entry) {
+	depot := begun(t, t.TempDir(), func(c *Config) { c.Depot = filepath.Join(t.TempDir(), "depot") })
+	d := begun(t, dir)
+	_, err := depot.AddAccount(t.Context(), api.AddAccount{Name: "me", Key: string(d.node.ID()), Quota: 1e9})
+	must(t, err)
+	e := added(t, d, api.Add{Paths: []string{path}, Name: "disk"})
+	_, err = d.Hold(t.Context(), api.Hold{Entry: e.ID, Depots: depot.node.Addrs()[:1]})
+	must(t, err)
+	return d, e
+}
+
+// isHeld waits until depots are to keep a version of an entry and nothing else.
+func isHeld(t *testing.T, d *Daemon, id string) {
+	t.Helper()
+	stands(t, d, "holds of "+id, func(all []api.StandingHold) bool { return len(all) > 0 && all[0].Share == id && !all[0].Earlier && !all[0].Ending })
+}
+
+// A hold is for the time when the files are lost. Of a disk that is not mounted an empty folder is left: that is no new version, which depots
+// would follow. New files are one.
+func TestADiskThatIsAwayLeavesWhatDepotsKeep(t *testing.T) {
+	t.Parallel()
+	dir, mount := t.TempDir(), t.TempDir()
+	elsewhere := filepath.Join(t.TempDir(), "film")
+	file(t, "film", mount, "films", "film")
+	d, e := holding(t, dir, mount)
+	must(t, os.Rename(filepath.Join(mount, "films", "film"), elsewhere))
+	isAway := func() {
+		t.Helper()
+		v := until(t, d, e.ID, "looked at", func(v api.Entry) bool { return v.State == api.Missing || v.State == api.Served && v.Share != e.Share })
+		if v.State != api.Missing || !strings.HasPrefix(v.Reason, "it has no files any more, and had 1: ") {
+			t.Errorf("%s: %s", v.State, v.Reason)
+		}
+		isHeld(t, d, e.Share)
+	}
+	isAway()
+	must(t, d.Close())
+	d = begun(t, dir)
+	isAway()
+	must(t, os.Rename(elsewhere, filepath.Join(mount, "films", "film")))
+	if v := until(t, d, e.ID, "back", in(api.Served)); v.Share != e.Share {
+		t.Errorf("it is another version: %v", v)
+	}
+	must(t, os.Remove(filepath.Join(mount, "films", "film")))
+	file(t, "song", mount, "song")
+	v := until(t, d, e.ID, "another version", func(v api.Entry) bool { return v.State == api.Served && v.Share != e.Share })
+	stands(t, d, "the new version", func(all []api.StandingHold) bool { return len(all) == 1 && all[0].Share == v.Share })
+}
