@@ -196,8 +196,11 @@ func (k *keeper) arrived(t *fetcher.Transfer) {
 			k.d.log.Warn("the catalog was not written", "entry", k.id, "error", err)
 		}
 	}
+	e := k.entry()
+	e.Path = t.Path()
+	mounts := mountsOf(e, t.Manifest())
 	k.become(func(s *catalog.Status) {
-		s.State, s.Why, s.Share, s.Path, s.Title, s.Bytes, s.Files, s.Verified = catalog.Kept, "", t.ID(), t.Path(), p.Name, p.Bytes, p.Files, p.Verified
+		s.State, s.Why, s.Share, s.Path, s.Title, s.Bytes, s.Files, s.Verified, s.Mounts = catalog.Kept, "", t.ID(), e.Path, p.Name, p.Bytes, p.Files, p.Verified, mounts
 		s.Guarded = s.Guarded || t.Guarded()
 		if s.Done.IsZero() {
 			s.Done = time.Now()

@@ -64,3 +64,25 @@ func TestADiskThatIsMissedIsNoNewVersion(t *testing.T) {
 		})
 	}
 }
+
+// A part that was fetched to a disk is missed also if there is something in its place while that is not mounted.
+func TestAPartOnADiskThatIsMissedIsNotFetchedAgain(t *testing.T) {
+	t.Parallel()
+	_, ticket := photos(t)
+	dir, disk := t.TempDir(), t.TempDir()
+	stray := file(t, "stray", disk, "tree", "stray")
+	mount(t, disk, "film")
+	d := begun(t, dir)
+	e := added(t, d, api.Add{Ticket: ticket, Dir: disk, Only: []string{"docs", "photos"}})
+	until(t, d, e.ID, "here", in(api.Served))
+	must(t, d.Close())
+	must(t, syscall.Unmount(disk, syscall.MNT_DETACH))
+	d = begun(t, dir)
+	v := until(t, d, e.ID, "looked at", func(v api.Entry) bool { return v.State == api.Served || v.State == api.Missing })
+	if v.State != api.Missing || !strings.HasPrefix(v.Reason, "nothing is mounted at "+disk+", ") {
+		t.Errorf("%s: %s", v.State, v.Reason)
+	}
+	if all, err := os.ReadDir(filepath.Dir(stray)); err != nil || len(all) != 1 {
+		t.Errorf("something was fetched: %v, %v", all, err)
+	}
+}

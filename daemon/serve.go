@@ -357,7 +357,11 @@ func (k *keeper) others() {
 func (k *keeper) serveKept(e catalog.Entry) {
 	k.d.watch.add(k.id, []string{e.Path})
 	defer k.d.watch.remove(k.id)
-	s, err := k.load(e.Path, fetcher.ShareOptions{Visible: visible(e.Wish), Ticket: e.Source, Secret: e.Guarded})
+	var s *fetcher.Share
+	err := notMounted(e)
+	if err == nil {
+		s, err = k.load(e.Path, fetcher.ShareOptions{Visible: visible(e.Wish), Ticket: e.Source, Secret: e.Guarded})
+	}
 	switch {
 	case err != nil:
 		k.unkept()
