@@ -119,6 +119,7 @@ type holdAsked struct {
 	at     []peers.ID // depots that are visited for it, besides those of want
 	after  int        // in visits later than this one
 	noWait bool       // it waits for the book alone
+	saving bool       // the book that is written, or was last, has it
 }
 
 func (r *renewals) Receive(ctx actor.Context) {
@@ -138,7 +139,7 @@ func (r *renewals) Receive(ctx actor.Context) {
 	case payDone:
 		r.paid(ctx, m)
 	case holdsSaved:
-		r.saved(m)
+		r.saved(ctx, m)
 	case *actor.DeadLetterResponse: // it does not say of which visit, which gives up in time
 	case system.WakeDue:
 		r.late()
@@ -225,6 +226,9 @@ func (r *renewals) save(ctx actor.Context) {
 		return
 	}
 	r.dirty, r.saving = false, true
+	for i := range r.asked {
+		r.asked[i].saving = true
+	}
 	b := r.core.Book()
 	r.forget(b)
 	r.s.Task(ctx, func(ctx context.Context) any { return holdsSaved{r.cfg.Book.SaveHolds(ctx, b)} })
@@ -247,12 +251,21 @@ func (r *renewals) forget(b renewal.Book) {
 	maps.DeleteFunc(r.errs, func(k renewal.Key, _ visitError) bool { return !refused[k] })
 }
 
-func (r *renewals) saved(m holdsSaved) {
+func (r *renewals) saved(ctx actor.Context, m holdsSaved) {
 	r.saving = false
-	if m.err != nil {
-		r.s.Log().Error("what depots keep for this node was not written", "error", m.err)
-		r.dirty, r.retry = true, r.s.Now().Add(depotRetry)
+	if m.err == nil {
+		return
 	}
+	r.s.Log().Error("what depots keep for this node was not written", "error", m.err)
+	r.dirty, r.retry = true, r.s.Now().Add(depotRetry)
+	r.asked = slices.DeleteFunc(r.asked, func(a holdAsked) bool {
+		if a.saving {
+			l := r.list(a.want, a.after)
+			l.Unwritten = fmt.Errorf("what depots keep for this node was not written: %w", m.err)
+			r.respond(ctx, a.who, l)
+		}
+		return a.saving
+	})
 }
 
 func (r *renewals) stop() {

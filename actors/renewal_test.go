@@ -255,12 +255,40 @@ func TestRequestsThatWaitForTheBookAreBounded(t *testing.T) {
 	}
 	h.fault = nil
 	h.w.Run(2 * depotRetry)
-	h.fault = errors.New("a full disk")
-	for i := range maxAsked + 5 {
-		h.s.Send(h.pid, DropHold{Want: int64(i)})
+	h.answer = func(peers.ID, any) any { return nil }
+	for range maxAsked + 5 {
+		h.s.Send(h.pid, KeepHold{Want: renewal.Want{ID: 1, Depots: []peers.ID{"d"}}})
 		h.w.Settle()
 	}
 	if len(h.r.asked) != maxAsked {
 		t.Errorf("%d wait", len(h.r.asked))
+	}
+}
+
+// Whoever asks is told that the book cannot be written, at once and each time; what waits for a visit, too.
+func TestABookThatCannotBeWrittenIsSaid(t *testing.T) {
+	h := newHeld(t, nil)
+	h.answer = func(peers.ID, any) any { return nil }
+	var said []error
+	ask := func(what any) {
+		h.s.Hear(h.pid, what, func(a any) { said = append(said, a.(HoldList).Unwritten) })
+		h.w.Run(time.Second)
+	}
+	want := KeepHold{Want: renewal.Want{ID: 1, Depots: []peers.ID{"d"}}}
+	ask(want)
+	if len(said) != 0 {
+		t.Fatalf("the depot has not answered: %v", said)
+	}
+	h.fault = errors.New("a full disk")
+	ask(want)
+	ask(SetBudget{Depot: "d", Units: 1})
+	if len(said) != 3 || !errors.Is(said[0], h.fault) || !errors.Is(said[1], h.fault) || !errors.Is(said[2], h.fault) {
+		t.Errorf("%v", said)
+	}
+	h.fault = nil
+	ask(DropHold{Want: 1}) // which waits for the depot
+	ask(SetBudget{Depot: "d", Units: 2})
+	if len(said) != 4 || said[3] != nil || len(h.book.Wants) != 0 {
+		t.Errorf("%v; written are %v", said, h.book.Wants)
 	}
 }

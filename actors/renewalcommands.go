@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -70,6 +71,8 @@ type HoldList struct {
 	// Lapses are the leases that are not renewed, as the budgets of their depots do not pay for that.
 	Lapses  []renewal.Due
 	Budgets map[peers.ID]renewal.Budget // of depots that have one
+	// Unwritten is why the book was not written that has what was asked. It stands until it is taken back or the node ends.
+	Unwritten error
 }
 
 // toHolds forwards a message to the renewals.
@@ -98,9 +101,10 @@ func (n *node) renewals(self *actor.PID) func() actor.Actor {
 }
 
 // AskHolds is what depots keep for a node, after it was told something: KeepHold, DropHold,
-// DropVersion, SetBudget, VisitDepot, DepotAt or HoldsQuery.
+// DropVersion, SetBudget, VisitDepot, DepotAt or HoldsQuery. If the book was not written, it returns both.
 func AskHolds(ctx context.Context, p *Program, what any) (HoldList, error) {
-	return system.Ask[HoldList](ctx, p.s, p.node, what)
+	l, err := system.Ask[HoldList](ctx, p.s, p.node, what)
+	return l, cmp.Or(err, l.Unwritten)
 }
 
 func (r *renewals) told(ctx actor.Context) {
@@ -160,7 +164,7 @@ func (r *renewals) command(ctx actor.Context, what any, from *actor.PID, err err
 		r.respond(ctx, from, r.list(0, 0))
 		return
 	}
-	r.dirty = true
+	r.dirty, r.retry = true, time.Time{} // it is written now, also if that failed lately
 	r.asked = append(r.asked, a)
 }
 

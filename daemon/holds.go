@@ -26,6 +26,7 @@ type holds struct {
 
 	mu           sync.Mutex // guards the fields below
 	good, failed uint64     // visits
+	behind       []*keeper  // that serve a version that depots are still to follow
 	why          map[peers.ID]string
 }
 
@@ -135,6 +136,8 @@ func (d *depots) Hold(ctx context.Context, h api.Hold) ([]api.Held, error) {
 	if err != nil {
 		return nil, err
 	}
+	d.holds.changing.Lock() // first, as the version must not be replaced before it is held
+	defer d.holds.changing.Unlock()
 	m, err := k.whole(ctx)
 	if err != nil {
 		return nil, err
@@ -151,8 +154,6 @@ func (d *depots) Hold(ctx context.Context, h api.Hold) ([]api.Held, error) {
 	if err != nil {
 		return nil, err
 	}
-	d.holds.changing.Lock()
-	defer d.holds.changing.Unlock()
 	was, err := d.node.DepotsAt(ctx, h.Depots...)
 	if err != nil {
 		return nil, err
@@ -168,9 +169,9 @@ func (d *depots) Hold(ctx context.Context, h api.Hold) ([]api.Held, error) {
 	keep := asBefore(h.Keep, want.Keep)
 	want.Keep = max(want.Keep, keep) // what is released cannot be had back when the request is undone
 	addrs = slices.Concat(addrs, h.Depots, depotAddrs(was, depots))
-	l, err := d.node.KeepHold(ctx, want, addrs, false)
+	l, err := d.keepHold(ctx, want, addrs, before)
 	if err != nil {
-		return nil, api.Refuse(api.ErrRequest, "%v", err)
+		return nil, err
 	}
 	out, err := d.heldAt(was, l, m, depots, h.Depots)
 	if len(out) > 0 && h.Fleet {
@@ -290,6 +291,18 @@ func depotAddrs(l fetcher.HoldList, depots []peers.ID) (out []string) {
 	return out
 }
 
+// keepHold has depots keep something, and takes that back if it was not written.
+func (d *depots) keepHold(ctx context.Context, want fetcher.Hold, addrs []string, before *fetcher.Hold) (fetcher.HoldList, error) {
+	l, err := d.node.KeepHold(ctx, want, addrs, false)
+	switch {
+	case l.Unwritten != nil:
+		d.unhold(ctx, l, before)
+	case err != nil:
+		err = api.Refuse(api.ErrRequest, "%v", err)
+	}
+	return l, err
+}
+
 // unhold undoes the request just made.
 func (d *depots) unhold(ctx context.Context, l fetcher.HoldList, before *fetcher.Hold) {
 	ctx = context.WithoutCancel(ctx)
@@ -359,10 +372,31 @@ func together(all []error) error {
 	return api.Refuse(errors.Join(kinds...), "%v", errors.Join(all...))
 }
 
-// follow makes depots keep the version that an entry serves now.
-func (d *depots) follow(ctx context.Context, entry int64, m *share.Manifest) {
+// follow makes depots keep the version that an entry serves now, once no request about holds waits for depots: a keeper waits for none.
+func (d *depots) follow(k *keeper) {
+	d.holds.mu.Lock()
+	defer d.holds.mu.Unlock()
+	if d.holds.behind = append(d.holds.behind, k); len(d.holds.behind) == 1 {
+		d.runs.Go(d.catchUp)
+	}
+}
+
+// catchUp carries out what follow was asked for.
+func (d *depots) catchUp() {
 	d.holds.changing.Lock()
 	defer d.holds.changing.Unlock()
+	d.holds.mu.Lock()
+	all := d.holds.behind
+	d.holds.behind = nil
+	d.holds.mu.Unlock()
+	for _, k := range all {
+		if k.life.Err() == nil {
+			d.followTo(k.life, int64(k.id), k.list())
+		}
+	}
+}
+
+func (d *depots) followTo(ctx context.Context, entry int64, m *share.Manifest) {
 	ctx, cancel := context.WithTimeout(ctx, followTime)
 	defer cancel()
 	l, err := d.node.Holds(ctx)

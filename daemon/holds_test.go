@@ -1,8 +1,10 @@
 package daemon
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -10,6 +12,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
 
 	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/api"
@@ -288,4 +292,63 @@ func TestAMemberIsLetInWithTheAccountOfItsFleet(t *testing.T) {
 			t.Errorf("no %q in %v", advice, err)
 		}
 	}
+}
+
+// While a depot is waited for that does not answer, other entries are added, served and removed.
+func TestAHoldThatWaitsHoldsUpNoEntry(t *testing.T) {
+	t.Parallel()
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	defer silent.Close()
+	d, other := begun(t, t.TempDir()), begun(t, t.TempDir())
+	e := added(t, d, api.Add{Paths: []string{file(t, "film", t.TempDir(), "film")}})
+	ctx, cancel := context.WithCancel(t.Context())
+	held := make(chan error, 1)
+	go func() { // until cancel
+		at := fmt.Sprintf("/ip4/127.0.0.1/tcp/%d/p2p/%s", silent.Addr().(*net.TCPAddr).Port, other.node.ID())
+		_, err := d.Hold(ctx, api.Hold{Entry: e.ID, Depots: []string{at}})
+		held <- err
+	}()
+	_, err = silent.Accept() // it is visited
+	must(t, err)
+	song := added(t, d, api.Add{Paths: []string{file(t, "song", t.TempDir(), "song")}})
+	until(t, d, song.ID, "served", in(api.Served))
+	_, err = d.Remove(t.Context(), song.ID, false)
+	must(t, err)
+	select {
+	case err := <-held:
+		t.Errorf("the hold ended before: %v", err)
+	default:
+	}
+	cancel()
+	<-held
+}
+
+// A hold that cannot be written is refused, at once, and is not there once others can be written.
+func TestAHoldThatCannotBeWrittenIsSaid(t *testing.T) {
+	t.Parallel()
+	depot := begun(t, t.TempDir(), func(c *Config) { c.Depot = filepath.Join(t.TempDir(), "depot") })
+	dir := t.TempDir()
+	d := begun(t, dir)
+	_, err := depot.AddAccount(t.Context(), api.AddAccount{Name: "me", Key: string(d.node.ID()), Quota: 1e9})
+	must(t, err)
+	film := added(t, d, api.Add{Paths: []string{file(t, "film", t.TempDir(), "film")}})
+	song := added(t, d, api.Add{Paths: []string{file(t, "song", t.TempDir(), "song")}})
+	execCatalog(t, dir, `CREATE TRIGGER full BEFORE INSERT ON hold_wants BEGIN SELECT RAISE(ABORT, 'the disk is full'); END`)
+	if _, err = d.Hold(t.Context(), api.Hold{Entry: film.ID, Depots: depot.node.Addrs()[:1]}); err == nil || !strings.Contains(err.Error(), "was not written: ") {
+		t.Error(err)
+	}
+	execCatalog(t, dir, `DROP TRIGGER full`)
+	_, err = d.Hold(t.Context(), api.Hold{Entry: song.ID, Depots: depot.node.Addrs()[:1]})
+	must(t, err)
+	stands(t, d, "the song alone", func(all []api.StandingHold) bool { return len(all) == 1 && all[0].Share == song.Share })
+}
+
+// execCatalog runs SQL on the catalog of a state directory beside the node.
+func execCatalog(t *testing.T, dir, query string) {
+	t.Helper()
+	c, err := sqlite.OpenConn(filepath.Join(dir, "catalog.db"), sqlite.OpenReadWrite)
+	must(t, err)
+	defer c.Close()
+	must(t, sqlitex.ExecuteScript(c, query, nil))
 }

@@ -234,7 +234,7 @@ func (k *keeper) serving(e catalog.Entry, s *fetcher.Share) {
 		k.d.replaced(k, was) // another entry may serve the earlier version
 	}
 	if e := k.entry(); len(e.Only)+len(e.Skip) == 0 {
-		k.d.follow(k.life, int64(k.id), m)
+		k.d.follow(k)
 	}
 	k.calm()
 }
