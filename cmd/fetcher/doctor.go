@@ -57,14 +57,9 @@ func (a asker) doctor(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	found := []finding{checkState(dir)}
 	var status *api.Status
 	var ofFleet, ofDepot []finding
-	node := finding{"node", true, "no node runs with " + dir + either(found[0].ok, "; fetcher node run starts one", ""), ""}
-	c, err := a.dial(ctx)
-	if errors.Is(err, api.ErrDenied) {
-		node.text, node.advice = "whether one runs is not known", strings.TrimPrefix(words.Plain(err), api.ErrDenied.Error()+": ")
-	}
+	c, system, err := a.find(ctx)
 	if err == nil {
 		if s, err := c.Status(ctx); err == nil {
 			status = &s
@@ -73,7 +68,18 @@ func (a asker) doctor(ctx context.Context) error {
 		}
 		c.Close()
 	}
-	found = append(found, checkDisk(dir), checkClock(dir, time.Now()), checkNetwork())
+	var found []finding
+	if system && status != nil { // whoever may use it need not be who may write there
+		dir = status.Dir
+		found = []finding{{"state", true, "the node of this machine has " + dir, ""}, checkDisk("where it puts shares", status.FreeBytes)}
+	} else {
+		found = []finding{checkState(dir), checkDisk("on the disk of "+dir, freeAt(dir))}
+	}
+	node := finding{"node", true, "no node runs with " + dir + either(found[0].ok, "; fetcher node run starts one", ""), ""}
+	if errors.Is(err, api.ErrDenied) {
+		node.text, node.advice = "whether one runs is not known", strings.TrimPrefix(words.Plain(err), api.ErrDenied.Error()+": ")
+	}
+	found = append(found, checkClock(dir, time.Now()), checkNetwork())
 	if status != nil {
 		found = append(found, finding{"node", true, fmt.Sprintf("it has run for %s", words.Duration(time.Since(status.Since))), ""}, checkReach(status.Addrs, placesOf(status), status.Tried), checkEntries(status))
 		found = slices.Concat(found, ofFleet, ofDepot)
@@ -205,25 +211,31 @@ func checkHolds(all []api.StandingHold, err error) []finding {
 	return []finding{f}
 }
 
-func checkDisk(dir string) finding {
-	f := finding{what: "disk", ok: true}
-	need := fmt.Sprintf("a node needs %s for what it remembers, and each share its size.", share.Size(daemon.LeastFree))
+// freeAt is how much is free on the disk of a folder; -1 if that is not known.
+func freeAt(dir string) int64 {
 	d, err := vfs.Dir(dir)
-	var free int64
-	if err == nil {
-		defer d.Close()
-		free, err = d.Free()
+	if err != nil {
+		return -1
 	}
+	defer d.Close()
+	free, err := d.Free()
+	if err != nil {
+		return -1
+	}
+	return free
+}
+
+// checkDisk says whether what is free somewhere is enough for a node.
+func checkDisk(where string, free int64) finding {
+	need := fmt.Sprintf("a node needs %s for what it remembers, and each share its size.", share.Size(daemon.LeastFree))
+	text := share.Size(free) + " is free " + where
 	switch {
-	case err != nil:
-		f.text, f.advice = "it is not known how much is free on the disk of "+dir, "See that there is room: "+need
+	case free < 0:
+		return finding{"disk", true, "it is not known how much is free " + where, "See that there is room: " + need}
 	case free < daemon.LeastFree:
-		f.ok, f.text = false, fmt.Sprintf("%s is free on the disk of %s", share.Size(free), dir)
-		f.advice = "Make room: " + need
-	default:
-		f.text = fmt.Sprintf("%s is free on the disk of %s", share.Size(free), dir)
+		return finding{"disk", false, text, "Make room: " + need}
 	}
-	return f
+	return finding{"disk", true, text, ""}
 }
 
 // checkClock says whether the clock may be right: not before this program was built, or

@@ -124,7 +124,7 @@ func writeFile(t *testing.T) string {
 }
 
 func TestDoctorMakesANoteOfWhatIsNotKnown(t *testing.T) {
-	if f := checkDisk(filepath.Join(t.TempDir(), "nowhere")); !f.ok || f.advice == "" {
+	if f := checkDisk("there", freeAt(filepath.Join(t.TempDir(), "nowhere"))); !f.ok || f.advice == "" {
 		t.Errorf("%+v", f)
 	}
 }

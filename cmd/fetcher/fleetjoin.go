@@ -36,6 +36,9 @@ their nodes. Change the password of the store first, and give the new URL with
 --fleet: whoever knows the old one could remove what is there.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := a.ofTheNode(cmd.Context(), fl); err != nil {
+				return err
+			}
 			switch {
 			case change && fl.secret != "":
 				return usageError{errors.New("--new-secret makes the secret itself; leave out --fleet-secret")}
@@ -48,6 +51,21 @@ their nodes. Change the password of the store first, and give the new URL with
 	fl.add(c.Flags())
 	c.Flags().BoolVar(&change, "new-secret", false, "give the fleet another secret: machines that are not joined again are no longer members")
 	return c
+}
+
+// ofTheNode refuses a membership in the state directory of the user, if the commands find the node of the machine,
+// which reads another. Flags that say all of it need none.
+func (a fleetApp) ofTheNode(ctx context.Context, fl storeFlags) error {
+	c, system, err := asker(a).find(ctx)
+	if err != nil || !system {
+		return nil
+	}
+	defer c.Close()
+	s, err := c.Status(ctx)
+	if dir, _ := a.flags.stateDir(); err == nil && fl.secret == "" {
+		err = usageError{fmt.Errorf("the node of this machine reads its membership in %s, and not in %s: run the command as the user of that node with --dir %[1]s; for a node or fleet run of your own, name its state directory with --dir", s.Dir, dir)}
+	}
+	return err
 }
 
 // changeSecret gives the fleet that this machine has joined another secret, and prints the new token.
@@ -201,6 +219,9 @@ is asked whether the token still holds, unless it is away. A token of "-" is
 read from stdin.`,
 		Args: exactly("TOKEN"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := a.ofTheNode(cmd.Context(), storeFlags{}); err != nil {
+				return err
+			}
 			token, err := a.pasted(cmd.Context(), args[0], "token", func(string) bool { return true })
 			if err != nil {
 				return err
@@ -265,6 +286,9 @@ node, as if its owner had added it. To come back, join again with a token;
 fetcher fleet forget, on another machine, takes this one off fleet status.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := a.ofTheNode(cmd.Context(), storeFlags{}); err != nil {
+				return err
+			}
 			dir, err := a.flags.stateDir()
 			if err != nil {
 				return err

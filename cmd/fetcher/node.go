@@ -363,29 +363,35 @@ func beat(ctx context.Context, d *daemon.Daemon) {
 }
 
 // systemDir is where the node of the whole machine has its socket.
-const systemDir = "/run/fetcher"
+var systemDir = "/run/fetcher"
 
 // dial finds the node: that of --dir, or the user's, or the machine's.
 func (a asker) dial(ctx context.Context) (*api.Client, error) {
+	c, _, err := a.find(ctx)
+	return c, err
+}
+
+// find is dial, and says whether it is the machine's, which has a state directory of its own.
+func (a asker) find(ctx context.Context) (c *api.Client, system bool, err error) {
 	dir, err := a.flags.stateDir()
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	c, err := api.Dial(ctx, daemon.Socket(dir))
+	c, err = api.Dial(ctx, daemon.Socket(dir))
 	if err != nil && a.flags.dir == "" {
 		if c, err2 := api.Dial(ctx, daemon.Socket(systemDir)); err2 == nil {
-			return c, nil
+			return c, true, nil
 		} else if errors.Is(err2, os.ErrPermission) {
-			return nil, fmt.Errorf("%w: only members of the group of %s may use the node of this machine; have its owner add you to it, or start a node of your own with fetcher node run", api.ErrDenied, daemon.Socket(systemDir))
+			return nil, false, fmt.Errorf("%w: only members of the group of %s may use the node of this machine; have its owner add you to it, or start a node of your own with fetcher node run", api.ErrDenied, daemon.Socket(systemDir))
 		}
 	}
 	switch {
 	case errors.Is(err, os.ErrPermission):
-		return nil, fmt.Errorf("%w: this user cannot look into the state directory %s; run the command as its owner, or name another with --dir", api.ErrDenied, dir)
+		return nil, false, fmt.Errorf("%w: this user cannot look into the state directory %s; run the command as its owner, or name another with --dir", api.ErrDenied, dir)
 	case err != nil:
-		return nil, fmt.Errorf("%w with the state directory %s", api.ErrNoNode, dir)
+		return nil, false, fmt.Errorf("%w with the state directory %s", api.ErrNoNode, dir)
 	}
-	return c, nil
+	return c, false, nil
 }
 
 // asking runs f with a client of the node.

@@ -83,11 +83,12 @@ must have been told to answer over HTTP, with http in node.toml or --http.`,
 }
 
 func (a asker) nodeOpen(ctx context.Context, show bool) error {
-	dir, err := a.flags.stateDir()
-	if err != nil {
+	var dir string
+	if err := a.asking(ctx, func(c *api.Client) error {
+		s, err := c.Status(ctx)
+		dir = s.Dir
 		return err
-	}
-	if err := a.asking(ctx, func(*api.Client) error { return nil }); err != nil {
+	}); err != nil {
 		return err
 	}
 	b, err := os.ReadFile(filepath.Join(dir, daemon.PageName))
