@@ -114,7 +114,7 @@ func TestAFullStdoutIsSaid(t *testing.T) {
 	for _, name := range []string{"a", "b", "c"} {
 		rig.WriteRandom(t, filepath.Join(src, name), 10, 1)
 	}
-	for _, args := range [][]string{{"ls", src}, {"share", src, "--listen", "none"}} {
+	for _, args := range [][]string{{"ls", src}, {"share", src, "--listen", "none"}, {"ls", src, "--json"}, {"version", "--json"}, {"sim", "list"}, {"sim", "list", "--json"}} {
 		full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 		must(t, err)
 		defer full.Close()
@@ -122,7 +122,7 @@ func TestAFullStdoutIsSaid(t *testing.T) {
 		var stderr bytes.Buffer
 		cmd.Stdout, cmd.Stderr = full, &stderr
 		err = cmd.Run()
-		if cmd.ProcessState.ExitCode() != 9 || !strings.HasPrefix(stderr.String(), "fetcher: stdout cannot be written: disk full\n") || strings.Contains(stderr.String(), "no space left") {
+		if cmd.ProcessState.ExitCode() != 9 || stderr.String() != "fetcher: stdout cannot be written: disk full\nMake room and run the same command again.\n" || strings.Contains(stderr.String(), "no space left") {
 			t.Errorf("%s: %v: %s", args[0], err, &stderr)
 		}
 	}

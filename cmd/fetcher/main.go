@@ -163,12 +163,15 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer, ctx context.C
 		err = a.unknown
 	}
 	code := exitCode(err)
-	if err != nil && code != exitInterrupted && code != exitPipe {
+	complain := func(err error) {
 		a.stderr.clear()
 		fmt.Fprintln(a.stderr, "fetcher:", plainText(sentence(err)))
 		if s := either(a.kept, keptText, "") + advice(err); s != "" {
 			fmt.Fprintln(a.stderr, strings.TrimSuffix(s, " "))
 		}
+	}
+	if err != nil && code != exitInterrupted && code != exitPipe {
+		complain(err)
 	}
 	var by signalled
 	if errors.As(context.Cause(ctx), &by) && endings[by.Signal].name != "" {
@@ -176,6 +179,10 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer, ctx context.C
 		a.out.sum(map[string]any{"signal": endings[by.Signal].name})
 	}
 	a.out.finish(code, err)
+	if lost := a.out.lost; code == exitOK && lost != nil {
+		complain(lost)
+		code = exitCode(lost)
+	}
 	return code
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
@@ -25,6 +26,7 @@ type reporter struct {
 	seq     int
 	summary map[string]any
 	told    time.Time // when throttled last wrote
+	lost    error     // why a line was not written
 }
 
 const schemaVersion = 1
@@ -64,7 +66,9 @@ func (r *reporter) write(typ string, values ...any) {
 	if err != nil {
 		panic(err) // plain values only
 	}
-	r.w.Write(append(b, '\n')) // a reader that has gone is not our error
+	if _, err := (sink{r.w}).Write(append(b, '\n')); !errors.Is(err, errPipe) { // a reader that has gone is not our error
+		r.lost = cmp.Or(r.lost, err)
+	}
 }
 
 // edited is the value of a field, with the sentences in it edited.

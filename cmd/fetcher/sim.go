@@ -44,17 +44,17 @@ func (a *app) simList() error {
 	for _, s := range all {
 		width = max(width, len(s.Name))
 	}
-	var failed error
 	columns := newTerminal(a.stdout).columns()
+	text := ""
 	for _, s := range all {
 		if a.flags.json {
 			a.out.write("scenario", map[string]any{"scenario": s.Name, "says": s.Says, "nodes": s.Nodes})
 			continue
 		}
-		_, err := fmt.Fprintf(a.prose(), "%-*s  %s\n", width, s.Name, beside(s.Says, columns, width+len(between)))
-		failed = errors.Join(failed, err)
+		text += fmt.Sprintf("%-*s  %s\n", width, s.Name, beside(s.Says, columns, width+len(between)))
 	}
-	return failed
+	_, err := fmt.Fprint(a.prose(), text)
+	return err
 }
 
 // beside breaks text that stands in the last column of a terminal, from column at on.
