@@ -106,7 +106,7 @@ type Account struct {
 
 // AddAccount makes an account.
 type AddAccount struct {
-	Name     string `json:"name,omitempty" maxLength:"256" doc:"default: the peer ID"`
+	Name     string `json:"name,omitempty" doc:"default: the peer ID"`
 	Key      string `json:"key" maxLength:"128" doc:"the peer ID that speaks for it"`
 	Quota    int64  `json:"quota" minimum:"0" doc:"bytes"`
 	MaxLease string `json:"max_lease,omitempty" doc:"the longest lease, such as 31d or 36h; default 31 days"`

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/piecelease/fetcher/api"
 	"github.com/piecelease/fetcher/depot"
@@ -148,6 +150,20 @@ func checkKey(key string) error {
 	return nil
 }
 
+// CheckAccount refuses what cannot be the name of an account, which is a part of a path of the API.
+func CheckAccount(name string) error {
+	const most = 256
+	switch {
+	case name == "":
+		return api.Refuse(api.ErrRequest, "the name of the account is empty")
+	case len(name) > most:
+		return api.Refuse(api.ErrRequest, "the name of an account has at most %d bytes; this one has %d", most, len(name))
+	case name == ".", name == "..", !utf8.ValidString(name), strings.ContainsFunc(name, unicode.IsControl):
+		return api.Refuse(api.ErrRequest, "no account can be called %q: a name is text without control characters, and not . or ..", name)
+	}
+	return nil
+}
+
 // AddAccount makes an account.
 func (d *depots) AddAccount(ctx context.Context, a api.AddAccount) (api.Account, error) {
 	l, now, err := d.depotNow(ctx)
@@ -155,7 +171,7 @@ func (d *depots) AddAccount(ctx context.Context, a api.AddAccount) (api.Account,
 		return api.Account{}, err
 	}
 	t, err := longest(a.MaxLease)
-	if err := errors.Join(err, checkKey(a.Key)); err != nil {
+	if err := cmp.Or(err, checkKey(a.Key), CheckAccount(cmp.Or(a.Name, a.Key))); err != nil {
 		return api.Account{}, err
 	}
 	terms := depot.Terms{Quota: a.Quota, MaxLease: t, Paid: d.setting().DepotPaid}

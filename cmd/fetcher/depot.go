@@ -309,6 +309,9 @@ func (a depots) accountAddCommand() *cobra.Command {
 			if _, err := daemon.ParsePrice(fl.price); err != nil {
 				return usageError{fmt.Errorf("--price: %w", err)}
 			}
+			if err := daemon.CheckAccount(fl.name); fl.name != "" && err != nil { // in JSON, it would be valid UTF-8
+				return err
+			}
 			acc, err := c.AddAccount(cmd.Context(), api.AddAccount{Name: fl.name, Key: args[0], Quota: quota, MaxLease: fl.maxLease, Price: fl.price})
 			if err != nil {
 				return err
@@ -326,7 +329,7 @@ func (a depots) accountAddCommand() *cobra.Command {
 
 func (a depots) accountSetCommand() *cobra.Command {
 	var fl accountFlags
-	c := &cobra.Command{Use: "set NAME", Short: "Change the terms or the keys of an account", Args: exactly("NAME"), ValidArgsFunction: a.completeAccount,
+	c := &cobra.Command{Use: "set NAME", Short: "Change the terms or the keys of an account", Args: anAccount, ValidArgsFunction: a.completeAccount,
 		Long: `Change what an account may have; its leases stand. With --add-key and
 --remove-key together, one key takes the place of another, such as a lost one.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -376,7 +379,7 @@ func (a depots) accountListCommand() *cobra.Command {
 }
 
 func (a depots) accountRmCommand() *cobra.Command {
-	return &cobra.Command{Use: "rm NAME", Short: "Remove an account that holds nothing", Args: exactly("NAME"), ValidArgsFunction: a.completeAccount, RunE: func(cmd *cobra.Command, args []string) error {
+	return &cobra.Command{Use: "rm NAME", Short: "Remove an account that holds nothing", Args: anAccount, ValidArgsFunction: a.completeAccount, RunE: func(cmd *cobra.Command, args []string) error {
 		return a.asking(cmd.Context(), func(c *api.Client) error {
 			acc, err := c.RemoveAccount(cmd.Context(), args[0])
 			if err != nil {

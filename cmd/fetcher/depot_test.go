@@ -295,6 +295,18 @@ func TestCommandsOfADepot(t *testing.T) {
 	if r := k.sure("depot", "account", "add", peer, "--name", "a", "--quota", "5M", "--max-lease", "48h"); !strings.Contains(r.stderr, "the account a is added") {
 		t.Errorf("account add says %s", r.stderr)
 	}
+	for says, args := range map[string][]string{
+		`no account can be called "."`:     {"add", peer, "--name", "."},
+		`no account can be called "a\nb"`:  {"add", peer, "--name", "a\nb"},
+		`no account can be called "a\xff"`: {"add", peer, "--name", "a\xff"},
+		"has at most 256 bytes":            {"add", peer, "--name", strings.Repeat("x", 257)},
+		`no account can be called ".."`:    {"set", "..", "--quota", "1G"},
+		"the name of the account is empty": {"rm", ""},
+	} {
+		if r := k.on(append([]string{"depot", "account"}, args...)...); r.code != exitUsage || !strings.Contains(r.stderr, says) {
+			t.Errorf("%q: exit %d, %s", args, r.code, r.stderr)
+		}
+	}
 	accounts, err := k.client.Accounts(t.Context())
 	must(t, err)
 	if len(accounts) != 2 || accounts[1].Quota != 5_000_000 || accounts[1].MaxLease != 48*3600 || accounts[1].Keys[0] != peer {

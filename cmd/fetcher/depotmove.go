@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/daemon"
 	"github.com/piecelease/fetcher/depot/archive"
 	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/share"
@@ -41,11 +42,24 @@ Whoever holds leases here is not told of that depot: name it with hold --on.`,
 	return c
 }
 
+// anAccount requires one argument, which can be the name of an account.
+func anAccount(cmd *cobra.Command, args []string) error {
+	if err := exactly("NAME")(cmd, args); err != nil {
+		return err
+	}
+	return daemon.CheckAccount(args[0])
+}
+
+// errCut marks that an export was cut short, and says itself how to go on.
+var errCut = errors.New("cut short")
+
 // export writes a stream to a file, and says what it has.
-func (a depots) export(from io.Reader, name string) error {
+func (a depots) export(from io.Reader, name string) (err error) {
+	var last, whole share.ID
 	to := a.stdout
 	if name != "-" {
-		f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		var f *os.File
+		f, err = os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 		if errors.Is(err, fs.ErrExist) {
 			return usageError{fmt.Errorf("%s exists: name another file", printable(name))}
 		}
@@ -56,12 +70,16 @@ func (a depots) export(from io.Reader, name string) error {
 			return err
 		}
 		defer f.Close()
+		defer func() {
+			if whole.IsZero() && err != nil {
+				os.Remove(name) // it has no share
+			}
+		}()
 		to = f
 	} else if a.flags.json {
 		return usageError{errors.New("with --json, name a file")}
 	}
 	var n, left int
-	var last, whole share.ID
 	in, err := archive.NewReader(io.TeeReader(from, to))
 	for err == nil {
 		var s archive.Share
@@ -78,7 +96,7 @@ func (a depots) export(from io.Reader, name string) error {
 	}
 	if err != nil {
 		if !whole.IsZero() {
-			err = fmt.Errorf("%w; export the rest to another file with --after %s", err, whole)
+			err = marked{fmt.Errorf("%w; export the rest to another file with --after %s", err, whole), errCut}
 		}
 		return err
 	}

@@ -20,6 +20,13 @@ func TestMistakesInAnExportAreExplained(t *testing.T) {
 	if err := (depots{asker{&app{}}}).export(strings.NewReader(""), filepath.Join(t.TempDir(), "no", "a.tar")); !errors.As(err, &bad) || !strings.Contains(err.Error(), "there is no folder") {
 		t.Errorf("into a folder that is missing: %v", err)
 	}
+	rest := filepath.Join(t.TempDir(), "rest.tar")
+	if err := (depots{asker{&app{}}}).export(strings.NewReader("no archive"), rest); err == nil {
+		t.Error("what is no archive was exported")
+	}
+	if _, err := os.Stat(rest); err == nil {
+		t.Error("a file in which no share is whole is left")
+	}
 	if _, stderr, code := inside("depot", "export", "-", "--after", "6xfm7vza", "--dir", t.TempDir()); code != exitUsage || !strings.Contains(stderr, "not the whole ID of a share, which fetcher") {
 		t.Errorf("after a short ID: exit %d, %s", code, stderr)
 	}

@@ -120,11 +120,12 @@ var advices = []struct {
 	what string
 }{
 	{api.ErrNoNode, "Start one with fetcher node run; or, if one runs with another state directory, name that with --dir."},
+	{errCut, ""},
+	{share.ErrDiskFull, "Make room and run the same command again."}, // another state directory is another node
 	{fetcher.ErrStateDir, "Name another folder with --dir, or FETCHER_DIR in the environment."},
 	{store.ErrRepairable, "What is there was not touched. With --repair, what is missing or wrong is fetched, and only that is replaced; or put the share elsewhere with -o."},
 	{share.ErrExists, "What is there was not touched. Move it away, or put the share elsewhere with -o."},
 	{share.ErrHeld, "Wait until the other process has ended, or end it."},
-	{share.ErrDiskFull, "Make room and run the same command again."},
 	{share.ErrChanged, "When the files are as they should be, and nothing writes to them, run the same command again."},
 	{errListen, "Name another address with --listen."},
 	{errHTTP, "Name another address with --http, or as http in node.toml, or end the program that has this one."},
