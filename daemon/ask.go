@@ -158,6 +158,19 @@ func Readable(path string) error {
 	return f.Close()
 }
 
+// shut reports whether the user of this process may make nothing in a folder, in which a share is to be fetched into dir. If
+// something is in dir, it may be the share.
+func shut(at, dir string) bool {
+	if list, err := os.ReadDir(at); at == dir && err == nil && len(list) > 0 {
+		return false
+	}
+	made, err := os.MkdirTemp(at, ".fetcher-")
+	if err == nil {
+		os.Remove(made)
+	}
+	return errors.Is(err, os.ErrPermission)
+}
+
 // complete fills in the fields that an entry needs, and checks them.
 func (d *Daemon) complete(w *catalog.Wish) error {
 	if len(w.Paths) == 0 && w.Source == "" {
@@ -179,8 +192,11 @@ func (d *Daemon) complete(w *catalog.Wish) error {
 		w.Dir = d.setting().Into
 	}
 	if len(w.Paths) == 0 {
-		if at, err := vfs.Nearest(w.Dir); vfs.NotDir(err) {
+		switch at, err := vfs.Nearest(w.Dir); {
+		case vfs.NotDir(err):
 			return api.Refuse(api.ErrRequest, "%s is not a folder, and a share cannot be put into it", at)
+		case errors.Is(err, os.ErrPermission), err == nil && shut(at, w.Dir):
+			return api.Refuse(api.ErrRequest, "the user of the node, %q, may not write to %s; allow it, or put the share elsewhere", userName(), at)
 		}
 		_, sources, err := fetcher.ParseSource(w.Source, w.Peers)
 		if err != nil {

@@ -565,9 +565,25 @@ func TestFilesAreReadWhileTheyComeIn(t *testing.T) {
 func TestOneDaemonForAStateDirectory(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	begun(t, dir)
-	if _, err := Open(t.Context(), Config{Dir: dir}); !errors.Is(err, share.ErrHeld) {
-		t.Errorf("a second one: %v", err)
+	keeps := func(c *Config) { c.Depot = filepath.Join(dir, "depot") }
+	begun(t, dir, keeps)
+	for _, s := range []Settings{{}, {Depot: filepath.Join(dir, "depot")}} {
+		if _, err := Open(t.Context(), Config{Dir: dir, Settings: s}); !errors.Is(err, share.ErrHeld) || !strings.HasPrefix(err.Error(), "another fetcher is using the state directory "+dir) {
+			t.Errorf("a second one, with %q as depot: %v", s.Depot, err)
+		}
+	}
+}
+
+// Nothing is made beside a file that is no socket: its folder may be shared.
+func TestAFileWhereTheSocketIsToBeStaysAlone(t *testing.T) {
+	t.Parallel()
+	notes := file(t, "x", t.TempDir(), "notes.txt")
+	d := begun(t, t.TempDir(), func(c *Config) { c.Socket = notes })
+	if _, err := d.Listen(); err == nil || !strings.Contains(err.Error(), "is left alone") {
+		t.Error(err)
+	}
+	if in, err := os.ReadDir(filepath.Dir(notes)); err != nil || len(in) != 1 {
+		t.Errorf("%v, %v", in, err)
 	}
 }
 
@@ -628,6 +644,23 @@ func TestWhatTheNodeMayNotUseIsNotAdded(t *testing.T) {
 		if _, err := d.Add(t.Context(), api.Add{Paths: []string{filepath.Dir(one)}}); !errors.Is(err, api.ErrRequest) || !strings.Contains(err.Error(), "not added: the user of the node, ") || strings.Contains(err.Error(), "remove the entry") {
 			t.Error(err)
 		}
+		shut, below := t.TempDir(), t.TempDir()
+		must(t, os.Mkdir(filepath.Join(shut, "empty"), 0o500))
+		must(t, os.Chmod(below, 0))
+		for _, dir := range []string{filepath.Join(shut, "empty"), filepath.Join(shut, "empty", "new"), filepath.Join(below, "x")} {
+			if _, err := d.Add(t.Context(), api.Add{Ticket: ticket, Dir: dir}); !errors.Is(err, api.ErrRequest) || !strings.Contains(err.Error(), "may not write to "+shut) && !strings.Contains(err.Error(), "may not write to "+below) {
+				t.Error(err)
+			}
+		}
+		must(t, os.Chmod(shut, 0o500)) // what is there may be the share
+		e := until(t, d, added(t, d, api.Add{Ticket: ticket, Dir: shut}).ID, "failed", in(api.Failed))
+		if !strings.HasSuffix(e.Reason, " cannot be made: permission denied") {
+			t.Error(e.Reason)
+		}
+		_, err := d.Remove(t.Context(), e.ID, false)
+		must(t, err)
+		must(t, os.Chmod(shut, 0o700))
+		must(t, os.Chmod(below, 0o700))
 	}
 	if all, err := d.Entries(t.Context()); err != nil || len(all) != 0 {
 		t.Errorf("%+v, %v", all, err)

@@ -70,7 +70,9 @@ func (d *depots) openLender(ctx context.Context, cfg Config) (*fetcher.DepotConf
 			return nil, errors.Join(err, l.close())
 		}
 	}
-	if l.issuer, err = openIssuer(filepath.Join(cfg.Dir, "issuer")); err != nil {
+	if l.issuer, err = openIssuer(filepath.Join(cfg.Dir, "issuer")); errors.Is(err, share.ErrHeld) { // as fetcher.Open says
+		return nil, errors.Join(words.Error(share.ErrHeld, "another fetcher is using the state directory %s", cfg.Dir), l.close())
+	} else if err != nil {
 		return nil, errors.Join(fmt.Errorf("%w: %w", fetcher.ErrStateDir, err), l.close())
 	}
 	d.lender = l

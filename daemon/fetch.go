@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path"
 	"slices"
 	"time"
@@ -224,20 +225,19 @@ func (k *keeper) stumble(err error) {
 	if k.life.Err() != nil {
 		return
 	}
-	for _, f := range final {
-		if errors.Is(err, f) {
-			k.d.log.Warn("a fetch has failed", "id", k.id, "reason", err)
-			why := words.Plain(err)
-			if errors.Is(err, store.ErrRepairable) {
-				why += ". Have the entry repaired, or move away what is there"
-			}
-			k.mu.Lock()
-			k.code = api.ProblemOf(err).Code
-			k.mu.Unlock()
-			k.fail(catalog.Failed, why)
-			k.rest(0)
-			return
+	var at *fs.PathError // not a connection that a firewall does not permit
+	if errors.As(err, &at) && errors.Is(at, fs.ErrPermission) || slices.ContainsFunc(final, func(f error) bool { return errors.Is(err, f) }) {
+		k.d.log.Warn("a fetch has failed", "id", k.id, "reason", err)
+		why := words.Plain(err)
+		if errors.Is(err, store.ErrRepairable) {
+			why += ". Have the entry repaired, or move away what is there"
 		}
+		k.mu.Lock()
+		k.code = api.ProblemOf(err).Code
+		k.mu.Unlock()
+		k.fail(catalog.Failed, why)
+		k.rest(0)
+		return
 	}
 	wait := k.backOff()
 	k.d.log.Info("a fetch will be tried again", "id", k.id, "in", wait, "reason", err)

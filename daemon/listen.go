@@ -88,6 +88,9 @@ func (l *Listening) openUnix(path string, mode fs.FileMode) error {
 	if len(path) > maxSocket {
 		return unusable(fmt.Errorf("its path is %d bytes long, and may have at most %d", len(path), maxSocket))
 	}
+	if info, err := os.Lstat(path); err == nil && info.Mode().Type() != fs.ModeSocket { // no lock is made beside it
+		return unusable(errors.New("it is there, as another kind of file, and is left alone"))
+	}
 	dir, err := vfs.PrivateDir(filepath.Dir(path))
 	if err != nil {
 		return unusable(err)
@@ -101,9 +104,6 @@ func (l *Listening) openUnix(path string, mode fs.FileMode) error {
 		return unusable(err)
 	}
 	l.held = append(l.held, held)
-	if info, err := os.Lstat(path); err == nil && info.Mode().Type() != fs.ModeSocket {
-		return unusable(errors.New("it is there, as another kind of file, and is left alone"))
-	}
 	if answered(path) {
 		return words.Error(share.ErrHeld, "another program answers at %s; name another socket", path)
 	}

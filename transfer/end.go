@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/piecelease/fetcher/internal/words"
 )
 
 // finishIfHere makes the share whole if all that was chosen is here, and nothing else
@@ -81,7 +83,7 @@ func (t *Transfer) end(how Ended) {
 	t.ending = &how
 	if how.Err != nil {
 		t.state = Failed
-		t.because(NoWait, how.Err.Error())
+		t.because(NoWait, words.Plain(how.Err))
 	}
 	t.dropAll()
 	t.then(StopHashing{})
@@ -112,7 +114,7 @@ func (t *Transfer) closed(err error) {
 	}
 	if t.ending.Err == nil && err != nil {
 		t.ending.Err, t.state = err, Failed
-		t.because(NoWait, err.Error())
+		t.because(NoWait, words.Plain(err))
 	}
 	t.ending.Last = t.Progress(t.now)
 	t.over = true
