@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/piecelease/fetcher"
@@ -125,6 +126,14 @@ func TestAFullStdoutIsSaid(t *testing.T) {
 		if cmd.ProcessState.ExitCode() != 9 || stderr.String() != "fetcher: stdout cannot be written: disk full\nMake room and run the same command again.\n" || strings.Contains(stderr.String(), "no space left") {
 			t.Errorf("%s: %v: %s", args[0], err, &stderr)
 		}
+	}
+}
+
+// Another state directory is another node, and no way out where there is no room.
+func TestAFullDiskOfAStateDirectoryWantsRoom(t *testing.T) {
+	err := fmt.Errorf("%w: %w", fetcher.ErrStateDir, &fs.PathError{Op: "write", Path: "/d/catalog.db", Err: syscall.ENOSPC})
+	if got := advice(err); exitCode(err) != exitDiskFull || got != "Make room and run the same command again." {
+		t.Errorf("exit code %d, %q", exitCode(err), got)
 	}
 }
 

@@ -145,7 +145,7 @@ func (db *DB) Close() error {
 // use gives the connection to f, for as long as ctx lasts.
 func (db *DB) use(ctx context.Context, act string, f func(context.Context, *sqlite.Conn) error) (err error) {
 	defer func() {
-		if err != nil {
+		if err != nil && !errors.As(err, new(*fs.PathError)) { // which names the file itself
 			err = fmt.Errorf("%s %s: %w", act, db.path, err)
 		}
 	}()
@@ -171,9 +171,13 @@ func (db *DB) use(ctx context.Context, act string, f func(context.Context, *sqli
 // ended returns err, or why ctx ended if that is what SQLite means. What the system would say of a file is said as the system does.
 // path is what is written.
 func ended(ctx context.Context, path string, err error) error {
+	full := &fs.PathError{Op: "write", Path: path, Err: syscall.ENOSPC}
+	if sqlite.ErrCode(err) == sqlite.ResultIOErrSHMSize {
+		return full // of a file beside it
+	}
 	switch sqlite.ErrCode(err).ToPrimary() {
 	case sqlite.ResultFull:
-		return syscall.ENOSPC
+		return full
 	case sqlite.ResultReadOnly:
 		return cmp.Or(writable(path), fs.ErrPermission)
 	case sqlite.ResultCantOpen: // also the files beside it
