@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/p2p"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store"
@@ -52,6 +53,7 @@ func (c *clumsy) ReadRun(id share.ID, p share.Piece, first share.Block, n int, d
 // The times are those of fetchpool's documentation, with a margin for a busy machine.
 // More of this is tested in package actors, in virtual time.
 func TestASourceThatFailsFirstIsUsedAgainSoon(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "f.bin")
 	writeRandom(t, src, 8<<20, 1)
@@ -95,6 +97,7 @@ func TestASourceThatFailsFirstIsUsedAgainSoon(t *testing.T) {
 // A restarted node that has to read its files first is waited for: peers that
 // fetch from it are not told that it lacks what it will have in a moment.
 func TestASourceThatReadsItsFilesAgainIsWaitedFor(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	src, state := filepath.Join(t.TempDir(), "f.bin"), t.TempDir()
 	writeRandom(t, src, 1<<20, 1)
@@ -174,6 +177,7 @@ func (m *moving) ReadRun(id share.ID, p share.Piece, first share.Block, n int, d
 // If somebody renames a folder of NAME.partial during the fetch, what was in it is fetched
 // again, and the renamed folder stays.
 func TestAFolderThatIsMovedWhileItIsFetchedIsFetchedAgain(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	src, out := filepath.Join(t.TempDir(), "stuff"), t.TempDir()
 	writeRandom(t, filepath.Join(src, "a", "first"), 1000, 1)
@@ -205,6 +209,7 @@ func TestAFolderThatIsMovedWhileItIsFetchedIsFetchedAgain(t *testing.T) {
 // A liar is not asked again: not for another share, not after a reconnection, not
 // by the next process of this node.
 func TestALiarIsRememberedOverARestart(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	src, other := filepath.Join(t.TempDir(), "f.bin"), filepath.Join(t.TempDir(), "other.bin")
 	writeRandom(t, src, 8<<20, 1)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/wire"
@@ -57,6 +58,7 @@ func TestAPrivateShareIsForTheNamedPeers(t *testing.T) {
 
 // What was fetched is served to the peers that FetchOptions.Allow names.
 func TestWhatWasFetchedIsServedToTheNamedPeers(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
 	writeRandom(t, file, 2<<20, 1)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 )
@@ -51,6 +52,7 @@ func someFile(t *testing.T, size int) string {
 // The source is gone, and a peer that fetched the share still serves it: a newcomer finishes with
 // the ticket that the source gave out. The share is private.
 func TestATicketWorksWhenItsSourceHasGone(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	beacon := openBeacon(t)
 	source := openNode(t, uses(addrOf(beacon)))
@@ -93,6 +95,7 @@ func secretIn(t *testing.T, ticket string) []byte {
 
 // The source is at another address, with another port, and gives out the same secret.
 func TestATicketWorksWhenItsSourceHasMoved(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	beacon := openBeacon(t)
 	dir, path := t.TempDir(), someFile(t, 1<<20)
@@ -116,6 +119,7 @@ func TestATicketWorksWhenItsSourceHasMoved(t *testing.T) {
 
 // A node that was not told to use beacons contacts none, is none, and names none.
 func TestBeaconsAreUsedByWhoeverAskedAlone(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	beacon := openBeacon(t)
 	source := openNode(t, uses(addrOf(beacon)))
@@ -178,6 +182,7 @@ func (l *looks) Close() error { return nil }
 // A private share is announced nowhere but at the beacons that its ticket names, and there
 // under the key that only the ticket's secret gives.
 func TestAPrivateShareIsAnnouncedAtItsBeaconsAlone(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	beacon, other := openBeacon(t), openBeacon(t)
 	lan := &looks{}
@@ -213,6 +218,7 @@ func TestAPrivateShareIsAnnouncedAtItsBeaconsAlone(t *testing.T) {
 
 // A node that ends takes back what it has announced, so that nobody is sent to it.
 func TestANodeThatEndsIsForgottenByItsBeacons(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	beacon := openBeacon(t)
 	source := openNode(t, uses(addrOf(beacon)))
@@ -231,6 +237,7 @@ func TestANodeThatEndsIsForgottenByItsBeacons(t *testing.T) {
 // A ticket with a secret and no beacon is fetched by a node that has one: the ticket that it gives out names
 // the beacon. With it the share is found there.
 func TestATicketOfAHolderLeadsToItsOwnBeacon(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	beacon := openBeacon(t)
 	file := filepath.Join(t.TempDir(), "file")

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 )
@@ -40,6 +41,7 @@ func TestASourceThatNobodyCanReachCallsWhoeverFetches(t *testing.T) {
 
 // Who said no before it calls, because it did not serve the share yet or not to this node, is fetched from.
 func TestWhoSaidNoAndThenCallsIsFetchedFrom(t *testing.T) {
+	rig.Slow(t)
 	for _, how := range []string{"had none", "did not allow it"} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/share"
 )
 
@@ -205,6 +206,7 @@ func TestNothingIsHeldOfAShareThatHasGone(t *testing.T) {
 // Two paths with the same content are two entries, one of which stands for both; when it
 // ends, the other has to be opened again, and is not before.
 func TestEqualContentUnderTwoPathsIsTwoEntries(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	dir, k := t.TempDir(), &keptCatalog{}
 	for _, p := range []string{"1", "2", "3"} {
@@ -331,6 +333,7 @@ func TestPauseEndsWhatRunsAndKeepsTheEntry(t *testing.T) {
 
 // The end of a fetch is in the catalog before anybody is told of it.
 func TestAFetchThatEndedIsNoEntryOrAFailedOne(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
 	writeRandom(t, file, 1<<20, 1)

@@ -148,6 +148,7 @@ func TestEveryFieldHasARange(t *testing.T) {
 }
 
 func TestASmallBudgetSlowsButDoesNotStop(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "f.bin")
 	writeRandom(t, src, 8<<20, 1)
@@ -163,6 +164,7 @@ func TestASmallBudgetSlowsButDoesNotStop(t *testing.T) {
 }
 
 func TestUploadRateHolds(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "f.bin")
 	writeRandom(t, src, 4<<20, 1)
@@ -192,6 +194,7 @@ func TestUploadRatesAreNeverTooLow(t *testing.T) {
 }
 
 func TestDownloadRateHolds(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "f.bin")
 	writeRandom(t, src, 4<<20, 1)
@@ -235,6 +238,7 @@ func TestStallEndsAFetch(t *testing.T) {
 }
 
 func TestKeepServesWhatWasFetched(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "f.bin")
 	writeRandom(t, src, 2<<20, 1)
@@ -282,6 +286,7 @@ func TestAnonymousFetchersAreNotNamed(t *testing.T) {
 }
 
 func TestMaxSourcesHolds(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "f.bin")
 	writeRandom(t, src, 4<<20, 1)

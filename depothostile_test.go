@@ -9,11 +9,13 @@ import (
 
 	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/depot"
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/share"
 )
 
 // The owner says what a share is called, not the depot.
 func TestDepotKeepsASharesWhateverItIsCalled(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	k := newKeeper(t)
 	n := client(t)
@@ -46,6 +48,7 @@ func TestDepotKeepsASharesWhateverItIsCalled(t *testing.T) {
 
 // A request that is sent again long after it was done fetches nothing.
 func TestAnOldAnswerHasNothingFetched(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	k := newKeeper(t)
 	n := client(t)

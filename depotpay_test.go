@@ -12,6 +12,7 @@ import (
 	durable "github.com/piecelease/fetcher/catalog"
 	"github.com/piecelease/fetcher/depot"
 	"github.com/piecelease/fetcher/depot/disk"
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/leasedb"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/renewal"
@@ -59,6 +60,7 @@ func (s *spender) Paid(_ context.Context, _ peers.ID, m wire.Paid) (int64, error
 
 // A depot that asks for more passes than its leases cost is not paid, even if it asks bit by bit.
 func TestADepotThatAsksAgainAndAgainIsPaidOnce(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	k := &keeper{T: t, dir: t.TempDir(), state: t.TempDir(), told: make(chan struct{}, 1000)}
 	k.root = disk.New(func() (vfs.FS, error) { return vfs.PrivateDir(k.dir) }, rand.Text)

@@ -242,6 +242,7 @@ func TestThreeSourcesShareTheWork(t *testing.T) {
 }
 
 func TestLeasesCanBeWatched(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "f.bin")
 	writeRandom(t, src, 8<<20, 1)
@@ -274,6 +275,7 @@ func TestLeasesCanBeWatched(t *testing.T) {
 }
 
 func TestAStoppedFetchResumesWithoutHashing(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "big.bin")
 	want := writeRandom(t, src, 24<<20, 7)

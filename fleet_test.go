@@ -149,6 +149,7 @@ func TestAFleetGoesOnWithTheNextRunOfItsCoordinator(t *testing.T) {
 
 // A member that ends in good order has left, and was not lost, though word of its end overtakes what it said last.
 func TestAMemberThatEndsHasLeft(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	f := newTestFleet(t, 1<<20, 2, 0)
 	seat, c := f.coordinator()
@@ -240,6 +241,7 @@ func TestANodeMayLeaseFromItself(t *testing.T) {
 
 // A restarted coordinator waits for the previous members, for Settle.
 func TestSettleIsHowLongMembersAreWaitedFor(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	f := newTestFleet(t, 1<<20, 2, 0)
 	wait := func(d time.Duration) func(*Config) { return func(c *Config) { c.Fleet.Settle = d } }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/depot"
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/renewal"
 	"github.com/piecelease/fetcher/share"
@@ -87,6 +88,7 @@ func stable(n int) func(fetcher.HoldList) bool {
 // A hold is kept across restarts, made again where it was lost, moves to a new
 // version, and is gone when it is dropped.
 func TestAHoldStands(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	k, owner := newKeeper(t), newHolder(t)
 	k.account(owner.Node, 1<<30)
@@ -170,6 +172,7 @@ func TestAHoldThatIsRefusedSaysWhy(t *testing.T) {
 // What is wanted once more is asked for again, also where it is already wanted for something else: a failure
 // in an earlier visit is not the answer.
 func TestAnErrorOfAnEarlierVisitIsNoAnswer(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	k, owner := newKeeper(t), newHolder(t)
 	s, err := owner.Share(t.Context(), folderOf(t, album), fetcher.ShareOptions{})
@@ -224,6 +227,7 @@ func (k *keeper) damage() {
 
 // A depot whose copy is damaged keeps what is left of it if nobody serves the share any more.
 func TestADamagedCopyIsRenewedWhenItCannotBeOffered(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	k, owner := newKeeper(t), newHolder(t)
 	k.account(owner.Node, 1<<30)

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/p2p"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
@@ -126,6 +127,7 @@ func TestStopSharingEndsAShare(t *testing.T) {
 
 // What was learnt of peers in the last minute is kept too.
 func TestTheRankingIsKeptWhenANodeCloses(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
 	writeRandom(t, file, 4<<20, 1)
@@ -256,6 +258,7 @@ func TestOptionsOfAShareAreChecked(t *testing.T) {
 
 // A node may fetch what it shares to another place on its disk, and continues to share it.
 func TestFetchingWhatIsSharedEndsNoShare(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
 	writeRandom(t, file, 3<<20, 1)

@@ -11,6 +11,7 @@ import (
 
 // On demand a reader gets what it asks for, and the node fetches little else.
 func TestOnDemandFetchesWhatIsRead(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "f.bin")
 	want := writeRandom(t, src, 64<<20, 3)

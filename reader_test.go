@@ -102,6 +102,7 @@ func TestSeekingToTheEndOfAnUnfetchedFile(t *testing.T) {
 }
 
 func TestManyReadersOfAFolder(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "tree")
 	makeTree(t, src)
@@ -181,6 +182,7 @@ func TestAReaderEndsWithItsTransfer(t *testing.T) {
 }
 
 func TestAReaderEndsWithItsContextAndWithClose(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "big.bin")
 	writeRandom(t, src, 8<<20, 7)

@@ -121,6 +121,7 @@ func TestASecretThatNobodyAsksForKeepsNobodyOut(t *testing.T) {
 // A holder of a share with a secret is started anew, or its entry is paused and resumed, when the source is
 // not there: it still gives the share to nobody without the secret.
 func TestAHolderAsksForTheSecretAfterARestart(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	for _, how := range []string{"restart", "pause"} {
 		t.Run(how, func(t *testing.T) {

@@ -95,6 +95,7 @@ func TestChoosingNothingIsSaid(t *testing.T) {
 
 // A part, then more, then all: each run continues where the last ended.
 func TestAWiderFetchGoesOnFromANarrowOne(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "tree")
 	makeTree(t, src)

@@ -12,12 +12,14 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/share"
 )
 
 // Files that are not on a disk are shared like others: those that allow random access,
 // and those that can only be read from the beginning.
 func TestFilesOfAnFSAreShared(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	big := make([]byte, 3<<20+7)
 	rand.New(rand.NewSource(1)).Read(big)

@@ -5,11 +5,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/peers"
 )
 
 // A source knows how much each child takes from it, and which children have all that they wanted.
 func TestASourceIsToldOfItsChildren(t *testing.T) {
+	rig.Slow(t)
 	sw := newSwarm(t, 1)
 	m, content := testShare(t, 16<<20+5)
 	told := map[string][]ChildEvent{}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/leasemgr"
 	"github.com/piecelease/fetcher/share"
 )
@@ -132,6 +133,7 @@ func TestUrgentFilesComeFirst(t *testing.T) {
 }
 
 func TestPrioritiesChangeWhileItRuns(t *testing.T) {
+	rig.Slow(t)
 	sw := newSwarm(t, 1)
 	m, content := testFolder(t, 8<<20, 8<<20, 8<<20)
 	source := sw.add("source", 2e6).seed(m, content)
@@ -188,6 +190,7 @@ func TestSkippingWhatIsMissingFinishes(t *testing.T) {
 
 // An explanation of missing pieces names the files that they belong to.
 func TestMissingPiecesAreOfFiles(t *testing.T) {
+	rig.Slow(t)
 	for want, skipped := range map[string][]string{
 		"00 to 02, pieces 0-5: ":          nil,
 		"00, pieces 0-1: , 02, piece 5: ": {"01"},

@@ -210,6 +210,7 @@ func TestLeasesOfAMemberThatDiesReturn(t *testing.T) {
 }
 
 func TestAFleetOutlivesItsCoordinator(t *testing.T) {
+	rig.Slow(t)
 	for _, away := range []time.Duration{100 * time.Millisecond, 3 * time.Second, 20 * time.Second} {
 		t.Run(away.String(), func(t *testing.T) {
 			f := newFleet(t, 1, 32<<20, 3, 4e6)
@@ -298,6 +299,7 @@ func TestWithoutACoordinatorAFetchWaitsOrGoesOnAlone(t *testing.T) {
 }
 
 func TestWhoWentOnAloneJoinsAgain(t *testing.T) {
+	rig.Slow(t)
 	f := newFleet(t, 1, 32<<20, 2, 4e6)
 	f.coordinate(f.members...)
 	alone := func(c *TransferConfig) { c.Fleet.Alone = 2 * time.Second }
@@ -458,6 +460,7 @@ func TestLeasesOfAFrozenMemberExpire(t *testing.T) {
 }
 
 func TestACoordinatorMayFetchToo(t *testing.T) {
+	rig.Slow(t)
 	f := newFleet(t, 1, 16<<20, 1, 4e6)
 	f.coordinate(f.members...)
 	f.join(f.seat)
@@ -469,6 +472,7 @@ func TestACoordinatorMayFetchToo(t *testing.T) {
 }
 
 func TestASourceThatTurnsOutAMemberNeedsNoLeases(t *testing.T) {
+	rig.Slow(t)
 	f := newFleet(t, 1, 16<<20, 2, 4e6)
 	f.coordinate(f.members...)
 	// The first treats the second as any other source.
@@ -485,6 +489,7 @@ func TestASourceThatTurnsOutAMemberNeedsNoLeases(t *testing.T) {
 // everything, and what came in more than once is bounded by what was in flight
 // at each of these events.
 func TestAFleetSurvivesWhateverHappens(t *testing.T) {
+	rig.Slow(t)
 	seeds := rig.Most(12, 4)
 	if rig.Raced {
 		seeds = 3
@@ -544,6 +549,7 @@ func TestAFleetSurvivesWhateverHappens(t *testing.T) {
 // The LeaseManager's wake-up goes straight to a pool, and its refusal through the
 // leaseClient. If the first overtakes the second, the pool must ask again.
 func TestAWakeUpMayOvertakeARefusal(t *testing.T) {
+	rig.Slow(t)
 	seeds := rig.Most(20, 5)
 	if rig.Raced {
 		seeds = 3
@@ -566,6 +572,7 @@ func TestAWakeUpMayOvertakeARefusal(t *testing.T) {
 
 // A member may end at any moment, and its children end after it.
 func TestNothingIsLeftOfAMemberThatEnds(t *testing.T) {
+	rig.Slow(t)
 	for _, coordinated := range []bool{true, false} {
 		for at := 10 * time.Millisecond; at < 3*time.Second; at += 61 * time.Millisecond {
 			f := newFleet(t, uint64(at), 4<<20, 1, 1e6)

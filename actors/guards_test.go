@@ -13,6 +13,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/piecelease/fetcher/actors/system"
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/leasemgr"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
@@ -165,6 +166,7 @@ func TestACoordinatorThatHasEndedLeavesNoAlarm(t *testing.T) {
 
 // The disk is closed when nobody writes to it any more.
 func TestTheDiskIsClosedBehindTheLastVerifier(t *testing.T) {
+	rig.Slow(t)
 	for seed := range uint64(10) {
 		sw := newSwarm(t, seed)
 		m, content := testShare(t, 8<<20)
@@ -192,6 +194,7 @@ func TestTheDiskIsClosedBehindTheLastVerifier(t *testing.T) {
 
 // A bug that ends the Node ends every transfer, and each caller is told once.
 func TestAPanicOfTheNodeEndsEveryTransfer(t *testing.T) {
+	rig.Slow(t)
 	sw := newSwarm(t, 1)
 	m, content := testShare(t, 64<<20)
 	other, _ := testShare(t, 1<<20)
@@ -227,6 +230,7 @@ func TestAPanicOfTheNodeEndsEveryTransfer(t *testing.T) {
 
 // A program that is closed ends every transfer that has not ended.
 func TestClosingEndsEveryTransfer(t *testing.T) {
+	rig.Slow(t)
 	sw := newSwarm(t, 1)
 	m, content := testShare(t, 64<<20)
 	source := sw.add("source", 5e5).seed(m, content)

@@ -199,6 +199,7 @@ func TestPretendersDoNotCrowdOutMirrors(t *testing.T) {
 
 // A mirror that has to give way to one of another network is told, and tries again later.
 func TestAMirrorThatGivesWayIsTold(t *testing.T) {
+	rig.Slow(t)
 	sw := newSwarm(t, 1)
 	m, content := testShare(t, 1<<20)
 	source := sw.add("source", 1e6).seed(m, content)

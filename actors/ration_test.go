@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/piecelease/fetcher/actors/system"
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/leasemgr"
 	"github.com/piecelease/fetcher/share"
 )
@@ -75,6 +76,7 @@ func within(got int64, want, tolerance float64) bool {
 }
 
 func TestTheDownloadLimitHolds(t *testing.T) {
+	rig.Slow(t)
 	for _, c := range []struct {
 		limit   int64
 		sources int
@@ -121,6 +123,7 @@ func TestTheDownloadLimitIsOfAllTransfersTogether(t *testing.T) {
 // A transfer may have a limit within the node's, which can change; other transfers get what
 // it leaves.
 func TestATransferHasALimitOfItsOwn(t *testing.T) {
+	rig.Slow(t)
 	l := newLimited(t, 4e6, 80e6, 2, 50e6, TransferConfig{})
 	other, content := testShare(t, 120e6)
 	l.node.fetch(other.ID(), l.add("other", 50e6).seed(other, content))
@@ -146,6 +149,7 @@ func TestATransferHasALimitOfItsOwn(t *testing.T) {
 }
 
 func TestTheDownloadLimitCanChange(t *testing.T) {
+	rig.Slow(t)
 	l := newLimited(t, 0, 120e6, 3, 10e6, TransferConfig{})
 	if free := l.asked(time.Second); free < 15e6 {
 		t.Errorf("%d bytes were asked for in a second without a limit", free)

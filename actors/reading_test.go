@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/piecelease/fetcher/actors/system"
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/leasemgr"
 	"github.com/piecelease/fetcher/share"
 )
@@ -144,6 +145,7 @@ func TestTheEndComesBeforeTheRest(t *testing.T) {
 
 // A jump in the middle of a fetch does not wait for what was leased before it.
 func TestAJumpDoesNotWaitForWhatWasLeasedBefore(t *testing.T) {
+	rig.Slow(t)
 	m, piece := bigShare(t, 256)
 	for _, rate := range []float64{200e3, 1e6, 10e6, 200e6} {
 		sw := newSwarm(t, 1)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/wire"
@@ -407,6 +408,7 @@ func announce(b *testing.B, cfg peers.TierConfig) (sent int, took time.Duration)
 // Five hundred identities of one network hold every active place, until others come: these
 // get theirs at once, and those are left what one location has a claim to.
 func TestIdentitiesOfOneNetworkGiveWayAtOnce(t *testing.T) {
+	rig.Slow(t)
 	sw := newSwarm(t, 1)
 	m, content := testShare(t, 1<<20)
 	sets := map[peers.ID]peers.Set{}

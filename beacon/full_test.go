@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 )
@@ -56,6 +57,7 @@ func full(t *testing.T) *Table {
 
 // Whoever is in the block that has most gets no more, and takes nothing from its neighbours there.
 func TestAFullTableTakesNothingMoreOfTheBiggestBlock(t *testing.T) {
+	rig.Slow(t)
 	x := full(t)
 	for what, id := range map[string]int{"a new peer": maxPeers, "one that is known": 0} {
 		if refused := announce(x, id, 0, epoch, 1<<20); refused != Full {

@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 )
@@ -225,6 +226,7 @@ func TestIdentitiesOfOneBlockGetTheShareOfOne(t *testing.T) {
 
 // A block that floods takes its own place away, and nobody else's.
 func TestWhoeverFloodsGivesWay(t *testing.T) {
+	rig.Slow(t)
 	tb := New(1)
 	now := epoch
 	for i := range 50 {

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/piecelease/fetcher/internal/rig"
 )
 
 func TestRowsRunAndAreMeasured(t *testing.T) {
@@ -36,6 +38,7 @@ func TestRowsRunAndAreMeasured(t *testing.T) {
 }
 
 func TestCeilingTakesFromSeveralSources(t *testing.T) {
+	rig.Slow(t)
 	var addrs []string
 	for range 4 {
 		addrs = append(addrs, child(t, "ceiling-serve").line())
@@ -44,6 +47,7 @@ func TestCeilingTakesFromSeveralSources(t *testing.T) {
 }
 
 func TestMadeTreeIsCompared(t *testing.T) {
+	rig.Slow(t)
 	a, b := t.TempDir(), t.TempDir()
 	for _, d := range []string{a, b} {
 		child(t, "write", d, "150", "5000").mustWait()

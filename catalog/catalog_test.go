@@ -90,6 +90,7 @@ func TestAStatusIsCut(t *testing.T) {
 }
 
 func TestAFullCatalogSaysSo(t *testing.T) {
+	rig.Slow(t)
 	if rig.Raced {
 		t.Skip("SQLite inserts 100,000 rows, which is done without the race detector")
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/simnet/bubble"
 )
 
@@ -234,6 +235,7 @@ func TestChurn(t *testing.T) {
 	days, err := strconv.Atoi(os.Getenv("CHURN_DAYS"))
 	steps, long, around := 100, 24*time.Hour, 6
 	if err != nil {
+		rig.Slow(t)
 		days, steps, long, around = 3, 10, time.Hour, 3
 	}
 	bubble.Test(t, 1, func(t *testing.T, net *bubble.Net) {

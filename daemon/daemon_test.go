@@ -18,6 +18,7 @@ import (
 
 	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store"
 )
@@ -133,6 +134,7 @@ func TestAShareGoesFromNodeToNodeAndStaysOverARestart(t *testing.T) {
 // A client that waits until an entry is served may rely on it: the files are read once more, to be
 // served from where they lie, but that is not another state.
 func TestWhatHasArrivedStaysServed(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	a, b := begun(t, t.TempDir()), begun(t, t.TempDir())
 	cursor := b.Feed().From("")
@@ -174,6 +176,7 @@ func TestAChangedFolderIsServedAsANewVersion(t *testing.T) {
 
 // Whoever has the ticket of an earlier version is told that there is a newer one, over a restart too, and not which.
 func TestAnOldTicketIsSaidToBeOld(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	src, dir := t.TempDir(), t.TempDir()
 	file(t, "one", src, "f")
@@ -294,6 +297,7 @@ func TestWhatCannotBeSharedIsNotAdded(t *testing.T) {
 }
 
 func TestAKeptShareThatIsEditedIsNotServedAndNotFetchedAgain(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	a := begun(t, t.TempDir())
 	served := added(t, a, api.Add{Paths: []string{file(t, "content", t.TempDir(), "f")}})
@@ -311,6 +315,7 @@ func TestAKeptShareThatIsEditedIsNotServedAndNotFetchedAgain(t *testing.T) {
 }
 
 func TestAKeptShareThatIsEditedWhileItIsServedIsNoticed(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	a, b := begun(t, t.TempDir()), begun(t, t.TempDir())
 	if b.watch == nil {
@@ -402,6 +407,7 @@ func TestWhatTheCatalogHasIsRefusedByName(t *testing.T) {
 }
 
 func TestAFetchThatCannotBeSaysSoAndWaitsForItsOwner(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	a := begun(t, t.TempDir())
 	served := added(t, a, api.Add{Paths: []string{file(t, "content", t.TempDir(), "f")}})
@@ -457,6 +463,7 @@ func TestRemoveTakesOnlyWhatTheNodeMade(t *testing.T) {
 // What was at its place before an entry was added belongs to the owner, even if it is exactly the
 // share, or a part of it.
 func TestRemoveLeavesWhatLayThereBefore(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	src := t.TempDir()
 	file(t, large(1), src, "tree", "big")

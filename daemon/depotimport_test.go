@@ -14,6 +14,7 @@ import (
 
 	"github.com/piecelease/fetcher/api"
 	"github.com/piecelease/fetcher/depot"
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/share"
 )
 
@@ -52,6 +53,7 @@ func (m *mover) brought(got api.Imported, id share.ID) {
 
 // What a depot's export has comes back when the disk has lost it and the ledger is still here.
 func TestAnExportGivesBackTheDataThatADiskLost(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	for what, lose := range map[string]func(m *mover, at string) error{
 		"all":        func(m *mover, _ string) error { return os.RemoveAll(filepath.Join(m.folder, "shares")) },
@@ -100,6 +102,7 @@ func (m *mover) at(id share.ID) (at string) {
 
 // An import of a share of which a crash left an empty folder brings its data.
 func TestAnImportBringsWhatACrashLeftEmpty(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	a, film, stream := exported(t, "anna", "bert")
 	at, err := filepath.Rel(a.folder, a.at(film))
@@ -151,6 +154,7 @@ func (w *when) Read(b []byte) (int, error) {
 
 // Somebody asks the depot to hold a share while an import brings it: the data of the import is here afterwards.
 func TestAShareThatIsHeldWhileItIsImportedIsNotLost(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	_, film, stream := exported(t, "anna", "carl")
 	b := newMover(t)
@@ -167,6 +171,7 @@ func TestAShareThatIsHeldWhileItIsImportedIsNotLost(t *testing.T) {
 
 // A share that something else than its fetch writes is left to that, and the import says that it did not enter it.
 func TestAnImportLeavesWhatIsBeingWritten(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	a, film, stream := exported(t, "anna")
 	m, err := a.lender.root.Manifest(film)
@@ -224,6 +229,7 @@ func (m *mover) arriving() int {
 
 // An import takes the place of a fetch, which may wait for its sources for ever.
 func TestAnImportTakesThePlaceOfAFetch(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	m := newMover(t)
 	film, stream := m.comes()
@@ -236,6 +242,7 @@ func TestAnImportTakesThePlaceOfAFetch(t *testing.T) {
 
 // An import that is cut ends no fetch for good.
 func TestAFetchGoesOnAfterAnImportThatWasCut(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	m := newMover(t)
 	film, stream := m.comes()
@@ -249,6 +256,7 @@ func TestAFetchGoesOnAfterAnImportThatWasCut(t *testing.T) {
 
 // Of two who change an account at once, each has its term.
 func TestTermsChangedAtOnceAreAllKept(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	a := newMover(t)
 	a.account("anna", peerA)
@@ -272,6 +280,7 @@ func TestTermsChangedAtOnceAreAllKept(t *testing.T) {
 
 // An owner took the key of an account away, and perhaps its quota; an export from before that gives neither back.
 func TestAnImportGivesNoKeyBackThatWasTakenAway(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	few := int64(5)
 	for _, quota := range []*int64{nil, &few} {

@@ -14,6 +14,7 @@ import (
 	"github.com/piecelease/fetcher/api"
 	"github.com/piecelease/fetcher/depot"
 	"github.com/piecelease/fetcher/depot/archive"
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store"
@@ -127,6 +128,7 @@ var later = time.Now().Add(20 * 24 * time.Hour).Truncate(time.Second)
 
 // What one depot exports another keeps, for the same accounts and as long; a second import changes nothing.
 func TestADepotMoves(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	a := newMover(t)
 	a.account("anna", peerA)
@@ -209,6 +211,7 @@ func TestAnExportGivesBackWhatADatabaseLost(t *testing.T) {
 
 // An import gives nobody what belongs to another, and changes no account.
 func TestAnImportChangesNoAccount(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	_, film, stream := exported(t, "anna")
 	b := newMover(t) // where that key belongs to another name
@@ -268,6 +271,7 @@ func TestStrangersMoveAsStrangers(t *testing.T) {
 // What is damaged, cut or does not fit is not entered; what came before it is, and the same can be imported
 // again.
 func TestAnImportThatFailsLeavesWholeShares(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	a := newMover(t)
 	a.account("anna", peerA)
@@ -312,6 +316,7 @@ func TestAnImportThatFailsLeavesWholeShares(t *testing.T) {
 
 // A share that is not whole here is left out, and the export says so; so is one that nobody holds.
 func TestAnExportHasWhatIsWhole(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	a := newMover(t)
 	a.account("anna", peerA)

@@ -18,6 +18,7 @@ import (
 	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/api"
 	"github.com/piecelease/fetcher/catalog"
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/rounds"
 	"github.com/piecelease/fetcher/share"
 )
@@ -119,6 +120,7 @@ func TestWhatAFleetHasAreEntriesOfItsMembers(t *testing.T) {
 // What a member's owner has asked for stays the owner's, even if the fleet has it too; and a fleet's
 // entry that is no longer on the list may be removed.
 func TestWhatAnOwnerAskedForIsNotTheFleets(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	m := Membership{URL: "sqlite:" + filepath.Join(t.TempDir(), "kv"), Secret: "the secret of a fleet"}
 	a := begun(t, t.TempDir(), inFleet(m))
@@ -146,6 +148,7 @@ func TestWhatAnOwnerAskedForIsNotTheFleets(t *testing.T) {
 
 // What is advised for files that were edited after their fleet got them works: the edited ones reach the other member.
 func TestAFleetTakesWhatWasEditedAsItIsAdvised(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	m := Membership{URL: "sqlite:" + filepath.Join(t.TempDir(), "kv"), Secret: "the secret of a fleet"}
 	dir := t.TempDir()

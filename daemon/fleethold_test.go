@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/passes/purse"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
@@ -44,6 +45,7 @@ func withDepot(t *testing.T) (depot, a, b *Daemon) {
 // What one member has a depot keep for the fleet each member shows and renews, also when the others are gone; and
 // any of them ends it.
 func TestWhatDepotsKeepForAFleetIsEachMembers(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	depot, a, b := withDepot(t)
 	_, err := depot.SetAccount(t.Context(), "fleet", api.SetAccount{AddKey: string(b.node.ID())})
@@ -79,6 +81,7 @@ func TestWhatDepotsKeepForAFleetIsEachMembers(t *testing.T) {
 
 // A member that a depot does not let in does not know what that keeps for the fleet: it says so, and no release by it is said to be done.
 func TestAMemberThatADepotDoesNotLetInKnowsNothing(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	depot, a, b := withDepot(t)
 	e := added(t, a, api.Add{Paths: []string{file(t, large(9), t.TempDir(), "film")}})
@@ -148,6 +151,7 @@ func TestTheTurnToRenewIsOneMembersAtATime(t *testing.T) {
 // While a depot is slow to answer (here: for as long as the lock is held that a hold has meanwhile), a member goes on
 // telling its fleet how far it is.
 func TestASlowDepotDoesNotSilenceAMember(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	fleet := Membership{URL: "sqlite:" + filepath.Join(t.TempDir(), "kv"), Secret: "the secret of a fleet"}
 	a, b := begun(t, t.TempDir(), inFleet(fleet)), begun(t, t.TempDir(), inFleet(fleet))
@@ -197,6 +201,7 @@ func (l *logged) String() string {
 
 // That another member renews is how it should be: nobody is warned of it, and the visit did not fail.
 func TestThatAnotherMemberRenewsIsNoFault(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	fleet := Membership{URL: "sqlite:" + filepath.Join(t.TempDir(), "kv"), Secret: "the secret of a fleet"}
 	depot := begun(t, t.TempDir(), func(c *Config) { c.Depot = filepath.Join(t.TempDir(), "depot") })
@@ -231,6 +236,7 @@ func TestThatAnotherMemberRenewsIsNoFault(t *testing.T) {
 
 // A node that has left its fleet forgets what it had a depot keep for that, which the others still want.
 func TestANodeThatLeftItsFleetForgetsWhatItHeldForIt(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	t.Run("for none", func(t *testing.T) { leftFleet(t) })
 	t.Run("for another", func(t *testing.T) {

@@ -10,12 +10,14 @@ import (
 
 	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/rounds/kvurl"
 	"github.com/piecelease/fetcher/share"
 )
 
 // A node whose fleet got another secret says so, and what to do: to join, or if the machine has joined already, to restart.
 func TestANodeThatWasPutOutOfItsFleetSaysSo(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	m := Membership{URL: "sqlite:" + filepath.Join(t.TempDir(), "kv"), Secret: "the secret of a fleet"}
 	dir := t.TempDir()
@@ -85,6 +87,7 @@ func TestASecretInAFileThatChangedNeedsARestart(t *testing.T) {
 // What a fleet has put into the catalog is the owner's after the node has gone to another fleet, except what the fleet
 // kept for itself.
 func TestWhatAFleetHadIsTheOwnersInAnother(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	kvs, dir := t.TempDir(), t.TempDir()
 	m := Membership{URL: "sqlite:" + filepath.Join(kvs, "kv"), Secret: "the secret of a fleet"}
@@ -207,6 +210,7 @@ func TestAFleetIsLeft(t *testing.T) {
 // A node is a member of the fleet that it was started for until it is restarted. Meanwhile its machine may have gone to another, or which it belongs
 // to may be unreadable: then nothing is taken from its owner.
 func TestWhatAFleetHadStaysWhileTheMachineGoesToAnother(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	kvs := t.TempDir()
 	other := Membership{URL: "sqlite:" + filepath.Join(kvs, "other"), Secret: "the secret of another"}

@@ -7,12 +7,14 @@ import (
 
 	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/share"
 )
 
 // What came by a ticket with a secret and a beacon is given to those alone that know the
 // secret, and announced at the beacon: when it has arrived, and after a restart.
 func TestWhatCameByATicketIsServedByThatTicket(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	const beacon = "/ip4/192.0.2.1/tcp/4001/p2p/12D3KooWJcge8xRZ5k8JqvEmhYiX4BRtBjinpdRf5jNBvhX5ycZN"
 	open := func(cfg fetcher.Config) *fetcher.Node {

@@ -85,6 +85,7 @@ func TestAReleaseIsOfTheVersionThatIsThere(t *testing.T) {
 
 // What a depot refuses to release stands, and is asked about each time.
 func TestWhatADepotRefusesToReleaseIsNotReleased(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	depot := begun(t, t.TempDir(), func(c *Config) { c.Depot = filepath.Join(t.TempDir(), "depot") })
 	a := begun(t, t.TempDir())
@@ -154,6 +155,7 @@ func TestEachDepotSaysWhatItRefuses(t *testing.T) {
 
 // A depot that is at another address is asked there by whatever names that.
 func TestADepotIsAskedWhereItIsNamed(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	dir, kept := t.TempDir(), filepath.Join(t.TempDir(), "depot")
 	start := func() *Daemon {

@@ -8,12 +8,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/passes/issuer"
 	"github.com/piecelease/fetcher/store/storetest"
 )
 
 // The owner of a depot reads why passes do not count there, until they do again.
 func TestADepotSaysThatItsBookCannotBeWritten(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	d := begun(t, t.TempDir(), func(c *Config) { c.Depot = filepath.Join(t.TempDir(), "depot") })
 	disk := storetest.New(1 << 24)

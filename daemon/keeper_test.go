@@ -11,11 +11,13 @@ import (
 
 	"github.com/piecelease/fetcher/api"
 	"github.com/piecelease/fetcher/catalog"
+	"github.com/piecelease/fetcher/internal/rig"
 )
 
 // The last event of an entry has its present state, whoever publishes it and when: a reader of the
 // events is never left with an old state.
 func TestTheLastEventIsTheLatest(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	d := begun(t, t.TempDir())
 	k := &record{d: d, id: 7}

@@ -9,11 +9,13 @@ import (
 	"time"
 
 	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/simnet/bubble"
 )
 
 // Of several entries with one share the lowest limit counts, whichever came last.
 func TestTheLowestLimitOfAShareCounts(t *testing.T) {
+	rig.Slow(t)
 	bubble.Test(t, 1, func(t *testing.T, net *bubble.Net) {
 		d := simulated(t, net.Add(bubble.NodeConfig{Name: "a"}), t.TempDir(), Settings{})
 		defer func() { must(t, d.Close()) }()
@@ -32,6 +34,7 @@ func TestTheLowestLimitOfAShareCounts(t *testing.T) {
 // An entry has limits of its own, for uploads and downloads. They change while it is fetched, and
 // survive a restart.
 func TestAnEntryHasLimitsOfItsOwn(t *testing.T) {
+	rig.Slow(t)
 	bubble.Test(t, 1, func(t *testing.T, net *bubble.Net) {
 		dir := t.TempDir()
 		place := net.Add(bubble.NodeConfig{Name: "a"})
@@ -105,6 +108,7 @@ func TestTheLimitsOfTwoEntriesWithTheSameContent(t *testing.T) {
 
 // A child of an entry is listed with its rank, and only for that entry.
 func TestAChildIsToldWithHowItStands(t *testing.T) {
+	rig.Slow(t)
 	bubble.Test(t, 1, func(t *testing.T, net *bubble.Net) {
 		dir := t.TempDir()
 		a, b := simulated(t, net.Add(bubble.NodeConfig{Name: "a"}), filepath.Join(dir, "a"), Settings{}), simulated(t, net.Add(bubble.NodeConfig{Name: "b"}), filepath.Join(dir, "b"), Settings{})
@@ -135,6 +139,7 @@ func TestAChildIsToldWithHowItStands(t *testing.T) {
 
 // The files that an owner wants first come before the rest, whichever those are by then.
 func TestWhatIsWantedFirstComesFirst(t *testing.T) {
+	rig.Slow(t)
 	bubble.Test(t, 1, func(t *testing.T, net *bubble.Net) {
 		dir := t.TempDir()
 		a, b := simulated(t, net.Add(bubble.NodeConfig{Name: "a"}), filepath.Join(dir, "a"), Settings{}), simulated(t, net.Add(bubble.NodeConfig{Name: "b"}), filepath.Join(dir, "b"), Settings{})

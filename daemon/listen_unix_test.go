@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/share"
 )
 
@@ -53,6 +54,7 @@ func TestOneSocketIsOfOneDaemon(t *testing.T) {
 
 // A socket on which another program listens is not replaced, though that program holds no lock of ours.
 func TestASocketTakesThePlaceOfNoOtherPrograms(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	for _, network := range []string{"unix", "unixgram"} {
 		at := filepath.Join(t.TempDir(), "s")

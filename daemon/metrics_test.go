@@ -13,6 +13,7 @@ import (
 	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/api"
 	"github.com/piecelease/fetcher/depot"
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 )
@@ -29,6 +30,7 @@ func scraped(t *testing.T, d *Daemon) string {
 
 // What is fetched and waits is told by what it waits for.
 func TestWhatFetchesWaitForIsTold(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	d := begun(t, t.TempDir())
 	gone := added(t, d, api.Add{Ticket: share.IDOf([]byte("x")).String(), Peers: []string{"/ip4/127.0.0.1/tcp/1/p2p/12D3KooWJcge8xRZ5k8JqvEmhYiX4BRtBjinpdRf5jNBvhX5ycZN"}})
@@ -152,6 +154,7 @@ func TestADepotTellsItsFigures(t *testing.T) {
 }
 
 func TestTheHistoryOfPeersIsBounded(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	y, now := newTally(), time.Unix(1e9, 0)
 	for i := range maxStandings + 10 {

@@ -12,11 +12,13 @@ import (
 
 	"github.com/piecelease/fetcher/api"
 	"github.com/piecelease/fetcher/catalog"
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/simnet/bubble"
 )
 
 // Two versions of a share in one place: what both have still belongs to the later one.
 func TestRemoveLeavesWhatAnotherEntryHas(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "tree")
 	file(t, large(1), src, "common")
@@ -40,6 +42,7 @@ func TestRemoveLeavesWhatAnotherEntryHas(t *testing.T) {
 
 // What was fetched is not served any more once its entry has gone, whatever else is being read.
 func TestARemovedEntryIsNotServed(t *testing.T) {
+	rig.Slow(t)
 	bubble.Test(t, 1, func(t *testing.T, net *bubble.Net) {
 		dir := t.TempDir()
 		node := func(name string) *Daemon {
@@ -79,6 +82,7 @@ func TestASocketTakesThePlaceOfNoFile(t *testing.T) {
 
 // One of two paths with the same content stands for both, until either changes.
 func TestAPathThatAnotherStandsForMayChange(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	dir := t.TempDir()
 	one, two := file(t, large(1), dir, "1", "f"), file(t, large(1), dir, "2", "f")
@@ -113,6 +117,7 @@ func TestTheKeyOfTheNodeIsNotShared(t *testing.T) {
 
 // A selection made while a fetch begins is the one fetched, even if it selects everything.
 func TestAChoiceWhileAFetchBeginsIsNotLost(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "tree")
 	file(t, "one", src, "x")
@@ -163,6 +168,7 @@ func TestAPartOfAShareIsNotHeld(t *testing.T) {
 
 // A copy of what an entry has fetched so far is not reported as removed with it.
 func TestWhatStaysIsNotCalledRemoved(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	from := slow(t)
 	b := begun(t, t.TempDir())

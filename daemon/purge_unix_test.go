@@ -10,11 +10,13 @@ import (
 	"testing"
 
 	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/internal/rig"
 )
 
 // A purge removes what the node knew, and nothing that it fetched or keeps for others, wherever in
 // the package's state directory its owner put that.
 func TestAPurgeLeavesWhatWasFetched(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	script, err := os.ReadFile(filepath.Join("..", "deploy", "packages", "postremove"))
 	must(t, err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/piecelease/fetcher/api"
 	"github.com/piecelease/fetcher/catalog"
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/store"
 )
 
@@ -27,6 +28,7 @@ func photos(t *testing.T) (src, ticket string) {
 
 // What its owner has of a share is his, though it is exactly what the share has, if the node was asked for another part of it.
 func TestRemoveLeavesThePartThatWasNotFetched(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	_, ticket := photos(t)
 	for _, forgotten := range []bool{false, true} {
@@ -83,6 +85,7 @@ func TestRemoveTakesWhatIsNotChosenAnyMore(t *testing.T) {
 
 // A file or a symlink in the place of a folder of the share is its owner's.
 func TestRemoveLeavesWhatTookThePlaceOfAFolder(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	_, ticket := photos(t)
 	b := begun(t, t.TempDir())
@@ -102,6 +105,7 @@ func TestRemoveLeavesWhatTookThePlaceOfAFolder(t *testing.T) {
 
 // Nor does a symlink to where its owner has moved all of it go.
 func TestRemoveLeavesALinkToWhereAllWasMoved(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	_, ticket := photos(t)
 	b := begun(t, t.TempDir())
@@ -224,6 +228,7 @@ func TestRemoveLeavesWhatCameWhileItRead(t *testing.T) {
 
 // What its owner has fetched of a share by himself is his, if the node then fetches another part of it to the same place.
 func TestRemoveLeavesThePartThatAnotherFetched(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	_, ticket := photos(t)
 	to := t.TempDir()
@@ -242,6 +247,7 @@ func TestRemoveLeavesThePartThatAnotherFetched(t *testing.T) {
 
 // What has no bytes was there before as well.
 func TestRemoveLeavesEmptyFilesAndLinksThatWereThere(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "tree")
 	file(t, "one", src, "1")
@@ -271,6 +277,7 @@ func TestRemoveLeavesEmptyFilesAndLinksThatWereThere(t *testing.T) {
 
 // What its owner puts in a place for which something is still to come is his, also if he has removed NAME.partial.
 func TestRemoveLeavesWhatWasPutThereWhileItWasFetched(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "tree")
 	file(t, strings.Repeat("one ", 1<<18), src, "docs", "1")

@@ -18,11 +18,13 @@ import (
 	"time"
 
 	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/internal/rig"
 )
 
 // What was fetched is served until its time is up, or its size was sent as often as requested, and not
 // longer; and again when its owner wants more.
 func TestWhatWasFetchedIsServedForAsLongAsWasAsked(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	a := begun(t, t.TempDir())
 	served := added(t, a, api.Add{Paths: []string{file(t, large(1), t.TempDir(), "f")}})
@@ -92,6 +94,7 @@ func certificate(t *testing.T) (cert, key string, pool *x509.CertPool) {
 
 // A node that listens at every address of its machine answers by each, and by no name that it was not told.
 func TestAListenerAtAllAddressesHasEachAsItsName(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	for listen, all := range map[string]bool{"0.0.0.0:0": true, "[::]:0": true, "127.0.0.1:0": false} {
 		d := begun(t, t.TempDir(), func(c *Config) { c.HTTP, c.Insecure = listen, true })

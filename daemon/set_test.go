@@ -14,6 +14,7 @@ import (
 
 	"github.com/piecelease/fetcher/api"
 	"github.com/piecelease/fetcher/catalog"
+	"github.com/piecelease/fetcher/internal/rig"
 )
 
 func set(t testing.TB, d *Daemon, id int64, s api.Set) api.Entry {
@@ -64,6 +65,7 @@ func TestAPauseDoesNotWaitForAnImport(t *testing.T) {
 }
 
 func TestWhatIsPausedShowsHowFarItIs(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	ticket, dir := slow(t).Ticket, t.TempDir()
 	d := begun(t, dir)
@@ -81,6 +83,7 @@ func TestWhatIsPausedShowsHowFarItIs(t *testing.T) {
 }
 
 func TestRemoveTakesWhatIsNotWhole(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	ticket := slow(t).Ticket
 	d := begun(t, t.TempDir())
@@ -110,6 +113,7 @@ func TestRemoveTakesWhatIsNotWhole(t *testing.T) {
 }
 
 func TestAFetchedEntryIsLookedAtAndRepairedWhenItsOwnerSaysSo(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	a := begun(t, t.TempDir())
 	served := added(t, a, api.Add{Paths: []string{file(t, large(1), t.TempDir(), "f")}})
@@ -133,6 +137,7 @@ func TestAFetchedEntryIsLookedAtAndRepairedWhenItsOwnerSaysSo(t *testing.T) {
 
 // Even if the folders above it went, and the next rescan is far away.
 func TestAPathThatComesBackIsNoticed(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	src, away := t.TempDir(), t.TempDir()
 	at := file(t, "one", src, "a", "b", "tree", "f")

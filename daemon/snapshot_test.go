@@ -15,6 +15,7 @@ import (
 	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/api"
 	"github.com/piecelease/fetcher/depot"
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/leasedb"
 	"github.com/piecelease/fetcher/rounds"
 	"github.com/piecelease/fetcher/share"
@@ -23,6 +24,7 @@ import (
 // The snapshots of later rounds reach the other members too, and what they fetched for the fleet
 // itself goes when it is taken off the list.
 func TestSnapshotsOfLaterRoundsReachTheFleet(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	m := Membership{URL: "sqlite:" + filepath.Join(t.TempDir(), "kv"), Secret: "the secret of a fleet"}
 	folder := t.TempDir()
@@ -63,6 +65,7 @@ func TestSnapshotsOfLaterRoundsReachTheFleet(t *testing.T) {
 // A depot that has lost its state directory gets the accounts and leases of the last round from its
 // fleet; a file that is not its snapshot, and a node that is running, are refused.
 func TestALostDatabaseOfLeasesComesBackFromTheFleet(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	m := Membership{URL: "sqlite:" + filepath.Join(t.TempDir(), "kv"), Secret: "the secret of a fleet"}
 	folder := t.TempDir()
@@ -211,6 +214,7 @@ func (k *away) answer(key string, rev uint64, err error) (uint64, error) {
 
 // A snapshot that the round's pointer may name stays, though nobody knows: the next round removes it.
 func TestASnapshotThatMayBeNamedStays(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	m := Membership{URL: "sqlite:" + filepath.Join(t.TempDir(), "kv"), Secret: "the secret of a fleet"}
 	folder := t.TempDir()
@@ -235,6 +239,7 @@ func TestASnapshotThatMayBeNamedStays(t *testing.T) {
 
 // A node was killed while it wrote a snapshot. What is left of that goes when it runs again.
 func TestASnapshotThatAKillLeftGoes(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	m := Membership{URL: "sqlite:" + filepath.Join(t.TempDir(), "kv"), Secret: "the secret of a fleet"}
 	folder, dir := t.TempDir(), t.TempDir()

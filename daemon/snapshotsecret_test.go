@@ -10,6 +10,7 @@ import (
 
 	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/rounds"
 	"github.com/piecelease/fetcher/rounds/kvurl"
 )
@@ -17,6 +18,7 @@ import (
 // Whoever runs the store of a fleet, and does not know its secret, does not get the ledger of its depot: who keeps
 // what there.
 func TestTheStoreOfAFleetDoesNotOpenTheLedgerOfItsDepot(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	m := Membership{URL: "sqlite:" + filepath.Join(t.TempDir(), "kv"), Secret: "the secret of a fleet"}
 	folder := t.TempDir()

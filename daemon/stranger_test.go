@@ -21,6 +21,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/protocol"
 	ma "github.com/multiformats/go-multiaddr"
 
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/wire"
 )
@@ -119,6 +120,7 @@ func (l *listener) hears(t *testing.T, ask func(context.Context, peers.Addr, any
 // What a stranger says of itself is the same whoever it is: nothing of what its node is set to, none of its addresses, not its version, and
 // its connection comes from none of its ports. Only its peer ID differs, and the port that the system picked.
 func TestAStrangerSaysNothingOfItsNode(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	relay := begun(t, t.TempDir(), func(c *Config) { c.Relay = true })
 	plain := begun(t, t.TempDir())

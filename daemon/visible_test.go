@@ -7,6 +7,7 @@ import (
 
 	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/internal/rig"
 )
 
 // announced reports whether a daemon's node announces anything, or would.
@@ -21,6 +22,7 @@ func announced(d *Daemon) bool {
 
 // A share that its owner makes private before it is served, or here, is announced nowhere.
 func TestWhatIsMadePrivateMeanwhileIsNotAnnounced(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	private := "private"
 	t.Run("while its files are read", func(t *testing.T) {

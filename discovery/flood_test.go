@@ -12,12 +12,14 @@ import (
 	"github.com/libp2p/zeroconf/v2"
 
 	"github.com/piecelease/fetcher"
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/peers"
 )
 
 // Somebody on the network announces nodes without end, as fast as they are read. What is remembered and told
 // has its bound, and the network is not listened to for a while; then it is again.
 func TestAFloodOfAnnouncementsIsNotListenedTo(t *testing.T) {
+	rig.Slow(t)
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLAN(slog.New(slog.DiscardHandler))
 		l.Quiet = true

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 )
@@ -839,6 +840,7 @@ func TestALeaseThatComesTwiceIsOne(t *testing.T) {
 
 // What a source does not have is remembered within a bound.
 func TestAbsentPiecesAreForgottenWhenThereAreTooMany(t *testing.T) {
+	rig.Slow(t)
 	h := ready(t, Config{AbsentFor: time.Hour}, 2*maxAbsent<<20)
 	for p := range share.Piece(maxAbsent + 10) {
 		for _, r := range h.grant(p).Requests {
@@ -1102,6 +1104,7 @@ func TestConfigBoundsWindowRequestsAndLeases(t *testing.T) {
 }
 
 func TestConfigOfTimes(t *testing.T) {
+	rig.Slow(t)
 	h := ready(t, Config{Patience: peers.Patience{First: time.Second}}, 8<<20)
 	if todo := h.grant(0); !todo.Wake.Equal(h.now.Add(time.Second)) {
 		t.Errorf("First: alarm in %v", todo.Wake.Sub(h.now))

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/share"
 )
 
@@ -334,6 +335,7 @@ func (w *world) used(bytes int, from time.Time) float64 {
 func bigLayout(t testing.TB) *share.Layout { return layoutOf(t, 32<<30) }
 
 func TestFarFastPathIsKeptFull(t *testing.T) {
+	rig.Slow(t)
 	for _, c := range []struct {
 		mbit float64
 		rtt  time.Duration
@@ -518,6 +520,7 @@ func TestWindowFollowsThePath(t *testing.T) {
 }
 
 func TestPoolsOnOneLineDoNotDriveEachOtherUp(t *testing.T) {
+	rig.Slow(t)
 	for _, mbit := range []float64{20, 200} {
 		line := &path{}
 		var worlds []*world

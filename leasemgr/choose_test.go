@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	testrig "github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 	"pgregory.net/rapid"
@@ -259,6 +260,7 @@ func TestReturnedPiecesAreFoundBehindCursors(t *testing.T) {
 
 // A source gets all that it has, and only that, whatever its have-set looks like.
 func TestEveryPieceOfASourceIsFound(t *testing.T) {
+	testrig.Slow(t)
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.SampledFrom([]int{1, 63, 64, 65, 4095, 4096, 4097, 9000, 300_000}).Draw(t, "pieces")
 		seed := rapid.Uint64().Draw(t, "seed")

@@ -14,6 +14,7 @@ import (
 
 // Nothing else ends the connection of this test: see the errand.
 func TestAConnectionOnWhichNothingIsAcknowledgedEnds(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	line := rig.New(t, rig.Path{Mbit: 100, Delay: 5 * time.Millisecond, Queue: 100 * time.Millisecond, MTU: 1500})
 	var at []string

@@ -20,6 +20,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/network"
 
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/wire"
@@ -329,6 +330,7 @@ func TestASourceThatIsSlowAndSteadyIsNotLost(t *testing.T) {
 }
 
 func TestALinkWithoutRequestsHasNoReplyTimeout(t *testing.T) {
+	rig.Slow(t)
 	x := newMemory(t, 2<<20)
 	inBubble(t, func(t *testing.T, n *packets) {
 		src, h := n.two(t, Config{Timeouts: Timeouts{Idle: time.Hour}}, Config{})
@@ -348,6 +350,7 @@ func TestALinkWithoutRequestsHasNoReplyTimeout(t *testing.T) {
 }
 
 func TestAnIdleStreamIsClosedAndOpenedAgain(t *testing.T) {
+	rig.Slow(t)
 	x := newMemory(t, 2<<20)
 	inBubble(t, func(t *testing.T, n *packets) {
 		src, h := n.two(t, Config{}, Config{Streams: 1})
@@ -588,6 +591,7 @@ func TestMessagesOverASlowLineGoOn(t *testing.T) {
 
 // What a child sends while we make it wait is not late.
 func TestAChildThatAsksFarAheadIsNotCut(t *testing.T) {
+	rig.Slow(t)
 	x := newMemory(t, 1000)
 	inBubble(t, func(t *testing.T, n *packets) {
 		src, h := n.two(t, Config{}, Config{})
@@ -760,6 +764,7 @@ func (n *packets) dialled() []time.Time {
 // If a peer names hundreds of others, this one dials some of them, slowly. Peers that the
 // user names are dialled at once.
 func TestWhoIsNamedByPeersIsDialledWithinBounds(t *testing.T) {
+	rig.Slow(t)
 	x := newMemory(t, 1)
 	open := func(h *Host, many, places int, by peers.ID) {
 		for i := range many {
@@ -801,6 +806,7 @@ func TestWhoIsNamedByPeersIsDialledWithinBounds(t *testing.T) {
 // However many peers are said to be in one public network, few of its addresses are
 // dialled at a time; those near the namer are counted separately.
 func TestOneNetworkIsDialledAtFewAddressesAtATime(t *testing.T) {
+	rig.Slow(t)
 	x := newMemory(t, 1)
 	for _, home := range []bool{false, true} {
 		inBubble(t, func(t *testing.T, n *packets) {

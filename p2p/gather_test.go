@@ -14,6 +14,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/network"
 
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/wire"
@@ -58,6 +59,7 @@ func replies(s network.Stream, x *memory, from int) (n int, err error) {
 // Replies for small files are gathered while more requests wait, and leave if the next one waits
 // for its turn, or for its file.
 func TestSmallRepliesAreGatheredButNotKeptBack(t *testing.T) {
+	rig.Slow(t)
 	sizes := slices.Repeat([]int{2500}, 20)
 	for i := range sizes {
 		sizes[i] += i // a share has no equal files here

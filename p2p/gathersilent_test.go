@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/wire"
@@ -26,6 +27,7 @@ func (noTurn) Admit(ctx context.Context, _ peers.ID, _ share.ID, r wire.PieceReq
 
 // What was gathered for children that read nothing does not take the memory from those that do: parked replies hold a half of it at most.
 func TestGatheredRepliesOfTheSilentAreCutLikeParkedOnes(t *testing.T) {
+	rig.Slow(t)
 	x := newMemory(t, 8<<20, 6000, 6001, 2000) // piece 8 and those behind are small; see below
 	l := x.m.Layout()
 	small, last := share.Piece(l.Pieces()-3), share.Piece(l.Pieces()-1)

@@ -13,12 +13,14 @@ import (
 	"github.com/libp2p/go-libp2p/core/network"
 	ma "github.com/multiformats/go-multiaddr"
 
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/wire"
 )
 
 func TestMaxPeersBoundsConnections(t *testing.T) {
+	rig.Slow(t)
 	const most = 2
 	lim := newLimits(most, 2)
 	src := newHost(t, Config{MaxPeers: most, Listen: []string{"/ip4/127.0.0.1/tcp/0", "/ip4/127.0.0.1/udp/0/quic-v1"}})
@@ -169,6 +171,7 @@ func slowLink(t testing.TB, to string, d time.Duration) string {
 }
 
 func TestReceiveWindowsGrowToTheirLimit(t *testing.T) {
+	rig.Slow(t)
 	x := newMemory(t, 64<<20)
 	src := newHost(t, Config{})
 	src.Serve(toAll(x), everybody{})
@@ -272,6 +275,7 @@ func fifty(t testing.TB, src *Host, x *memory, ip string) {
 }
 
 func TestFiftyChildrenOfOneAddressAreAllServed(t *testing.T) {
+	rig.Slow(t)
 	ip := ownAddress()
 	if ip == "" {
 		inNamespace(t, errand{Role: "fifty"})

@@ -562,6 +562,7 @@ type panicker struct{ *catcher }
 func (*panicker) Proof(uint64, []share.Hash) { panic("on purpose") }
 
 func TestFetchBytesHoldBackTheReaders(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	x := newMemory(t, 4<<20)
 	src := newHost(t, Config{})
@@ -667,6 +668,7 @@ func (b many) ReadRun(id share.ID, p share.Piece, f share.Block, n int, dst []by
 // Each share's manifest is asked for and all its pieces are fetched, over two streams
 // if possible, all at once, over one connection.
 func TestManySharesOfOneSourceComeAtOnce(t *testing.T) {
+	rig.Slow(t)
 	for _, x := range []struct{ shares, waits int }{{20, 0}, {60, 40}} {
 		t.Run(fmt.Sprint(x.shares), func(t *testing.T) {
 			shares := many{}

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/piecelease/fetcher/internal/rig"
 )
 
 // slowReader gives some bytes each time, after a while.
@@ -47,6 +49,7 @@ func TestHowMuchOfAListHasComeIsTold(t *testing.T) {
 
 // Sources that stop before the end of large lists do not fill the memory, and do not keep one from coming that comes slowly.
 func TestListsThatDoNotComeToTheEndAreGivenUpForOthers(t *testing.T) {
+	rig.Slow(t)
 	synctest.Test(t, func(t *testing.T) {
 		const size = 4 << 20
 		all := &lists{most: 3 * size}
@@ -120,6 +123,7 @@ func (s *stoppable) Read(b []byte) (int, error) {
 // More large lists than there is room for come one after the other, as fast as each other: they do not keep throwing out those that are
 // nearly there. Small ones come meanwhile, at once.
 func TestMoreListsThanThereIsRoomForComeOneAfterTheOther(t *testing.T) {
+	rig.Slow(t)
 	synctest.Test(t, func(t *testing.T) {
 		const size, large, alone = 16 << 20, 12, 64 * 4 * time.Second
 		all := &lists{most: 4 * size}

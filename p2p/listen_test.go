@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	ma "github.com/multiformats/go-multiaddr"
+
+	"github.com/piecelease/fetcher/internal/rig"
 )
 
 // held takes UDP ports of an address, each of which is free for TCP.
@@ -26,6 +28,7 @@ func held(t *testing.T, ip string, n int) []*net.UDPConn {
 
 // Port 0 is a port that is free for TCP and for QUIC, however many are free for TCP alone.
 func TestAnyPortIsOneThatIsFreeForAll(t *testing.T) {
+	rig.Slow(t)
 	const ip = "127.0.0.77" // where no other test listens
 	held(t, ip, 3500)       // about one in eight
 	h := newHost(t, Config{})

@@ -290,6 +290,7 @@ func TestAPanickingReceiverLosesThatPeerOnly(t *testing.T) {
 }
 
 func TestMessagesThatNobodyReadsAreBoundedOverAllPeers(t *testing.T) {
+	rig.Slow(t)
 	const deaf = 6
 	inBubble(t, func(t *testing.T, n *packets) {
 		a := n.host(t, "10.0.0.1", Config{ServeBytes: 1 << 20})

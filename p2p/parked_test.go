@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/wire"
@@ -46,6 +47,7 @@ func (d *ledger) Admit(_ context.Context, _ peers.ID, _ share.ID, q wire.PieceRe
 // and for no more than the rest. If that is refused, it ends where it was: what came before is
 // complete, and the child asks for what is missing.
 func TestTheRestOfAParkedReplyNeedsATurnOfItsOwn(t *testing.T) {
+	rig.Slow(t)
 	x := newMemory(t, 6<<20)
 	l := x.m.Layout()
 	for _, busy := range []bool{false, true} {

@@ -126,6 +126,7 @@ func TestServeBytesBoundWhatIsReadAtOnce(t *testing.T) {
 }
 
 func TestOneChildCannotHoldAllServeBytes(t *testing.T) {
+	rig.Slow(t)
 	x := newMemory(t, 1<<20)
 	src := newHost(t, Config{ServeBytes: 2 << 20, Timeouts: Timeouts{Park: time.Hour, Stall: time.Hour}}) // nothing is taken back
 	src.Serve(toAll(x), everybody{})
@@ -319,6 +320,7 @@ func (s *short) ReadRun(id share.ID, p share.Piece, f share.Block, n int, dst []
 }
 
 func TestClosingFinishesTheReplyUnderWay(t *testing.T) {
+	rig.Slow(t)
 	for _, listen := range []string{"/ip4/127.0.0.1/tcp/0", "/ip4/127.0.0.1/udp/0/quic-v1"} {
 		t.Run(listen, func(t *testing.T) {
 			x := newMemory(t, 2<<20)

@@ -14,6 +14,8 @@ import (
 
 	"github.com/cloudflare/circl/group"
 	"github.com/cloudflare/circl/oprf"
+
+	"github.com/piecelease/fetcher/internal/rig"
 )
 
 func must[V any](t testing.TB) func(V, error) V {
@@ -208,6 +210,7 @@ func TestWhatIsSpentWasNeverSeen(t *testing.T) {
 }
 
 func TestTheSameSeedAsksTheSame(t *testing.T) {
+	rig.Slow(t)
 	key := newKey(t, 1, 1)
 	a := must[*Pending](t)(Prepare(&key.PublicKey, "depot", MaxBatch, Seed{1}))
 	b := must[*Pending](t)(Prepare(&key.PublicKey, "depot", MaxBatch, Seed{1}))

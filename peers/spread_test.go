@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/piecelease/fetcher/internal/rig"
 )
 
 // crowdAsk is a request of one child of a crowd to the source of a share.
@@ -354,6 +356,7 @@ func TestSpreadsAreForgotten(t *testing.T) {
 
 // Of many small pieces only so many are remembered, but none that is held back is forgotten.
 func TestSpreadsOfManyPiecesAreBounded(t *testing.T) {
+	rig.Slow(t)
 	for crowd, want := range map[int]int{1: maxSpreads + 1, largeCrowd: maxSpreads + 1000} {
 		d := newDesk(UploadConfig{})
 		d.hold = true

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 )
@@ -83,6 +84,7 @@ func TestEarlierVersionsAreKept(t *testing.T) {
 
 // Whatever happens, a depot has the latest version that is whole and those before it that are kept, and no other once it was visited.
 func TestAnyHistoryKeepsTheVersionsBefore(t *testing.T) {
+	rig.Slow(t)
 	for seed := range uint64(60) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		v := keeping(t, rng.IntN(4), "a")

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/peers"
 )
 
@@ -50,6 +51,7 @@ func TestDropVersionSparesTheOnlyWholeCopy(t *testing.T) {
 
 // With any wants that share versions, each depot has what each want is to have there.
 func TestTwoWantsWithCommonVersions(t *testing.T) {
+	rig.Slow(t)
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 7))
 		d := newDesk(t)

@@ -12,6 +12,8 @@ import (
 	"github.com/ipld/go-ipld-prime/codec/dagcbor"
 	"github.com/ipld/go-ipld-prime/node/basicnode"
 	"pgregory.net/rapid"
+
+	"github.com/piecelease/fetcher/internal/rig"
 )
 
 func TestManifestSurvivesItsEncoding(t *testing.T) {
@@ -245,6 +247,7 @@ func TestWrongManifestsAreRefused(t *testing.T) {
 func (b cbor) with(entry cbor) cbor { return append(b, entry...) }
 
 func TestLimitsHaveTheirOwnSentences(t *testing.T) {
+	rig.Slow(t)
 	const deep = MaxPath / 2
 	long := make([]Entry, 17_000) // of the longest paths: more than 64 MiB
 	dirs := make([]Entry, 1000)   // more than 2,000,000 directories

@@ -54,6 +54,7 @@ func nextLink(i int) Entry {
 // Whatever a manifest has, reading it allocates four times its bytes and 16 MiB at most,
 // including garbage, and so does checking its names for all systems.
 func TestAManifestIsReadWithinItsBudget(t *testing.T) {
+	rig.Slow(t)
 	for _, c := range []struct {
 		what  string
 		n     int
@@ -109,6 +110,7 @@ func TestAManifestIsMadeInLittleMemory(t *testing.T) {
 // A manifest of too many entries is refused before memory is allocated for them, and so is one
 // that only claims to have them.
 func TestTooManyEntriesCostNoMemory(t *testing.T) {
+	rig.Slow(t)
 	if rig.Raced {
 		t.Skip("two million entries are written, which is done without the race detector")
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/piecelease/fetcher/actors"
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/simnet"
 	"github.com/piecelease/fetcher/simnet/scenarios"
@@ -106,6 +107,7 @@ func TestARecordingSaysWhatHappened(t *testing.T) {
 
 // Every way of doing nothing, and every kind of mark, is recognised.
 func TestDoingsAndMarks(t *testing.T) {
+	rig.Slow(t)
 	doings, marks, ends := map[simnet.Doing]string{}, map[simnet.MarkKind]string{}, map[simnet.LeaseEnd]string{}
 	stories := []*simnet.Scenario{scenarios.Find("disk-full"), scenarios.Find("restarts"), scenarios.Find("only-liars"), scenarios.Find("one-silent"), scenarios.Find("last-holder-stalls"), {
 		Name: "mute", Set: func(r *simnet.Run) {

@@ -7,12 +7,14 @@ import (
 	"path/filepath"
 	"testing"
 
+	testrig "github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store"
 )
 
 // What others put where something is still to come is theirs, at whatever time they do, and however much of the share is wanted.
 func TestWhatOthersPutThereBeforeItCameIsTheirs(t *testing.T) {
+	testrig.Slow(t)
 	const (
 		early    = "before anything is here"
 		here     = "when all is here"

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	testrig "github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store"
 	"github.com/piecelease/fetcher/store/vfs"
@@ -110,6 +111,7 @@ func TestAMountPointBelowTheTargetIsNoObstacle(t *testing.T) {
 
 // What a killed run has left of a copy is removed, though what was to be copied is not wanted any more, or came otherwise.
 func TestNothingIsLeftOfACopyThatWasNotCompleted(t *testing.T) {
+	testrig.Slow(t)
 	for _, way := range []string{"not wanted", "came otherwise", "discarded"} {
 		x := damaged(t)
 		dir, err := vfs.Dir(x.dir)

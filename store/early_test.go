@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	testrig "github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store/storetest"
 	"github.com/piecelease/fetcher/store/vfs"
@@ -37,6 +38,7 @@ type hintedFile struct {
 func (f hintedFile) BeginFlush() { f.n.Add(1) }
 
 func TestALargeFileIsWrittenOutWhileItComes(t *testing.T) {
+	testrig.Slow(t)
 	tr := tree{"large": random(17 * share.MinPiece)}
 	for _, name := range strings.Split("abcdefghi", "") {
 		tr["small"+name] = random(share.MinPiece)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	testrig "github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store/vfs"
@@ -74,6 +75,7 @@ func TestAnEpochIsNeverUsedTwice(t *testing.T) {
 }
 
 func TestAFleetRecordIsReadAsItWasWritten(t *testing.T) {
+	testrig.Slow(t)
 	id := share.IDOf([]byte("a"))
 	long := peers.ID(strings.Repeat("p", 128))
 	for _, members := range [][]peers.ID{nil, {"m"}, {long, "n"}, slices.Repeat([]peers.ID{long}, maxMembers)} {

@@ -555,6 +555,7 @@ func TestAnImportDoesWithoutItsState(t *testing.T) {
 
 // A hole in a file is not read, and is hashed as the zeros that it reads as.
 func TestHolesAreHashedAsZeros(t *testing.T) {
+	testrig.Slow(t)
 	for _, piece := range []int{3, 0, 8}[:testrig.Most(3, 1)] { // the one that is written; the last is shorter
 		tr := tree{"stuff": strings.Repeat("\x00", 8*share.MinPiece+12345)}
 		b := []byte(tr["stuff"])

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	testrig "github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store"
 	"github.com/piecelease/fetcher/store/storetest"
@@ -22,6 +23,7 @@ func noted(t *testing.T) rig {
 // The process may be killed before any operation: what the next one believes is
 // true, and it completes the share.
 func TestEachKillIsSurvived(t *testing.T) {
+	testrig.Slow(t)
 	t.Parallel()
 	r := noted(t)
 	for n := 0; ; n += stride {
@@ -80,6 +82,7 @@ func (r rig) checkVerified(d *storetest.Disk) error {
 // A fault loses bytes, the process is killed before it is done, the next one syncs,
 // and then the power fails: no bit is wrong, whichever operation failed.
 func TestAFaultIsRememberedOverAKill(t *testing.T) {
+	testrig.Slow(t)
 	t.Parallel()
 	r := noted(t)
 	for _, noSyncAll := range []bool{true, false} {

@@ -55,6 +55,7 @@ func (f mortalFile) WriteAt(b []byte, off int64) (int, error) {
 // A process is killed with kill -9 right after it wrote to a file, and before it could
 // record that: nothing is hashed again, and what was verified is still there.
 func TestAfterARealKillNothingIsHashedAgain(t *testing.T) {
+	testrig.Slow(t)
 	big, small := make([]byte, 6*share.MinPiece), make([]byte, 100)
 	chance := rand.NewChaCha8([32]byte{1}) // the same in both processes
 	chance.Read(big)

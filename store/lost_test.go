@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	testrig "github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store"
 	"github.com/piecelease/fetcher/store/storetest"
@@ -214,6 +215,7 @@ func TestAFailedSyncLeavesDurablePiecesAlone(t *testing.T) {
 
 // When the bits cannot be written, nothing is lost: the next Sync writes them.
 func TestFailingToWriteBitsLosesNothing(t *testing.T) {
+	testrig.Slow(t)
 	for _, kind := range []string{"create", "write", "sync", "rename", "syncdir"} {
 		l := newLostRig(t)
 		l.write(0, 0, 16)
@@ -459,6 +461,7 @@ func TestLostBlockHashesAreMadeAgain(t *testing.T) {
 
 // What a failed sync lost is not believed after a kill either.
 func TestALostPieceIsNotBelievedAfterAKill(t *testing.T) {
+	testrig.Slow(t)
 	r := newRig(t, tree{"big": random(8 * share.MinPiece)})
 	d := storetest.New(1 << 30)
 	d.NoSyncAll = true

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	testrig "github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store"
 	"github.com/piecelease/fetcher/store/storetest"
@@ -13,6 +14,7 @@ import (
 // The marks of small files are written together, and are there before a kill can matter: what was
 // noted or synced is not hashed again.
 func TestMarksOfSmallFilesAreWrittenTogether(t *testing.T) {
+	testrig.Slow(t)
 	t.Parallel()
 	tr := tree{}
 	for i := range 700 { // the last is noted when its mark has not been written for others yet

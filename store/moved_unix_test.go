@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	testrig "github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store"
 )
@@ -19,6 +20,7 @@ import (
 // A user who puts a file of theirs into NAME.partial by a hard link, such as an older
 // version, keeps it as it is: it is not written to under the name that we see.
 func TestAFileWithAnotherNameElsewhereIsNotWrittenTo(t *testing.T) {
+	testrig.Slow(t)
 	big := random(12 * share.MinPiece)
 	im := importDir(t, func() string {
 		dir := filepath.Join(t.TempDir(), "stuff")

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	testrig "github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store"
 	"github.com/piecelease/fetcher/store/storetest"
@@ -55,6 +56,7 @@ func TestAnIdenticalTargetIsDone(t *testing.T) {
 
 // The share got to its place in another way: what was fetched of it is removed.
 func TestAnIdenticalTargetEndsATransfer(t *testing.T) {
+	testrig.Slow(t)
 	im, dir := fetched(t, sample(), store.PartialOptions{})
 	target := filepath.Join(dir, "stuff")
 	if err := os.Rename(target, target+"2"); err != nil {
@@ -151,6 +153,7 @@ func TestATargetThatCameMeanwhileIsNotReplaced(t *testing.T) {
 }
 
 func TestAFolderThatIsNotOursIsLeftAlone(t *testing.T) {
+	testrig.Slow(t)
 	src := filepath.Join(t.TempDir(), "stuff")
 	sample().make(t, src)
 	im := importDir(t, src, store.ImportOptions{})
@@ -261,6 +264,7 @@ func TestNamesThatFallTogetherAreRefused(t *testing.T) {
 
 // Files that were tampered with in NAME.partial cost their pieces and no more.
 func TestFilesMissingFromAPartialAreFetchedAgain(t *testing.T) {
+	testrig.Slow(t)
 	src, dst := filepath.Join(t.TempDir(), "stuff"), t.TempDir()
 	sample().make(t, src)
 	im := importDir(t, src, store.ImportOptions{})
@@ -306,6 +310,7 @@ func TestALongNameHasAPartial(t *testing.T) {
 }
 
 func TestWritesOfDifferentPiecesMayRunTogether(t *testing.T) {
+	testrig.Slow(t)
 	src, dst := filepath.Join(t.TempDir(), "stuff"), t.TempDir()
 	tr := sample()
 	for _, dir := range []string{"p/q/r/", "p/q/", "p/s/"} {

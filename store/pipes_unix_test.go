@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	testrig "github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store"
 	"github.com/piecelease/fetcher/store/vfs"
@@ -36,6 +37,7 @@ func pipe(t *testing.T, name string) {
 // A named pipe that nobody writes to stands where we look for a file or a folder of
 // ours: nothing waits for it, and it stays.
 func TestNothingWaitsForANamedPipe(t *testing.T) {
+	testrig.Slow(t)
 	for _, name := range []string{"manifest", "lock", "bits", "hashes", "marks", "recent.0", "placed", "data", "data/a", "data/dir"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -3,6 +3,7 @@ package store_test
 import (
 	"testing"
 
+	testrig "github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store"
 	"github.com/piecelease/fetcher/store/storetest"
@@ -29,6 +30,7 @@ func fetchSome(t *testing.T, d *storetest.Disk, m *share.Manifest, content []byt
 }
 
 func TestWhatWasNotSyncedSurvivesAKillButNotAPowerCut(t *testing.T) {
+	testrig.Slow(t)
 	m, content := oneFile(t, 24<<20)
 	for name, c := range map[string]struct {
 		end func(*storetest.Disk)

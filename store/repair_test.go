@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	testrig "github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store"
 	"github.com/piecelease/fetcher/store/storetest"
@@ -140,6 +141,7 @@ func TestWhatIsMissingOrWrongIsRepaired(t *testing.T) {
 }
 
 func TestASingleFileIsRepaired(t *testing.T) {
+	testrig.Slow(t)
 	for name, damage := range map[string]func(x *mended, at string){
 		"changed": func(x *mended, at string) {
 			b, _ := os.ReadFile(at)
@@ -388,6 +390,7 @@ func TestRepairIsAboutWhatIsWanted(t *testing.T) {
 // each moment each file of the copy is the user's old one or the right one, and what does
 // not belong to the share is as it was. The next run repairs the rest.
 func TestRepairsSurviveKillsAndPowerCuts(t *testing.T) {
+	testrig.Slow(t)
 	t.Parallel()
 	old := tree{"big": "", "a": random(100), "sub/b": random(20), "run": random(30), "mine": "mine", "l": "-> elsewhere", "right": ""}
 	right := tree{"big": random(share.MinPiece + 1000), "a": random(50), "sub/b": random(20), "run*": old["run"], "new": random(10), "l": "-> a", "right": random(40), "none/": ""}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	testrig "github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store"
 	"github.com/piecelease/fetcher/store/storetest"
@@ -13,6 +14,7 @@ import (
 // Pieces that were in progress when a transfer was killed are lost, but the space of what
 // was written of them is reused: a disk on which the rest just fits is not full.
 func TestWhatWasWrittenBeforeAKillNeedsNoRoomAgain(t *testing.T) {
+	testrig.Slow(t)
 	m, content := oneFile(t, 24<<20)
 	d := storetest.New(24<<20 + 1<<20)
 	fetchSome(t, d, m, content, 4)

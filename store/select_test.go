@@ -170,6 +170,7 @@ func TestWhatOthersPutInAPlaceIsToldFromWhatWasMoved(t *testing.T) {
 
 // Each run wants more; nothing comes twice, and the last one completes the share.
 func TestAWiderSelectionGoesOnFromThere(t *testing.T) {
+	testrig.Slow(t)
 	im, src := sampleShare(t)
 	dir := t.TempDir()
 	fetchOnly(t, dir, im, "a/piece")
@@ -288,6 +289,7 @@ func entryOf(m *share.Manifest, p string) int {
 // What has been placed is the user's: if it is edited, it stops only a fetch that wants
 // it again; if it is gone, it is fetched again.
 func TestAPlacedFileIsTheUsers(t *testing.T) {
+	testrig.Slow(t)
 	im, src := sampleShare(t)
 	for _, gone := range []bool{false, true} {
 		dir := t.TempDir()
@@ -318,6 +320,7 @@ func TestAPlacedFileIsTheUsers(t *testing.T) {
 
 // A file may appear where one is to be placed while it is being fetched.
 func TestAFileThatCameMeanwhileIsNotReplaced(t *testing.T) {
+	testrig.Slow(t)
 	im, _ := sampleShare(t)
 	for what, mine := range map[string]tree{
 		"a file":                {"stuff/many/2": "mine"}, // many/1 would be moved before
@@ -554,6 +557,7 @@ func (c slowCloser) Close() error {
 
 // A part that is being released when a new transfer begins is waited for.
 func TestAPartThatIsBeingTakenOutIsWaitedFor(t *testing.T) {
+	testrig.Slow(t)
 	im, _ := sampleShare(t)
 	wanted := only(im.Manifest, "big")
 	for name, out := range map[string]func(*store.Offers, *store.Partial){
@@ -781,6 +785,7 @@ func (r rig) checkKept(d vfs.FS, durable int) error {
 }
 
 func TestEachFaultOfAPartIsOvercome(t *testing.T) {
+	testrig.Slow(t)
 	bothSyncs(t, func(t *testing.T, r rig, noSyncAll bool) {
 		for n := 0; ; n += stride {
 			d := storetest.New(1 << 30)
@@ -808,6 +813,7 @@ func TestEachFaultOfAPartIsOvercome(t *testing.T) {
 }
 
 func TestEachPowerCutOfAPartIsSurvived(t *testing.T) {
+	testrig.Slow(t)
 	bothSyncs(t, func(t *testing.T, r rig, noSyncAll bool) {
 		for n, seed := 0, uint64(0); ; n += stride {
 			d := storetest.New(1 << 30)
@@ -854,6 +860,7 @@ func TestEachPowerCutOfAPartIsSurvived(t *testing.T) {
 // What is in its place is the user's. If it is changed or removed while the rest of the share is fetched, or the rest of the
 // target repaired, the share is not done; what is only touched is hashed.
 func TestWhatIsChangedInItsPlaceMeanwhileIsNotDone(t *testing.T) {
+	testrig.Slow(t)
 	t.Parallel()
 	im, _ := sampleShare(t)
 	for name, x := range map[string]struct {

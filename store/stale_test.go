@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	testrig "github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store"
 	"github.com/piecelease/fetcher/store/storetest"
@@ -24,6 +25,7 @@ import (
 // A person removes or cuts a file of NAME.partial whose pieces are recorded, the
 // next run begins it again, and is killed: the old record is not believed.
 func TestANoteIsNotBelievedOnceItsFileWasTakenAway(t *testing.T) {
+	testrig.Slow(t)
 	r := newRig(t, tree{"big": random(12 * share.MinPiece)})
 	for name, c := range map[string]struct {
 		vandal func(vfs.FS) error
@@ -100,6 +102,7 @@ func TestAPieceFoundWrongStaysLostAfterAKill(t *testing.T) {
 
 // A record of an earlier boot may be longer than those of this one.
 func TestANoteIsReadWhereALongerOneWas(t *testing.T) {
+	testrig.Slow(t)
 	m, content := oneFile(t, 24<<20)
 	d := storetest.New(1 << 30)
 	fetchSome(t, d, m, content, 20)

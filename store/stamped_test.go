@@ -13,6 +13,7 @@ import (
 
 	"github.com/zeebo/blake3"
 
+	testrig "github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store"
 	"github.com/piecelease/fetcher/store/storetest"
@@ -121,6 +122,7 @@ func readParts(p *store.Partial, entry int) (string, error) {
 // The same for what was fetched, for a whole share and for a part of one; also
 // where block hashes cannot be kept.
 func TestAFetchedFileOfWhichOnlyTheInodeChangedIsRead(t *testing.T) {
+	testrig.Slow(t)
 	content := random(share.MinPiece + 3*share.BlockSize + 7)
 	r := newRig(t, tree{"a": content, "b": "bbb"})
 	for what, wanted := range map[string][]bool{"all": nil, "part": only(r.m, "a")} {
@@ -289,6 +291,7 @@ func TestAnEditOfAPlacedFileIsNoticedByTheNextRun(t *testing.T) {
 // Records of the previous version have no change times. They are not misread: the
 // files that they name are hashed, and taken if they are the share's.
 func TestOlderNotesAreNotMisread(t *testing.T) {
+	testrig.Slow(t)
 	im, src := sampleShare(t)
 	dir, state := t.TempDir(), t.TempDir()
 	fetchOnly(t, dir, im, "a", "many")

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	testrig "github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store"
 	"github.com/piecelease/fetcher/store/storetest"
@@ -79,6 +80,7 @@ func TestEqualPiecesAreTakenFromAnOlderVersion(t *testing.T) {
 }
 
 func TestAFileCanBeTheOlderVersion(t *testing.T) {
+	testrig.Slow(t)
 	dir := t.TempDir()
 	tr := tree{"a": random(3*share.MinPiece + 5)}
 	tr.make(t, dir)
@@ -126,6 +128,7 @@ func TestWhatIsTakenIsWantedAndDurable(t *testing.T) {
 // If the disk fills up, the error says what to free; what cannot be read is told of and passed over; and a
 // file that fails in the middle has contributed what came before.
 func TestTroublesOfTaking(t *testing.T) {
+	testrig.Slow(t)
 	r := newRig(t, tree{"a": random(3 * share.MinPiece), "b": random(100)})
 	fill := func() *storetest.Disk {
 		d := storetest.New(1 << 30)

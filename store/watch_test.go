@@ -9,6 +9,7 @@ import (
 	"slices"
 	"testing"
 
+	testrig "github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store"
 	"github.com/piecelease/fetcher/store/storetest"
@@ -79,6 +80,7 @@ func endWell(t testing.TB, dir string, im *store.Imported, src string) {
 // Whatever somebody does to a file between two runs, the wrong parts are fetched again,
 // the right ones are not, and only that file is hashed.
 func TestFilesTouchedBetweenTwoRunsAreHashedAgain(t *testing.T) {
+	testrig.Slow(t)
 	needsChangeTimes(t)
 	const file = 3 * share.MinPiece
 	for what, c := range map[string]struct {
@@ -174,6 +176,7 @@ func replace(t testing.TB, name string, change func([]byte)) {
 // The same during a fetch: at the end the bytes are right, and nothing is fetched again
 // without need.
 func TestFilesTouchedDuringAFetchAreHashedBeforeTheEnd(t *testing.T) {
+	testrig.Slow(t)
 	needsChangeTimes(t)
 	for what, c := range map[string]struct {
 		touch func(t *testing.T, name string)
@@ -246,6 +249,7 @@ func TestManyFilesMayBeTouchedDuringAFetch(t *testing.T) {
 // If somebody touches the file of a piece in progress, the piece is hashed when it is
 // complete: if it is right it is kept, otherwise it is lost.
 func TestPiecesInProgressAreHashedIfTheirFileWasTouched(t *testing.T) {
+	testrig.Slow(t)
 	for what, change := range map[string]byte{"right": 0, "wrong": 1} {
 		l := newLostRig(t)
 		l.write(0, 0, 8)
@@ -267,6 +271,7 @@ func TestPiecesInProgressAreHashedIfTheirFileWasTouched(t *testing.T) {
 
 // What is served from a file that somebody changes is compared with its hashes.
 func TestAPartialThatIsServedIsGuarded(t *testing.T) {
+	testrig.Slow(t)
 	needsChangeTimes(t)
 	im, dir := begun(t)
 	p := openPart(t, dir, im.Manifest, store.PartialOptions{})
@@ -300,6 +305,7 @@ func TestAPartialThatIsServedIsGuarded(t *testing.T) {
 // A file that is replaced or removed while it is fetched is not written to: the next
 // opening finds out what to do, and nothing of the other file is lost.
 func TestAFileReplacedDuringAFetchIsNotWrittenTo(t *testing.T) {
+	testrig.Slow(t)
 	needsChangeTimes(t)
 	for what, touch := range map[string]func(name string) error{
 		"replaced": func(name string) error {
@@ -328,6 +334,7 @@ func TestAFileReplacedDuringAFetchIsNotWrittenTo(t *testing.T) {
 
 // A part that nobody wants now is hashed when somebody wants it.
 func TestAPartThatWasSkippedIsHashedIfItWasTouched(t *testing.T) {
+	testrig.Slow(t)
 	needsChangeTimes(t)
 	src, dir := filepath.Join(t.TempDir(), "stuff"), t.TempDir()
 	tree{"a": random(4 * share.MinPiece), "b": random(4 * share.MinPiece)}.make(t, src)
@@ -349,6 +356,7 @@ func TestAPartThatWasSkippedIsHashedIfItWasTouched(t *testing.T) {
 
 // Killed, edited, and killed again while it hashes: the edit is not forgotten.
 func TestAnEditBetweenTwoKillsIsNotForgotten(t *testing.T) {
+	testrig.Slow(t)
 	r := newRig(t, tree{"big": random(8 * share.MinPiece)})
 	for n := 0; n < 40; n += stride {
 		d := storetest.New(1 << 30)
@@ -517,6 +525,7 @@ func TestDoubtsAreHashedBitByBit(t *testing.T) {
 
 // Touched once more while it is hashed: that is not forgotten.
 func TestAFileTouchedWhileItsDoubtIsHashedIsHashedAgain(t *testing.T) {
+	testrig.Slow(t)
 	r := newRig(t, tree{"big": random(3 * share.MinPiece)})
 	l := &lostRig{r, t, storetest.New(1 << 30), nil}
 	reads := 0
@@ -547,6 +556,7 @@ func TestAFileTouchedWhileItsDoubtIsHashedIsHashedAgain(t *testing.T) {
 // Finish hashes everything that others touched, however much it is: a caller that stops
 // does not wait for it, and nothing is forgotten.
 func TestFinishStopsHashing(t *testing.T) {
+	testrig.Slow(t)
 	const pieces = 8
 	r := newRig(t, tree{"big": random(pieces * share.MinPiece)})
 	l := &lostRig{r, t, storetest.New(1 << 30), nil}
@@ -642,6 +652,7 @@ func TestAfterAKillNothingIsHashedAgain(t *testing.T) {
 // Nothing that others put into NAME.partial is removed: not on resuming, not at the
 // end, and not when the target turns out to exist already.
 func TestFilesOfOthersInAPartialStay(t *testing.T) {
+	testrig.Slow(t)
 	theirs := tree{
 		"notes": "n", "data/notes": "n", "data/sub/deep/notes": "n", "data/dir/notes": "n", "data/empty/": "",
 		"data/link": "-> notes",
@@ -802,6 +813,7 @@ func TestAFileOfOthersAtAPlaceOfTheShareIsMoved(t *testing.T) {
 // Somebody changes a file and restores the right bytes: they are made durable before
 // they are believed.
 func TestWhatSomebodyPutBackIsDurable(t *testing.T) {
+	testrig.Slow(t)
 	r := newRig(t, tree{"big": random(2*share.MinPiece + 10)})
 	for seed := range uint64(16) {
 		for _, during := range []bool{false, true} {
@@ -837,6 +849,7 @@ func TestWhatSomebodyPutBackIsDurable(t *testing.T) {
 
 // Somebody makes a file during the fetch where one of the share will be.
 func TestAFileMadeDuringAFetchAtAPlaceOfTheShareIsMoved(t *testing.T) {
+	testrig.Slow(t)
 	im, dir := begun(t)
 	p := openPart(t, dir, im.Manifest, store.PartialOptions{})
 	name := filepath.Join(dir, "stuff.partial", "data", "small")
@@ -857,6 +870,7 @@ func TestAFileMadeDuringAFetchAtAPlaceOfTheShareIsMoved(t *testing.T) {
 // A file of somebody else's that took the place of a verified one between two runs is moved, and not written to where it is then:
 // neither what was open when it was hashed is used, nor does the fetch fail because of it.
 func TestAFileThatWasMovedAsideIsNotWrittenTo(t *testing.T) {
+	testrig.Slow(t)
 	t.Parallel()
 	for name, mine := range map[string]string{"short": "mine", "as long": random(2*share.MinPiece + 5), "longer than a piece": random(share.MinPiece + 9)} {
 		src, dir := filepath.Join(t.TempDir(), "stuff"), t.TempDir()

@@ -423,6 +423,7 @@ func TestCreditBoundsWhatIsUnderWay(t *testing.T) {
 }
 
 func TestWaitingBytesAreBounded(t *testing.T) {
+	rig.Slow(t)
 	l := newLab(t)
 	_, pid := l.keeper("x")
 	l.do(pid, func(ctx actor.Context) {

@@ -107,6 +107,7 @@ func TestASummaryHasOnlyWhatIsKnown(t *testing.T) {
 
 // A failure to write to stdout is reported once, and is not a success.
 func TestAFullStdoutIsSaid(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	if runtime.GOOS != "linux" {
 		t.Skip("no /dev/full")

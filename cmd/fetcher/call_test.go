@@ -16,6 +16,7 @@ import (
 
 // A source that listens nowhere is told by the ticket of whoever fetches where to connect to.
 func TestASourceConnectsToWhoeverFetches(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	src, dir := filepath.Join(t.TempDir(), "film"), t.TempDir()
 	rig.WriteRandom(t, src, 300_000, 1)
@@ -61,6 +62,7 @@ func TestASourceConnectsToWhoeverFetches(t *testing.T) {
 
 // A share --to whose ticket leads to a source, or to nobody, says so at once.
 func TestATicketThatLeadsToASourceIsSaidToBeNone(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "film")
 	rig.WriteRandom(t, src, 1000, 1)

@@ -133,6 +133,7 @@ type writes func(b []byte) (int, error)
 func (f writes) Write(b []byte) (int, error) { return f(b) }
 
 func TestCatEndsWhenNobodyReads(t *testing.T) {
+	rig.Slow(t)
 	if runtime.GOOS == "windows" {
 		t.Skip("no SIGPIPE")
 	}
@@ -164,6 +165,7 @@ func TestCatEndsWhenNobodyReads(t *testing.T) {
 }
 
 func TestCatCanBeInterrupted(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "big.bin")
 	rig.WriteRandom(t, src, 32<<20, 1)
@@ -206,6 +208,7 @@ func TestScratchesOfTheDeadAreRemoved(t *testing.T) {
 }
 
 func TestOnlyAndSkipFetchWhatTheySay(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "tree")
 	for i, name := range []string{"docs/a.md", "docs/b.txt", "src/a.md", "src/x.go"} {

@@ -16,6 +16,7 @@ import (
 
 // Real processes: what each side is told of a code that is right, wrong, used, mistyped, or goes nowhere.
 func TestAShareGoesByACode(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "film")
 	rig.WriteRandom(t, file, 300_000, 1)

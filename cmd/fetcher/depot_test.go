@@ -381,6 +381,7 @@ func TestCommandsOfADepot(t *testing.T) {
 
 // Whoever asks for copies at more depots than keep it is told so, also of depots that were named before; a script that waits, by the exit code.
 func TestTooFewCopiesAreNotSilent(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "film")
 	rig.WriteRandom(t, src, 1000, 1)
@@ -404,6 +405,7 @@ func TestTooFewCopiesAreNotSilent(t *testing.T) {
 
 // What is released while its depot is away, and whose entry is removed, is still called what it was.
 func TestWhatIsToBeReleasedKeepsItsName(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "film")
 	rig.WriteRandom(t, src, 1000, 1)
@@ -422,6 +424,7 @@ func TestWhatIsToBeReleasedKeepsItsName(t *testing.T) {
 
 // A depot whose folder is gone promises nothing, reports nothing that it has not seen, and every command says what is wrong.
 func TestADepotWhoseFolderIsGoneSaysSo(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	folder := t.TempDir()
 	k := startNode(t, t.TempDir(), "--depot", folder)
@@ -464,6 +467,7 @@ func TestADepotWhoseFolderIsGoneSaysSo(t *testing.T) {
 
 // A folder in which no depot can start is reported at once, and not only in the log.
 func TestADepotThatCannotBeginEndsTheNode(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	used, taken := t.TempDir(), t.TempDir()
 	rig.WriteRandom(t, filepath.Join(used, "x"), 10, 1)

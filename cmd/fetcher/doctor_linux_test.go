@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/piecelease/fetcher/internal/rig"
 )
 
 func TestDoctorKnowsAFullDisk(t *testing.T) {
@@ -28,6 +30,7 @@ func TestDoctorKnowsAFullDisk(t *testing.T) {
 
 // A node says in its status and in its log that little room is left for what it fetches.
 func TestANodeSaysThatItsDiskIsNearlyFull(t *testing.T) {
+	rig.Slow(t)
 	n := startNode(t, t.TempDir(), "--into", smallDisk(t, "8M"))
 	s, err := n.client.Status(t.Context())
 	if must(t, err); len(s.Warnings) != 1 || !strings.Contains(s.Warnings[0], "only 8.39 MB is free") || !strings.Contains(s.Warnings[0], "make room") {

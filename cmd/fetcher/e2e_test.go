@@ -203,6 +203,7 @@ func (s *sharing) begun(t testing.TB, stdout io.Reader) {
 }
 
 func TestWhatIsServedOnHasATicketOfItsOwn(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "film")
 	rig.WriteRandom(t, file, 300_000, 1)

@@ -202,6 +202,7 @@ func TestFleetFlagsAreChecked(t *testing.T) {
 
 // A peer that is not on the list reads in the error what to give to --allow.
 func TestWhoIsNotAllowedReadsItsID(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "small.bin")
 	rig.WriteRandom(t, src, 100<<10, 7)
@@ -220,6 +221,7 @@ func TestWhoIsNotAllowedReadsItsID(t *testing.T) {
 
 // A node that is not in the file of allowed peers becomes a member when it is added there.
 func TestTheFileOfThoseAllowedIsReadAgain(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "small.bin")
 	rig.WriteRandom(t, src, 100<<10, 7)

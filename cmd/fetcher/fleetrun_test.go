@@ -251,6 +251,7 @@ func TestAMachineBelongsToOneFleet(t *testing.T) {
 
 // What a token says holds in every folder, and nobody is invited to a store that does not exist.
 func TestAnInvitationIsToAStoreThatIsThere(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	dir, work := t.TempDir(), t.TempDir()
 	file := filepath.Join(dir, daemon.MembershipName)
@@ -438,6 +439,7 @@ func TestANodeBelongsToTheFleetThatItsMachineHasJoined(t *testing.T) {
 
 // A path that cannot come to the fleet is not served either.
 func TestAPathThatTheFleetDoesNotGetIsNotServed(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	dir, src, secret := t.TempDir(), filepath.Join(t.TempDir(), "film.bin"), filepath.Join(t.TempDir(), "secret")
 	rig.WriteRandom(t, src, 1000, 5)

@@ -155,6 +155,7 @@ func TestWhatIsMeantForAnotherCommandIsSaid(t *testing.T) {
 // A peer that accepts connections and sends nothing is named, and given up after
 // --stall: by fetch, and by cat, which asks for the list of files first.
 func TestASilentSourceIsGivenUpInTime(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
@@ -315,6 +316,7 @@ func TestAnIDIsAloneIfNothingElseIsGiven(t *testing.T) {
 
 // That a hash table cannot be reached is not said to mean that nobody there has the share.
 func TestATableThatCannotBeReachedIsNamed(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	id := share.IDOf([]byte("x")).String()
 	dead := "/ip4/127.0.0.1/tcp/1/p2p/12D3KooWMoMcABCBb2XGPeqif4B5js5S5jJvPGsg6zme8Ui5o6Ap"
@@ -331,6 +333,7 @@ func TestATableThatCannotBeReachedIsNamed(t *testing.T) {
 
 // An ID alone ends alike whether or not its list of files is known here.
 func TestAnIDWhoseListIsKnownEndsAsAnyOther(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	file, dir := filepath.Join(t.TempDir(), "file"), t.TempDir()
 	rig.WriteRandom(t, file, 10, 1)

@@ -75,6 +75,7 @@ func TestTwoOnOneNetworkFindEachOther(t *testing.T) {
 
 // Two machines that have only IPv6, or have both but reach each other only over IPv6.
 func TestIPv6AloneIsEnough(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	rig.Need(t)
 	src := filepath.Join(t.TempDir(), "big.bin")

@@ -107,6 +107,7 @@ func TestTwoOfficesAndALineBetweenThem(t *testing.T) {
 
 // On a machine without a network, or with nothing but its loopback, share says who can fetch.
 func TestShareSaysWhoCanReachIt(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "one.bin")
 	rig.WriteRandom(t, src, 1000, 7)

@@ -433,6 +433,7 @@ func TestTheIDIsThereOnceANodeHasStarted(t *testing.T) {
 // The first SIGTERM ends a node in good order, which waits for requests in progress; a second
 // one at once.
 func TestASecondSignalEndsANodeAtOnce(t *testing.T) {
+	rig.Slow(t)
 	if runtime.GOOS == "windows" {
 		t.Skip("there is no SIGTERM")
 	}

@@ -26,6 +26,7 @@ func passesOf(n *daemonProcess) api.Passes {
 
 // A depot sells a voucher; a client redeems it, and its hold is paid with the passes.
 func TestAHoldIsPaidWithPasses(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	src, folder := filepath.Join(t.TempDir(), "photos"), filepath.Join(t.TempDir(), "kept")
 	rig.WriteRandom(t, filepath.Join(src, "a"), 3_000_000, 1) // 3 MiB with what belongs to it

@@ -62,6 +62,7 @@ func TestAQRCodeIsDrawnAsItIs(t *testing.T) {
 }
 
 func TestShareShowsTheTicketAsAQRCode(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "a.bin")
 	rig.WriteRandom(t, path, 1000, 1)

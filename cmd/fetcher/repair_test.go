@@ -32,6 +32,7 @@ func damaged(t *testing.T) (s *sharing, src, dir string) {
 }
 
 func TestFetchRepairs(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	s, src, dir := damaged(t)
 	before := rig.Fingerprint(t, filepath.Join(dir, "tree"))
@@ -93,6 +94,7 @@ func TestRepairGoesWithAChoice(t *testing.T) {
 }
 
 func TestFetchTakesWhatAnOlderVersionHas(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	s, src, dir := damaged(t)
 	to := t.TempDir()

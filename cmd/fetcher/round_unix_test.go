@@ -25,6 +25,7 @@ import (
 // A command that does not end with its round is asked to, and then killed, with all the
 // processes that it started.
 func TestACommandIsStoppedWhenItsRoundIsOver(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	kv, dir := newStore(t), t.TempDir()
 	script := `trap "echo asked >` + dir + `/asked" TERM; (sleep 30; echo late >` + dir + `/late) & while :; do wait; sleep 0.05; done`
@@ -47,6 +48,7 @@ func TestACommandIsStoppedWhenItsRoundIsOver(t *testing.T) {
 }
 
 func TestCtrlCAbandonsTheRound(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	for _, args := range [][]string{{"--once"}, nil} {
 		kv, started := newStore(t), filepath.Join(t.TempDir(), "started")

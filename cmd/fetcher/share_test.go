@@ -75,6 +75,7 @@ func (r *shareRun) end() int {
 }
 
 func TestShareServesOnWhenAnotherFileChanges(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
@@ -195,6 +196,7 @@ func TestAPathIsGivenOnce(t *testing.T) {
 }
 
 func TestShareMakesOneFolderOfSeveralPaths(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	dir, want := t.TempDir(), filepath.Join(t.TempDir(), "trip")
 	for i, name := range []string{"photos/1.jpg", "photos/2.jpg", "notes.txt"} {
@@ -233,6 +235,7 @@ func TestShareMakesOneFolderOfSeveralPaths(t *testing.T) {
 }
 
 func TestShareServesStdin(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
 	rig.WriteRandom(t, file, 3<<20, 7)
@@ -286,6 +289,7 @@ func TestShareOfAnOpenStdinCanBeInterrupted(t *testing.T) {
 
 // A sharer sees which peers fetch, how much, and how it ended.
 func TestShareSeesWhoFetches(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "big.bin")
 	rig.WriteRandom(t, src, 4<<20, 7)
@@ -366,6 +370,7 @@ func TestChildrenAreDrawnOnALineEach(t *testing.T) {
 
 // Of a share that is announced and has a secret, share and add say that its ticket is needed all the same.
 func TestASecretThatIsAnnouncedIsExplained(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	src, says := filepath.Join(t.TempDir(), "film"), "but only those who have the ticket"
 	rig.WriteRandom(t, src, 3000, 1)

@@ -34,6 +34,7 @@ func TestAPathThatMayNotBeReadIsNotSaidToBeMissing(t *testing.T) {
 // What cannot be shared is named, with the flags that leave it out; with them the
 // rest is shared.
 func TestShareSaysHowToLeaveOutWhatCannotBeShared(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "src")
 	for _, name := range []string{"a", "run/b", "it's [mine]/c", "key", "deep/down/x.key"} {
@@ -89,6 +90,7 @@ func TestShareSaysHowToLeaveOutWhatCannotBeShared(t *testing.T) {
 
 // What share refuses, add refuses with the same words, advice and exit code.
 func TestAddRefusesAsShareDoes(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	n := startNode(t, t.TempDir())
 	links, pipe, out := t.TempDir(), t.TempDir(), t.TempDir()

@@ -16,6 +16,7 @@ import (
 // A closed terminal ends a server in good order, and under nohup not at all; and a signal
 // that is sent twice at once counts once.
 func TestASignalEndsNothingWithoutAWord(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "big.bin")
 	rig.WriteRandom(t, src, 16<<20, 7)

@@ -111,6 +111,7 @@ func TestHowFastAWorldWasIsSaid(t *testing.T) {
 }
 
 func TestEveryFlagOfSimRunDoesSomething(t *testing.T) {
+	rig.Slow(t)
 	_, plain, _ := sim(t, "run", "one-honest")
 	_, other, _ := sim(t, "run", "one-honest", "--seed", "2")
 	_, again, _ := sim(t, "run", "one-honest", "--seed", "1")
@@ -319,6 +320,7 @@ func TestCtrlCEndsASearch(t *testing.T) {
 // Worlds share nothing: each of many at once runs as it does alone. Under -race this is
 // where it would show.
 func TestWorldsAtOnceAreTheSame(t *testing.T) {
+	rig.Slow(t)
 	const seeds = 6
 	s := scenarios.Find("garbled")
 	var got [seeds]uint64

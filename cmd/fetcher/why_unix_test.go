@@ -75,6 +75,7 @@ const fetching = `; no byte for TIME, gives up in TIME unless one comes`
 const lacking = `fetching: (pieces N: wanted; 1 source is connected and none has it; waits for one that does|1 source connected, and none sends \(WORD\)|1 source asked, and nothing has come yet)`
 
 func TestWhyWhenAllSourcesAreGone(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "big.bin")
 	rig.WriteRandom(t, src, 12<<20, 7)
@@ -110,6 +111,7 @@ func TestWhyWhenNobodyHasAPiece(t *testing.T) {
 }
 
 func TestWhyWhenTheOnlySourceIsBanned(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "photos")
 	for i := range 9 {

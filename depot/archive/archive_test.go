@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/share"
 )
 
@@ -230,6 +231,7 @@ func TestSharesComeInOrder(t *testing.T) {
 
 // A list that could not be read is not written.
 func TestAListThatIsTooLongIsRefused(t *testing.T) {
+	rig.Slow(t)
 	many := make([]Account, 1<<18)
 	for i := range many {
 		many[i].Name = "a name of some length"

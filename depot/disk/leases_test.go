@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/piecelease/fetcher/depot"
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store/storetest"
 	"github.com/piecelease/fetcher/store/vfs"
@@ -295,6 +296,7 @@ func TestLeasesAreReadWhileTheyAreWrittenWhole(t *testing.T) {
 
 // What Write takes, Promises reads: changes are as long as the leases and one more transaction.
 func TestAsManyChangesAsLeasesAreRead(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	r := onDisk(t, storetest.New(128<<20).FS, &book{})
 	defer r.Close()

@@ -7,12 +7,14 @@ import (
 	"time"
 
 	"github.com/piecelease/fetcher/depot"
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 )
 
 // What is written can be read: otherwise one share would never be examined or removed again.
 func TestLeasesAreWrittenOnlyIfTheyCanBeRead(t *testing.T) {
+	rig.Slow(t)
 	r, _ := ready(t)
 	id := share.IDOf([]byte("x"))
 	many := make([]depot.Promise, 70_000)

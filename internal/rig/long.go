@@ -19,6 +19,15 @@ func OnlyLong(t testing.TB) {
 	}
 }
 
+// Slow skips a test that takes longer than those beside it, which look at the same. It runs with
+// LONG=1, and where the race detector watches.
+func Slow(t testing.TB) {
+	t.Helper()
+	if !Long && !Raced {
+		t.Skip("only with LONG=1: its neighbours are quicker")
+	}
+}
+
 // OneGoroutine skips a test of one goroutine while the race detector is on: there is nothing for it to find.
 func OneGoroutine(t testing.TB) {
 	t.Helper()

@@ -181,6 +181,7 @@ func names(t *testing.T, addr string) {
 // A server that was killed and started again has forgotten nothing, and neither have its
 // watchers; one that starts empty is recognised.
 func TestTheServerMayBeginAgain(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	dir, addr := t.TempDir(), free(t)
 	stop := start(t, dir, "http", addr)
@@ -210,6 +211,7 @@ func TestTheServerMayBeginAgain(t *testing.T) {
 
 // A store may authenticate us, and we the store.
 func TestPasswordsAndTLS(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	addr := free(t)
 	cert, key, trusted := certificate(t)

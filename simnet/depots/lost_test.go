@@ -16,6 +16,7 @@ import (
 // has entered what its folder knows, it has those of the model now; or those of the snapshot if
 // they ended since.
 func TestALostDatabaseIsThatOfItsSnapshot(t *testing.T) {
+	rig.Slow(t)
 	histories(t, rig.Most(16, 4), func(s *Story) {
 		h := beginning(s)
 		h.steps(3 + h.rng.IntN(6))

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/piecelease/fetcher/actors"
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/simnet"
@@ -139,6 +140,7 @@ func TestAPageOfAFailureSaysWhatIsMissing(t *testing.T) {
 
 // A page stays small, and can be read, with very many nodes.
 func TestAPageOfManyNodesIsBounded(t *testing.T) {
+	rig.Slow(t)
 	s := &simnet.Scenario{Name: "many", Nodes: 300, Set: func(r *simnet.Run) {
 		c := r.Folder("photos", 300, 1000)
 		source := r.Add(simnet.NodeConfig{Name: "source"}).Seed(c)

@@ -51,6 +51,7 @@ func detailed(few bool) string {
 // beside other runs, everything is the same to the nanosecond. The effect of two cores and of
 // the race detector is compared in .ci/run, with SIM_PRINT.
 func TestSameSeedSameRunEverywhere(t *testing.T) {
+	rig.Slow(t)
 	if rig.Raced || testing.Short() {
 		t.Skip("compared by .ci/run")
 	}

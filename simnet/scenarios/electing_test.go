@@ -25,7 +25,7 @@ func tried(t *testing.T, s *simnet.Scenario, seed uint64, nodes int) {
 func TestEveryWayOfBeingCutOff(t *testing.T) {
 	rig.OneGoroutine(t)
 	t.Parallel()
-	all, step := everyCut(), 7
+	all, step := everyCut(), 28/rig.Most(4, 1)
 	if os.Getenv("SIM_SEEDS") != "" {
 		step = 1
 	}
@@ -39,6 +39,9 @@ func TestEveryWayOfBeingCutOff(t *testing.T) {
 // 384 pieces, of which those killed lose up to six, 0.016; what is told to each member adds to that, so more than 60 fetch 48 MiB.
 func TestFleetsOfAllSizes(t *testing.T) {
 	rig.OneGoroutine(t)
+	if os.Getenv("SIM_LARGE")+os.Getenv("FLEET_NODES")+os.Getenv("FLEET_SEEDS") == "" {
+		rig.Slow(t)
+	}
 	t.Parallel()
 	sizes, from, seeds := []int{3}, envInt("SIM_FROM", 1), envInt("FLEET_SEEDS", 1)
 	if os.Getenv("SIM_LARGE") != "" {

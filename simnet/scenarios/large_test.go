@@ -15,11 +15,9 @@ import (
 // TestThousandNodes spreads a share over a thousand whole nodes, of which some are
 // killed and come back, with SIM_LARGE=1; without, over fewer.
 func TestThousandNodes(t *testing.T) {
-	nodes := 60
+	nodes := rig.Most(60, 20)
 	if os.Getenv("SIM_LARGE") != "" {
 		nodes = 1000
-	} else if rig.Raced {
-		nodes = 20
 	}
 	began := time.Now()
 	r := large.Run(1, nodes)

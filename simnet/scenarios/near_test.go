@@ -35,6 +35,7 @@ func tookNear(neighbour bool, up float64, lacks int) (took time.Duration) {
 
 // A slow neighbour that has nearly all takes no time from a fetch.
 func TestASlowNeighbourTakesNoTime(t *testing.T) {
+	rig.Slow(t)
 	rig.OneGoroutine(t)
 	alone := tookNear(false, 0, 0)
 	for _, lacks := range []int{40, 44} { // a piece that is ours to ask for, and one that is the neighbour's
@@ -46,6 +47,7 @@ func TestASlowNeighbourTakesNoTime(t *testing.T) {
 
 // Colleagues on the same LAN who have fetched what they wanted of a share, a few of its files, take no time from who wants all of it.
 func TestNeighboursThatWantNoMoreTakeNoTime(t *testing.T) {
+	rig.Slow(t)
 	rig.OneGoroutine(t)
 	took := func(stay, far int) (took time.Duration) {
 		s := &simnet.Scenario{Name: "content-neighbours", Set: func(r *simnet.Run) {

@@ -130,6 +130,7 @@ func TestTheTableIsReadAsItIsWritten(t *testing.T) {
 
 // A run that is worse than any before by more than the margin does not hold, and says in what.
 func TestWhatIsWorseThanItEverWasIsAFault(t *testing.T) {
+	rig.Slow(t)
 	rig.OneGoroutine(t)
 	t.Parallel()
 	worse := func(s simnet.Scenario, change func(*simnet.Worst)) (rules []string) {
