@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/piecelease/fetcher"
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/simnet"
 	"github.com/piecelease/fetcher/store/storetest"
@@ -99,6 +100,7 @@ func TestAByteIsThreeRoundTripsAway(t *testing.T) {
 }
 
 func TestAKilledNodeSaysNothingAndGoesOnInItsNextLife(t *testing.T) {
+	rig.Slow(t)
 	Test(t, 2, func(t *testing.T, net *Net) {
 		disk := storetest.New(1 << 30)
 		a, b := net.Add(NodeConfig{Name: "a"}), net.Add(NodeConfig{Name: "b", Disk: disk})
@@ -125,6 +127,7 @@ func TestAKilledNodeSaysNothingAndGoesOnInItsNextLife(t *testing.T) {
 }
 
 func TestLiarsOfEveryKindAreSurvived(t *testing.T) {
+	rig.Slow(t)
 	for name, acts := range map[string]simnet.Behaviour{
 		"blocks": simnet.Liar(1), "proofs": simnet.ProofLiar(), "claims": simnet.Claimer(), "mute": simnet.Mute(0), "trickle": simnet.Trickle(1000),
 		"maps": simnet.MapLiar(), "flood": simnet.Flooder(1000), "late": simnet.LateLiar(3),
@@ -171,6 +174,7 @@ func TestConfigReachesTheNode(t *testing.T) {
 }
 
 func TestInFlightIsBoundedAndComesBack(t *testing.T) {
+	rig.Slow(t)
 	Test(t, 6, func(t *testing.T, net *Net) {
 		a := net.Add(NodeConfig{Name: "a", Line: simnet.Line{Up: 1e6}})
 		x := net.Add(NodeConfig{Name: "x", Config: fetcher.Config{InFlight: 512 << 10}})
