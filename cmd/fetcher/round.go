@@ -122,6 +122,15 @@ func (fl *roundFlags) check() error {
 	return nil
 }
 
+// begun is what is said when it begins: also when it first asks, if that is not at once.
+func (fl roundFlags) begun(now time.Time) string {
+	from := ""
+	if lasts, next := period(now, fl.every); lasts == 0 {
+		from = "from " + stamp(next) + " on, "
+	}
+	return fmt.Sprintf("round %s every %s, %suntil Ctrl-C", fl.name, words.Duration(fl.every), from)
+}
+
 // A roundRunner runs a command in the rounds that it wins.
 type roundRunner struct {
 	*app
@@ -189,7 +198,7 @@ func (a *app) roundRun(ctx context.Context, fl roundFlags, args []string) error 
 		_, err := r.try(ctx, fl.every-spare(fl.every))
 		return err
 	}
-	fmt.Fprintf(a.stderr, "round %s every %s, until Ctrl-C\n", fl.name, words.Duration(fl.every))
+	fmt.Fprintln(a.stderr, fl.begun(time.Now()))
 	r.loop(ctx)
 	return nil
 }

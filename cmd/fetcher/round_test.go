@@ -48,6 +48,20 @@ func TestPeriods(t *testing.T) {
 	}
 }
 
+// Whoever begins in the second half of a period reads when a round is first asked for.
+func TestARoundSaysFromWhen(t *testing.T) {
+	fl := roundFlags{name: "job", every: time.Hour}
+	began := time.Date(2026, 11, 22, 10, 0, 0, 0, time.UTC)
+	for after, want := range map[time.Duration]string{
+		10 * time.Minute: "round job every 60 min, until Ctrl-C",
+		56 * time.Minute: "round job every 60 min, from " + stamp(began.Add(time.Hour)) + " on, until Ctrl-C",
+	} {
+		if got := fl.begun(began.Add(after)); got != want {
+			t.Errorf("%v: %q, want %q", after, got, want)
+		}
+	}
+}
+
 // A roundLine is one line of --json of round run and show.
 type roundLine struct {
 	Type, State, Holder, Outcome, Text, Target string
