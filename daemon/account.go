@@ -70,7 +70,7 @@ func (l *lender) named(ctx context.Context, now time.Time, name string) (depot.A
 	return found[0], nil
 }
 
-// starter is the name of the account of nodes that have none.
+// starter is the name of depot.StarterAccount.
 const starter = "starter"
 
 // shortID is the least length of the end of a name or a key.
@@ -182,7 +182,7 @@ func (d *depots) AddAccount(ctx context.Context, a api.AddAccount) (api.Account,
 		return api.Account{}, api.Refuse(api.ErrRequest, "%v", err)
 	}
 	if a.Name == starter {
-		return api.Account{}, api.Refuse(api.ErrRequest, "the account %s is that of nodes without one: choose another name", starter)
+		return api.Account{}, api.Refuse(api.ErrRequest, "%q is for what the depot finds on its disk: choose another name", starter)
 	}
 	if _, err := l.db.AccountOf(ctx, peers.ID(a.Key)); err == nil {
 		return api.Account{}, depotError(depot.ErrTaken, a.Name)

@@ -120,8 +120,8 @@ func TestWhatADepotRefusesToReleaseIsNotReleased(t *testing.T) {
 	if _, err := a.Holdings(t.Context(), depot.node.Addrs()[0]); err == nil || !strings.Contains(err.Error(), `"fetcher depot account set"`) {
 		t.Errorf("%v", err)
 	}
-	if _, err := depot.AddAccount(t.Context(), api.AddAccount{Name: "starter", Key: peer, Quota: 1e9}); err == nil || !strings.Contains(err.Error(), "choose another name") {
-		t.Errorf("an account of the name of that of nodes without one: %v", err)
+	if _, err := depot.AddAccount(t.Context(), api.AddAccount{Name: "starter", Key: peer, Quota: 1e9}); err == nil || !strings.Contains(err.Error(), "finds on its disk: choose another name") {
+		t.Errorf("an account of the name of the depot's own: %v", err)
 	}
 	if _, err := depot.AddAccount(t.Context(), api.AddAccount{Name: "me", Key: peer, Quota: 1e9}); err == nil || !strings.Contains(err.Error(), "fetcher depot account set adds a key") {
 		t.Errorf("%v", err)

@@ -65,8 +65,11 @@ func ParseRate(s string) (int64, error) {
 		return 0, nil
 	}
 	rate, ok := words.ParseRate(s)
-	if !ok || rate < 1<<10 {
-		return 0, fmt.Errorf("a limit is bytes per second, at least 1024, such as 500K or 10M, not %q", s)
+	switch {
+	case !ok:
+		return 0, fmt.Errorf("a limit is bytes per second, a number with K, M, G or none of them, such as 500K or 10M, not %q", s)
+	case rate < 1<<10:
+		return 0, fmt.Errorf("a limit is at least 1024 bytes per second, and %q is %d", s, rate)
 	}
 	return rate, nil
 }
