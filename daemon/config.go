@@ -217,15 +217,24 @@ func (s Settings) checked(dir string, called Names) (Settings, error) {
 		return s, err
 	}
 	var f bounds.Fields
-	if s.RelayCarries > 0 && !s.Relay {
-		f.Add(called("relay-carries"), fmt.Errorf("it is for a relay: set %s too", called("relay")))
-	}
+	relay, depot, http := !s.Relay, s.Depot == "", s.HTTP == ""
 	for _, x := range []struct {
-		of  string
-		set bool
-	}{{"http-hosts", len(s.Hosts) > 0}, {"http-cert", s.Cert != ""}, {"http-key", s.Key != ""}, {"http-insecure", s.Insecure}} {
-		if x.set && s.HTTP == "" {
-			f.Add(called(x.of), fmt.Errorf("it is for %[1]s: set %[1]s too", called("http")))
+		setting  string
+		lost     bool
+		of, what string
+	}{
+		{"relay-carries", relay && s.RelayCarries > 0, "relay", "a relay"},
+		{"depot-reserve", depot && s.Reserve > 0, "depot", "a depot"},
+		{"depot-open", depot && s.DepotOpen > 0, "depot", "a depot"},
+		{"depot-grace", depot && s.DepotGrace > 0, "depot", "a depot"},
+		{"depot-price", depot && s.DepotPaid, "depot", "a depot"},
+		{"http-hosts", http && len(s.Hosts) > 0, "http", called("http")},
+		{"http-cert", http && s.Cert != "", "http", called("http")},
+		{"http-key", http && s.Key != "", "http", called("http")},
+		{"http-insecure", http && s.Insecure, "http", called("http")},
+	} {
+		if x.lost {
+			f.Add(called(x.setting), fmt.Errorf("it is for %s: set %s too", x.what, called(x.of)))
 		}
 	}
 	f.Add(called("http"), s.checkHTTP(called))

@@ -50,7 +50,7 @@ it keeps its identity, its port and its members in the state directory.`,
 	f.StringArrayVar(&allow, "allow", nil, "admit this `PEER`, an ID, as a member; may be repeated")
 	f.StringVar(&allowFile, "allow-file", "", "also admit the peers in this `FILE`, one ID per line; it is read again when it changes")
 	f.StringArrayVar(&more, "peer", nil, "ask for the list of files at this `ADDR` too, a multiaddr that ends in /p2p/ID; may be repeated")
-	f.StringArrayVar(&listen, "listen", nil, listenHelp+" (default all interfaces, any port)")
+	f.StringArrayVar(&listen, "listen", nil, listenHelp+" (default all interfaces, the port of last time)")
 	return c
 }
 

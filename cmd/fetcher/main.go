@@ -350,13 +350,13 @@ func likeFlag(cmd *cobra.Command, typed string) string {
 }
 
 // notBlank refuses empty values, which a variable that is not set leaves in a script.
-func notBlank(cmd *cobra.Command) error {
-	for _, name := range []string{"name", "out", "dir", "limit-up", "limit-down", "priority"} {
-		if f := cmd.Flags().Lookup(name); f != nil && f.Changed && f.Value.String() == "" {
-			return usageError{fmt.Errorf("--%s is empty: give it a value", name)}
+func notBlank(cmd *cobra.Command) (err error) {
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if f.Value.Type() == "string" && f.Value.String() == "" {
+			err = usageError{fmt.Errorf("--%s is empty: give it a value", f.Name)}
 		}
-	}
-	return nil
+	})
+	return err
 }
 
 func noArgs(cmd *cobra.Command, args []string) error {

@@ -83,6 +83,8 @@ flags override it:
     fetches = 5                  # how many shares are fetched at once
     rescan = "1h"                # how often files are looked at for changes
     depot = "/srv/depot"         # keep shares for accounts here
+    depot-reserve = "10G"        # leave this much of its disk free
+    depot-open = "1G"            # let every node hold up to this much
     depot-grace = "24h"          # keep a share this long after its last lease
     depot-price = "free"         # or "passes": what new accounts pay
     fleet = "nats://10.0.0.5/ours"  # and fleet-secret, a file
@@ -92,6 +94,7 @@ flags override it:
     http-hosts = ["nas.example:4820"]
     http-cert = "/srv/cert.pem"  # needed where others can reach it
     http-key = "/srv/key.pem"
+    http-insecure = true         # or do without, where nobody listens in
 
     [[limits]]                   # limits at times: the first that applies
     days = ["mon", "tue", "wed", "thu", "fri"]
