@@ -7,9 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"zombiezen.com/go/sqlite"
-	"zombiezen.com/go/sqlite/sqlitex"
-
 	"github.com/piecelease/fetcher/api"
 	"github.com/piecelease/fetcher/catalog"
 	"github.com/piecelease/fetcher/internal/rig"
@@ -403,13 +400,4 @@ func TestRemoveLeavesWhatWasThereThoughThatWasNotWritten(t *testing.T) {
 			t.Errorf("removed: %v; %s", r.Data, r.Kept)
 		}
 	}
-}
-
-// execCatalog runs SQL on the catalog of a state directory, beside the node.
-func execCatalog(t *testing.T, dir, query string) {
-	t.Helper()
-	c, err := sqlite.OpenConn(filepath.Join(dir, "catalog.db"), sqlite.OpenReadWrite)
-	must(t, err)
-	defer c.Close()
-	must(t, sqlitex.ExecuteScript(c, query, nil))
 }
