@@ -134,19 +134,6 @@ func Readable(path string) error {
 	return f.Close()
 }
 
-// shut reports whether the user of this process may make nothing in a folder, in which a share is to be fetched into dir. If
-// something is in dir, it may be the share.
-func shut(at, dir string) bool {
-	if list, err := os.ReadDir(at); at == dir && err == nil && len(list) > 0 {
-		return false
-	}
-	made, err := os.MkdirTemp(at, ".fetcher-")
-	if err == nil {
-		os.Remove(made)
-	}
-	return errors.Is(err, os.ErrPermission)
-}
-
 // complete fills in the fields that an entry needs, and checks them.
 func (d *Daemon) complete(w *catalog.Wish) error {
 	if len(w.Paths) == 0 && w.Source == "" {

@@ -165,6 +165,19 @@ func notThere(paths []string, why string) string {
 	return "the path is not there: " + why
 }
 
+// shut reports whether the user of this process may make nothing in a folder, in which a share is to be fetched into dir. If
+// something is in dir, it may be the share.
+func shut(at, dir string) bool {
+	if list, err := os.ReadDir(at); at == dir && err == nil && len(list) > 0 {
+		return false
+	}
+	made, err := os.MkdirTemp(at, ".fetcher-")
+	if err == nil {
+		os.Remove(made)
+	}
+	return errors.Is(err, os.ErrPermission)
+}
+
 // unreadable says what of some paths the user of the node may not read; "" if an error about them is about nothing of the kind. more says
 // that something else is wrong with them, too: then the text is true of all of it.
 func unreadable(err error, paths []string) (why string, more bool) {
