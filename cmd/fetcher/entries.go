@@ -479,19 +479,3 @@ func (a asker) rm(ctx context.Context, c *api.Client, args []string, data bool) 
 	}
 	return nil
 }
-
-// tellHeld says what depots still keep of an entry that is removed.
-func (a asker) tellHeld(ctx context.Context, c *api.Client, e api.Entry) error {
-	all, err := c.Holds(ctx)
-	if err != nil {
-		return err
-	}
-	told := map[string]bool{}
-	for _, h := range all {
-		if (h.Entry == e.ID || h.Name != "" && h.Name == nameOf(e) || h.Share == e.Share) && !h.Ending && !h.Earlier && !told[h.Share] {
-			told[h.Share] = true
-			fmt.Fprintf(a.stderr, "depots still keep %s, and the node renews their leases; fetcher release %s ends that\n", printable(nameOf(e)), shortly(h.Share))
-		}
-	}
-	return nil
-}

@@ -304,6 +304,15 @@ func TestFleetStatusFitsOnATerminal(t *testing.T) {
 	}
 }
 
+// The members of a fleet to which nothing is added are known to a program too.
+func TestFleetStatusOfAnEmptyListNamesTheMembers(t *testing.T) {
+	var b bytes.Buffer
+	fleetApp{&app{flags: globals{json: true}, out: newReporter(&b, true)}}.showFleet(api.Fleet{Members: []api.FleetMember{{Name: "nas", Peer: "x"}, {Name: "vm", Peer: "y", Silent: true}}}, time.Now())
+	if got := b.String(); strings.Count(got, `"type":"machine"`) != 2 || !strings.Contains(got, `"name":"vm"`) || !strings.Contains(got, `"silent":true`) {
+		t.Error(got)
+	}
+}
+
 // A fleet whose machines were all forgotten is not said never to have run: who coordinates is known.
 func TestFleetStatusAfterAllWereForgotten(t *testing.T) {
 	f := api.Fleet{Shares: []api.FleetShare{{Share: "x", Coordinator: "12D3KooWJcge8xRZ5k8JqvEmhYiX4BRtBjinpdRf5jNBvhX5ycZN"}}}

@@ -46,6 +46,9 @@ func (a fleetApp) showFleet(f api.Fleet, now time.Time) {
 	}
 	if len(f.Shares) == 0 && f.Away == "" {
 		text("nothing is added to the fleet now; %s\n", either(len(f.Members) == 0, "a machine is listed once its node runs as a member: a node that ran before its machine joined has to be restarted", "it has "+words.Count(len(f.Members), "member")))
+		for _, m := range f.Members {
+			a.out.write("machine", map[string]any{"name": m.Name, "peer": m.Peer, "silent": m.Silent})
+		}
 	}
 	for i, x := range f.Shares {
 		text("%s%s\n%s\n%s, %s\n", either(i > 0, "\n", ""), either(x.Name != "", printable(x.Name), "(its name is not known)"), x.Share,

@@ -230,3 +230,26 @@ func (a depots) heldShare(ctx context.Context, c *api.Client, what, on string) (
 	}
 	return "", usageError{fmt.Errorf("depots keep %d shares called %q; name one as fetcher holds shows it", len(ids), what)}
 }
+
+// tellHeld says what depots still keep of an entry that is removed, unless another entry has the same share.
+func (a asker) tellHeld(ctx context.Context, c *api.Client, e api.Entry) error {
+	all, err := c.Holds(ctx)
+	if err != nil {
+		return err
+	}
+	left, err := c.Entries(ctx)
+	if err != nil {
+		return err
+	}
+	told := map[string]bool{}
+	for _, l := range left {
+		told[l.Share] = true
+	}
+	for _, h := range all {
+		if (h.Entry == e.ID || h.Name != "" && h.Name == nameOf(e) || h.Share == e.Share) && !h.Ending && !h.Earlier && !told[h.Share] {
+			told[h.Share] = true
+			fmt.Fprintf(a.stderr, "depots still keep %s, and the node renews their leases; fetcher release %s ends that\n", printable(nameOf(e)), shortly(h.Share))
+		}
+	}
+	return nil
+}

@@ -91,6 +91,16 @@ func TestAHoldIsPaidWithPasses(t *testing.T) {
 	if w := strings.Join(owner.status().Warnings, "\n"); !strings.Contains(w, "the budget of 1 pass in 31 days for the depot") || !strings.Contains(w, "these lapse: photos on "+h[0].Expires.Local().Format("2006-01-02")) {
 		t.Errorf("the node warns: %s", w)
 	}
+	twin := filepath.Join(t.TempDir(), "photos")
+	must(t, os.CopyFS(twin, os.DirFS(src)))
+	owner.sure("add", twin)
+	all, err := owner.client.Entries(t.Context())
+	if n := len(all); err != nil || n < 2 || all[n-1].Share != h[0].Share {
+		t.Fatalf("%+v, %v", all, err)
+	}
+	if r := owner.sure("rm", fmt.Sprint(all[len(all)-1].ID)); strings.Contains(r.stderr, "depots still keep") {
+		t.Errorf("rm of one of two entries of a share: %s", r.stderr)
+	}
 	for range 2 { // the second time by another entry
 		if r := owner.sure("rm", "photos"); !strings.Contains(r.stderr, "depots still keep photos") {
 			t.Errorf("rm of what is held: %s", r.stderr)
