@@ -191,7 +191,11 @@ func (d *Daemon) added(ctx context.Context, w catalog.Wish) (*keeper, error) {
 	}
 	e, err := d.db.Add(ctx, time.Now(), w)
 	if errors.Is(err, catalog.ErrTwice) {
-		return nil, api.Refuse(api.ErrHave, "the node has that already: it is entry %d", e.ID)
+		otherwise := ""
+		if !slices.Equal(w.Exclude, e.Exclude) || w.Links != e.Links || w.Name != e.Name || w.Secret != e.Secret {
+			otherwise = "; remove it first to serve it otherwise"
+		}
+		return nil, api.Refuse(api.ErrHave, "the node has that already: it is entry %d%s", e.ID, otherwise)
 	}
 	if err != nil {
 		return nil, err

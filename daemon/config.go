@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -262,7 +263,10 @@ func (s Settings) checkHTTP(called Names) error {
 	if s.HTTP == "" {
 		return nil
 	}
-	host, _, err := net.SplitHostPort(s.HTTP)
+	host, port, err := net.SplitHostPort(s.HTTP)
+	if _, err := strconv.ParseUint(port, 10, 16); errors.Is(err, strconv.ErrRange) {
+		return fmt.Errorf("%q is not an address to answer at: a port is at most 65535", s.HTTP)
+	}
 	if err != nil {
 		return fmt.Errorf("an address to answer at is like 127.0.0.1:4820, not %q", s.HTTP)
 	}
@@ -402,20 +406,15 @@ func parseSettings(b []byte) (s Settings, err error) {
 	if err := s.addresses(asInFile); err != nil {
 		return s, err
 	}
-	if s.Up, err = ParseRate(f.Up); err != nil {
-		return s, fmt.Errorf("limit-up: %w", err)
-	}
-	if s.Down, err = ParseRate(f.Down); err != nil {
-		return s, fmt.Errorf("limit-down: %w", err)
-	}
-	if s.RelayCarries, err = ParseSize(f.Carries); err != nil {
-		return s, fmt.Errorf("relay-carries: %w", err)
-	}
-	if s.Reserve, err = ParseSize(f.Reserve); err != nil {
-		return s, fmt.Errorf("depot-reserve: %w", err)
-	}
-	if s.DepotOpen, err = ParseSize(f.Open); err != nil {
-		return s, fmt.Errorf("depot-open: %w", err)
+	for _, x := range []struct {
+		setting, text string
+		to            *int64
+		parse         func(string) (int64, error)
+	}{{"limit-up", f.Up, &s.Up, ParseRate}, {"limit-down", f.Down, &s.Down, ParseRate}, {"relay-carries", f.Carries, &s.RelayCarries, ParseSize},
+		{"depot-reserve", f.Reserve, &s.Reserve, ParseSize}, {"depot-open", f.Open, &s.DepotOpen, ParseSize}} {
+		if *x.to, err = x.parse(x.text); err != nil {
+			return s, fmt.Errorf("%s: %w", x.setting, err)
+		}
 	}
 	if s.DepotGrace, err = ParseGrace(f.Grace); err != nil {
 		return s, fmt.Errorf("depot-grace: %w", err)

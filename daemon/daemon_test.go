@@ -389,8 +389,12 @@ func TestWhatTheCatalogHasIsRefusedByName(t *testing.T) {
 	at := file(t, "content", t.TempDir(), "f")
 	e := added(t, d, api.Add{Paths: []string{at}})
 	_, err := d.Add(t.Context(), api.Add{Paths: []string{at + string(filepath.Separator)}})
-	if !errors.Is(err, api.ErrHave) || !strings.Contains(err.Error(), fmt.Sprint("entry ", e.ID)) {
+	if !errors.Is(err, api.ErrHave) || !strings.HasSuffix(err.Error(), fmt.Sprint("entry ", e.ID)) {
 		t.Errorf("the same path again: %v", err)
+	}
+	_, err = d.Add(t.Context(), api.Add{Paths: []string{at}, Exclude: []string{"*.o"}})
+	if !errors.Is(err, api.ErrHave) || !strings.HasSuffix(err.Error(), "remove it first to serve it otherwise") {
+		t.Errorf("the same path with other files left out: %v", err)
 	}
 	for what, a := range map[string]api.Add{
 		"nothing": {}, "not there": {Paths: []string{at + "x"}}, "relative": {Paths: []string{"f"}}, "no ticket": {Ticket: "x"},

@@ -332,6 +332,9 @@ func (d *depots) unasked(was, l fetcher.HoldList, k renewal.Key) error {
 func (d *depots) heldAt(was, l fetcher.HoldList, m *share.Manifest, depots []peers.ID, addrs []string) (out []api.Held, err error) {
 	var refused []error
 	for i, id := range depots {
+		if slices.Contains(depots[:i], id) {
+			continue
+		}
 		k := renewal.Key{Depot: id, Share: m.ID()}
 		if why := d.unasked(was, l, k); why != nil {
 			refused = append(refused, why)

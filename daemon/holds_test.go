@@ -93,8 +93,10 @@ func TestWhatADepotRefusesToReleaseIsNotReleased(t *testing.T) {
 	_, err := depot.AddAccount(t.Context(), api.AddAccount{Name: "me", Key: peer, Quota: 1e9})
 	must(t, err)
 	e := added(t, a, api.Add{Paths: []string{file(t, large(1), t.TempDir(), "film")}})
-	_, err = a.Hold(t.Context(), api.Hold{Entry: e.ID, Depots: depot.node.Addrs()[:1]})
-	must(t, err)
+	at := depot.node.Addrs()[0]
+	if held, err := a.Hold(t.Context(), api.Hold{Entry: e.ID, Depots: []string{at, at}}); err != nil || len(held) != 1 {
+		t.Fatalf("at a depot that was named twice: %+v, %v", held, err)
+	}
 	_, err = depot.SetAccount(t.Context(), "me", api.SetAccount{RemoveKey: peer})
 	must(t, err)
 	if got, err := a.Hold(t.Context(), api.Hold{Entry: e.ID, Depots: depot.node.Addrs()[:1]}); !errors.Is(err, share.ErrNotAllowed) || !strings.Contains(err.Error(), "The lease of film there stands for 31 d more") {

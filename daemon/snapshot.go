@@ -260,7 +260,7 @@ func depotName(dir string) (string, error) {
 		return "", errors.New("name the folder of the depot: it says which depot this is")
 	}
 	fsys, err := vfs.PrivateDir(dir)
-	if errors.Is(err, fs.ErrNotExist) {
+	if info, at := os.Stat(dir); errors.Is(err, fs.ErrNotExist) || at == nil && !info.IsDir() {
 		return "", words.Error(ErrDepot, "there is no folder %s; name that of the depot", dir)
 	}
 	if err != nil {

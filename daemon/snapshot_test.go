@@ -106,7 +106,7 @@ func TestALostDatabaseOfLeasesComesBackFromTheFleet(t *testing.T) {
 		t.Errorf("from a fleet that has made no snapshot: %v", err)
 	}
 	must(t, m.Save(dir))
-	for _, at := range []string{filepath.Join(dir, "none"), t.TempDir()} {
+	for _, at := range []string{filepath.Join(dir, "none"), t.TempDir(), file(t, "x", t.TempDir(), "f")} {
 		if _, err := RestoreLeases(t.Context(), Config{Dir: dir, Settings: Settings{Depot: at}}); !errors.Is(err, ErrDepot) || !strings.Contains(err.Error(), at) {
 			t.Errorf("into what is no depot: %v", err)
 		}

@@ -289,6 +289,9 @@ func TestMistakesInFlagsAreExplained(t *testing.T) {
 			t.Errorf("fetcher %s: exit %d: %s", args, code, &stderr)
 		}
 	}
+	if _, stderr, code := inside("depot", "export", ""); code != exitUsage || !strings.Contains(stderr, "depot export needs a FILE") {
+		t.Errorf("an empty argument: exit %d: %s", code, stderr)
+	}
 }
 
 // An ID is looked for without a bound of its own if whoever has the share is named, or is asked for in a table or a fleet.
@@ -436,6 +439,7 @@ func TestWhatIsWrongInTheSettingsSaysWhere(t *testing.T) {
 		{"", "--http-host foo", "--http-host: it is for --http: set --http too"},
 		{"", "--http-key k", "--http-key: it is for --http: set --http too"},
 		{"", "--http-insecure", "--http-insecure: it is for --http: set --http too"},
+		{"", "--http 127.0.0.1:99999", `--http: "127.0.0.1:99999" is not an address to answer at: a port is at most 65535`},
 		{"", "--http foo", "--http: an address to answer at is like"},
 		{"", "--http 1.2.3.4:80", "give --http-cert and --http-key, or --http-insecure"},
 		{"", "--http 127.0.0.1:0 --http-cert c", "--http: TLS needs both"},

@@ -374,10 +374,10 @@ func called(cmd *cobra.Command) string {
 // exactly requires one argument of the given name.
 func exactly(what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
-		switch len(args) {
-		case 0:
+		switch {
+		case len(args) == 0, len(args) == 1 && args[0] == "":
 			return usageError{fmt.Errorf("%s needs %s %s; see %s --help", called(cmd), either(what[0] == 'E', "an", "a"), what, cmd.CommandPath())}
-		case 1:
+		case len(args) == 1:
 			return nil
 		}
 		return usageError{fmt.Errorf("%s takes one %s, not %d; see %s --help", called(cmd), what, len(args), cmd.CommandPath())}
