@@ -43,7 +43,9 @@ func (k *keeper) fetch(e catalog.Entry) {
 	k.mu.Unlock()
 	defer func() {
 		k.moved(t.Progress())
-		k.note(func(s *catalog.Status) { s.Verified = t.Progress().Verified })
+		if p := t.Progress(); p.Name != "" { // else nothing was looked at
+			k.note(func(s *catalog.Status) { s.Verified = p.Verified })
+		}
 		k.mu.Lock()
 		k.transfer, k.progress = nil, fetcher.Progress{}
 		k.mu.Unlock()
