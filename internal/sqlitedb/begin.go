@@ -1,6 +1,7 @@
 package sqlitedb
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -10,7 +11,7 @@ import (
 )
 
 // begin makes the file of a new database, which is never without bytes: so one that is has lost them, and SQLite would drop what its
-// log still has. The error is of such a loss alone. Whatever else fails is left to SQLite, which begins a file of 0 bytes.
+// log still has. The error is of such a loss, or of a full disk. Whatever else fails is left to SQLite, which begins a file of 0 bytes.
 func (s Schema) begin(path string) error {
 	log, err := os.Stat(path + "-wal") // before the file itself, which others may be making
 	logged := err == nil && log.Size() > 0
@@ -24,10 +25,14 @@ func (s Schema) begin(path string) error {
 	}
 	if b, err := s.empty(); err == nil {
 		whole := fmt.Sprintf("%s.new-%x", path, rand.Uint64())
-		if write(whole, b, s.Private) == nil {
-			_ = os.Link(whole, path) // unless another process was faster
+		err := write(whole, b, s.Private)
+		if err == nil && os.Link(whole, path) != nil { // another process was faster, or there are no hard links here
+			_ = write(path, b, s.Private)
 		}
 		_ = os.Remove(whole)
+		if p := (*os.PathError)(nil); errors.As(err, &p) && p.Op != "open" { // SQLite would leave a file of 0 bytes
+			return fmt.Errorf("open %s: %w", path, p.Err)
+		}
 	}
 	return nil
 }
