@@ -47,33 +47,51 @@ func (s *Service) Budgets(now time.Time) map[peers.ID]Budget {
 	return out
 }
 
-// left returns what a budget leaves, and when the next month begins. A month is UnitTime, from the first payment in it.
+// left returns what a budget leaves, and when the next month begins.
 func (a *Account) left(now time.Time) (units int64, until time.Time) {
-	if a.Spent == 0 || !now.Before(a.Month.Add(UnitTime)) {
-		return a.Budget, now.Add(UnitTime)
+	began, spent := a.month(now)
+	return max(a.Budget-spent, 0), began.Add(UnitTime)
+}
+
+// month returns when the month of now began, and what was paid in it. A month is UnitTime, from the first payment in it.
+func (a *Account) month(now time.Time) (began time.Time, spent int64) {
+	switch {
+	case a.Spent > 0 && now.Before(a.Month.Add(UnitTime)):
+		return a.Month, a.Spent
+	case a.WasSpent > 0 && !now.Before(a.WasMonth) && now.Before(a.WasMonth.Add(UnitTime)): // the clock was behind
+		return a.WasMonth, max(a.Spent, a.WasSpent)
 	}
-	return max(a.Budget-a.Spent, 0), a.Month.Add(UnitTime)
+	return now, 0
 }
 
 // spend counts units that were paid.
 func (a *Account) spend(units int64, now time.Time) {
-	if a.Spent == 0 || !now.Before(a.Month.Add(UnitTime)) {
-		a.WasMonth, a.WasSpent = a.Month, a.Spent
-		a.Month, a.Spent = now, 0
-	}
 	a.monthBack(now)
-	a.Spent += units
+	began, spent := a.month(now)
+	switch {
+	case spent == 0:
+		a.WasMonth, a.WasSpent = a.Month, a.Spent
+	case !began.Equal(a.Month):
+		a.WasSpent = 0
+	}
+	a.Month, a.Spent = began, spent+units
 }
 
-// monthBack corrects a month that began while the clock was ahead. The one before goes on, if it is not over.
+// monthBack corrects a month that began while the clock was ahead. The one before goes on, if it is not over. The corrected one
+// is remembered: perhaps the clock is behind only now.
 func (a *Account) monthBack(now time.Time) {
-	if !a.Month.After(now) {
+	month, spent := a.Month, a.Spent
+	if !month.After(now) {
 		return
 	}
 	a.Month = now
-	if a.WasSpent > 0 && now.Before(a.WasMonth.Add(UnitTime)) {
-		a.Month, a.Spent, a.WasSpent = times.Earliest(a.WasMonth, now), a.Spent+a.WasSpent, 0
+	if a.WasMonth.After(month) {
+		return
 	}
+	if a.WasSpent > 0 && now.Before(a.WasMonth.Add(UnitTime)) {
+		a.Month, a.Spent = times.Earliest(a.WasMonth, now), spent+a.WasSpent
+	}
+	a.WasMonth, a.WasSpent = month, spent
 }
 
 // InBudget returns a *BudgetError if paying units to a depot would exceed its budget.

@@ -222,3 +222,17 @@ func TestAMonthGoesOnAfterAClockThatWasAhead(t *testing.T) {
 		}
 	}
 }
+
+// A visit by a clock that was behind, as that of a machine without a battery is before it asks for the time, does not open the budget.
+func TestAMonthGoesOnAfterAClockThatWasBehind(t *testing.T) {
+	t.Parallel()
+	s := budgeted(10, 300*day)
+	s.depots["d"].spend(10, epoch)
+	wrong, now := epoch.Add(-365*day), epoch.Add(day)
+	s.Hurry("d", wrong)
+	s.Due(wrong)
+	s.Visited("d", nil, wrong)
+	if b := s.Budgets(now)["d"]; b.Left != 0 {
+		t.Errorf("all was spent, and %d are left", b.Left)
+	}
+}

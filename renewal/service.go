@@ -71,7 +71,7 @@ type Account struct {
 	Month  time.Time // when the present one began
 	Spent  int64     // units paid since then
 
-	WasMonth time.Time `json:",omitzero"`  // the month before that
+	WasMonth time.Time `json:",omitzero"`  // another month: the one before, or a later one if the clock went back
 	WasSpent int64     `json:",omitempty"` // ... and what was paid in it
 }
 
