@@ -252,7 +252,7 @@ func (d *Daemon) stays(e catalog.Entry) (why string) {
 	case e.Path == "":
 		return ""
 	case e.Found:
-		return fmt.Sprintf("some of %s was there before this node fetched it, so all of it stays; remove it by hand", e.Path)
+		return fmt.Sprintf("some of %s may have been there before this node fetched it, so all of it stays; remove it by hand", e.Path)
 	case leadsTo(e.Path, 0) != e.Path: // it had no links in it
 		return fmt.Sprintf("%s is a link by now, or lies behind one, so all of it stays; remove it by hand", e.Path)
 	case ok:
@@ -341,7 +341,7 @@ func discarded(e catalog.Entry, found store.Found) (gone []string, kept string) 
 	case found.Path == "":
 		return gone, ""
 	case e.Found:
-		return gone, fmt.Sprintf("some of %s was there before this node fetched it, so all of it stays; remove it by hand", found.Path)
+		return gone, fmt.Sprintf("some of %s may have been there before this node fetched it, so all of it stays; remove it by hand", found.Path)
 	}
 	at, kept, err := store.Discard(e.Dir, found.Manifest)
 	switch {
