@@ -307,6 +307,7 @@ func TestAHoldThatWaitsHoldsUpNoEntry(t *testing.T) {
 	d, other := begun(t, t.TempDir()), begun(t, t.TempDir())
 	e := added(t, d, api.Add{Paths: []string{file(t, "film", t.TempDir(), "film")}})
 	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
 	held := make(chan error, 1)
 	go func() { // until cancel
 		at := fmt.Sprintf("/ip4/127.0.0.1/tcp/%d/p2p/%s", silent.Addr().(*net.TCPAddr).Port, other.node.ID())
@@ -321,7 +322,7 @@ func TestAHoldThatWaitsHoldsUpNoEntry(t *testing.T) {
 	must(t, err)
 	select {
 	case err := <-held:
-		t.Errorf("the hold ended before: %v", err)
+		t.Fatalf("the hold ended before: %v", err)
 	default:
 	}
 	cancel()
