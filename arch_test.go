@@ -16,6 +16,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/piecelease/fetcher/internal/rig"
 )
 
 const module = "github.com/piecelease/fetcher"
@@ -519,6 +521,7 @@ func TestEveryPackageHasOnePackageComment(t *testing.T) {
 }
 
 func TestNoBinaryLinksTestingCode(t *testing.T) {
+	rig.Slow(t)
 	if _, err := os.Stat("cmd/fetcher"); err != nil {
 		t.Skip("no command yet")
 	}

@@ -17,6 +17,7 @@ import (
 // A source that listens nowhere is fetched from over the connection that it makes itself, also when those that are known
 // have said that they do not have the share.
 func TestASourceThatNobodyCanReachCallsWhoeverFetches(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	src, dir := filepath.Join(t.TempDir(), "big.bin"), t.TempDir()
 	want := writeRandom(t, src, 3<<20, 7)

@@ -16,6 +16,8 @@ import (
 	"github.com/libp2p/go-libp2p"
 	"github.com/libp2p/go-libp2p/core/connmgr"
 	"github.com/libp2p/go-libp2p/core/peer"
+
+	"github.com/piecelease/fetcher/internal/rig"
 )
 
 // dialSpy notes whom a node dials.
@@ -126,6 +128,7 @@ var connected = []string{
 // A node that was asked for nothing of discovery, routers or beacons has its listeners, its goroutines, and
 // the connections that a fetch needs; and it dials only whom a ticket names.
 func TestANodeDoesNothingThatNobodyAskedFor(t *testing.T) {
+	rig.Slow(t)
 	had, ran := sockets(t), goroutines()
 	rest := func(when string, open []string, may ...string) {
 		t.Helper()

@@ -121,6 +121,7 @@ func TestAWiderFetchGoesOnFromANarrowOne(t *testing.T) {
 
 // A node that has a part serves that part.
 func TestAPartIsServed(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "tree")
 	makeTree(t, src)

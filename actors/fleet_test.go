@@ -133,6 +133,7 @@ func (f *simFleet) saw(id peers.ID, change fleet.Change) bool {
 }
 
 func TestEachByteEntersAFleetOnce(t *testing.T) {
+	rig.Slow(t)
 	run := func(seed uint64) uint64 {
 		f := newFleet(t, seed, 24<<20+5, 3, 4e6)
 		f.coordinate(f.members...)
@@ -401,6 +402,7 @@ func TestWhatIsLeasedGoesOnWithoutTheCoordinatorForAWhile(t *testing.T) {
 }
 
 func TestMembersLeaseWhatTheySelected(t *testing.T) {
+	rig.Slow(t)
 	f := newFleet(t, 1, 1, 2, 4e6)
 	f.m, f.content = testFolder(t, 4<<20, 4<<20, 4<<20, 4<<20)
 	f.origin.seed(f.m, f.content)
@@ -439,6 +441,7 @@ func TestMembersLeaseWhatTheySelected(t *testing.T) {
 
 // A member freezes, but its connections stay: only the deadline takes its leases.
 func TestLeasesOfAFrozenMemberExpire(t *testing.T) {
+	rig.Slow(t)
 	f := newFleet(t, 1, 16<<20, 2, 4e6)
 	f.w.Patience = 10 * time.Minute
 	f.coordinate(f.members...)

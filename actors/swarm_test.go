@@ -18,6 +18,7 @@ import (
 )
 
 func TestThreeTransfersFetchFromOneSource(t *testing.T) {
+	rig.Slow(t)
 	run := func(seed uint64) uint64 {
 		sw := newSwarm(t, seed)
 		m, content := testShare(t, 24<<20+5)
@@ -96,6 +97,7 @@ func TestLiarsAreNamedAndBanned(t *testing.T) {
 
 // A source that announces pieces that the share does not have is not asked for any.
 func TestAnnouncementsOfAnotherShareAreALie(t *testing.T) {
+	rig.Slow(t)
 	for name, announce := range map[string]func(id share.ID) (uint32, []byte){
 		"map": func(id share.ID) (uint32, []byte) {
 			return wire.TypeHaveMap, wire.Append(nil, wire.HaveMap{Share: id, Pieces: 17, Bits: []byte{255, 255, 1}})
@@ -133,6 +135,7 @@ func TestAnnouncementsOfAnotherShareAreALie(t *testing.T) {
 // A peer that breaks a promise may have lost the piece. That lowers its speed, which
 // decides who is asked first, but does not keep it from being asked at all.
 func TestAClaimThatDoesNotHoldIsNoLie(t *testing.T) {
+	rig.Slow(t)
 	sw := newSwarm(t, 1)
 	m, content := testShare(t, 16<<20)
 	honest := sw.add("honest", 4e6).seed(m, content)
@@ -156,6 +159,7 @@ func TestAClaimThatDoesNotHoldIsNoLie(t *testing.T) {
 }
 
 func TestAMuteSourceDoesNotHoldTheFetchUp(t *testing.T) {
+	rig.Slow(t)
 	sw := newSwarm(t, 1)
 	m, content := testShare(t, 32<<20)
 	good := sw.add("good", 8e6).seed(m, content)
@@ -279,6 +283,7 @@ func TestTheEndIsTheEndForTheNodeToo(t *testing.T) {
 // Requests depend on leases: when nobody grants them any more, what is leased is
 // fetched, and then nothing more is asked for.
 func TestWithoutALeaseManagerNothingIsAskedForAfterOneWindow(t *testing.T) {
+	rig.Slow(t)
 	sw := newSwarm(t, 1)
 	m, content := testShare(t, 64<<20)
 	source := sw.add("source", 4e6).seed(m, content)
@@ -299,6 +304,7 @@ func TestWithoutALeaseManagerNothingIsAskedForAfterOneWindow(t *testing.T) {
 }
 
 func TestPiecesThatTheDiskLostAreFetchedAgain(t *testing.T) {
+	rig.Slow(t)
 	sw := newSwarm(t, 1)
 	m, content := testShare(t, 24<<20)
 	source := sw.add("source", 4e6).seed(m, content)
@@ -379,6 +385,7 @@ func TestABanFromBeforeDoesNotHurtTheOthers(t *testing.T) {
 // A source that promised to serve the share, and then does nothing of the kind, is named
 // and dropped; if it was the last, the fetch ends.
 func TestABrokenPromiseEndsTheFetch(t *testing.T) {
+	rig.Slow(t)
 	// cut makes the payloads of a type end a byte early.
 	cut := func(typ uint32) func(*simNode) {
 		return func(n *simNode) {
@@ -439,6 +446,7 @@ func goodbyes(frame []byte) []byte {
 
 // Sources that stop in the middle are not taken for slow ones, and hold no lease for long.
 func TestFrozenSourcesHoldNoLease(t *testing.T) {
+	rig.Slow(t)
 	for seed := range uint64(rig.Most(5, 2)) {
 		sw := newSwarm(t, seed)
 		m, content := testShare(t, 64<<20)
@@ -467,6 +475,7 @@ func TestFrozenSourcesHoldNoLease(t *testing.T) {
 // A pool that was refused leases waits until the lease manager wakes it: an announcement of its
 // source is no reason to ask.
 func TestARefusedPoolAsksWhenItIsWoken(t *testing.T) {
+	rig.Slow(t)
 	sw := newSwarm(t, 1)
 	m, content := testShare(t, 8<<20)
 	refused, again, asked, announced := map[string]bool{}, 0, 0, 0

@@ -14,6 +14,7 @@ import (
 
 	"github.com/piecelease/fetcher/actors/system"
 	"github.com/piecelease/fetcher/fleet"
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/leasemgr"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
@@ -189,6 +190,7 @@ func TestADiskThatIsFullWithRoomOnItIsGivenUp(t *testing.T) {
 
 // What happens after the end is not an event: the listener has gone.
 func TestNothingIsToldAfterTheEnd(t *testing.T) {
+	rig.Slow(t)
 	for seed := range uint64(20) {
 		sw := newSwarm(t, seed)
 		m, content := testShare(t, 1<<20)
@@ -351,6 +353,7 @@ func TestAHandleMeansOneTransfer(t *testing.T) {
 // A transfer is stopped between its last byte and the end of Finish: the disk is told,
 // so that nobody waits for it to hash.
 func TestStoppingEndsWhatFinishHashes(t *testing.T) {
+	rig.Slow(t)
 	told, called := 0, 0
 	for steps := range 100 {
 		sw := newSwarm(t, 1)

@@ -73,6 +73,7 @@ func TestAFullTableTakesNothingMoreOfTheBiggestBlock(t *testing.T) {
 
 // A record that gives way may be the only one of the share that is announced.
 func TestAShareWhoseLastRecordGivesWayIsFound(t *testing.T) {
+	rig.Slow(t)
 	x := full(t)
 	last := 0
 	for id := 1; last < 5; id++ {

@@ -141,6 +141,7 @@ func TestWhatADepotRefusesToReleaseIsNotReleased(t *testing.T) {
 
 // Each depot that was asked says what it refuses, also one in whose place another was asked; the kind is the first in the order of the exit codes.
 func TestEachDepotSaysWhatItRefuses(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	small, strange := begun(t, t.TempDir(), func(c *Config) { c.Depot = filepath.Join(t.TempDir(), "depot") }), begun(t, t.TempDir(), func(c *Config) { c.Depot = filepath.Join(t.TempDir(), "depot") })
 	a := begun(t, t.TempDir())

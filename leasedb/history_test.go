@@ -405,7 +405,7 @@ func TestHistories(t *testing.T) {
 	if *long {
 		flag.Set("rapid.checks", "10000")
 	} else if f := flag.Lookup("rapid.checks"); f.Value.String() == f.DefValue {
-		flag.Set("rapid.checks", fmt.Sprint(tests.Most(50, 15)))
+		flag.Set("rapid.checks", fmt.Sprint(tests.Most(50, 6)))
 		if tests.Raced {
 			flag.Set("rapid.checks", "10")
 		}

@@ -651,6 +651,7 @@ func (n *packets) silent(t *testing.T, h, src *Host, x *memory) network.Stream {
 }
 
 func TestAChildThatTakesNothingGivesItsTurnToOthers(t *testing.T) {
+	rig.Slow(t)
 	x := newMemory(t, 4<<20)
 	inBubble(t, func(t *testing.T, n *packets) {
 		src := n.host(t, "10.0.0.1", Config{})

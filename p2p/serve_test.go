@@ -28,6 +28,7 @@ func askFor(s io.Writer, x *memory, id uint64, p share.Piece) error {
 }
 
 func TestWhatNoChildSendsResetsItsStream(t *testing.T) {
+	rig.Slow(t)
 	x := newMemory(t, 1<<20)
 	good := wire.AppendFrame(nil, wire.AppendPieceRequest(nil, x.m.ID(), whole(x, 1, 0, false)))
 	for name, b := range map[string][]byte{
@@ -463,6 +464,7 @@ func (longProof) Proof(share.ID, share.Piece) ([]share.Hash, wire.Reply) {
 }
 
 func TestEveryChildIsServedInFull(t *testing.T) {
+	rig.Slow(t)
 	x := newMemory(t, 3<<20, 100<<10)
 	src := newHost(t, Config{})
 	src.Serve(toAll(x), everybody{})

@@ -12,6 +12,7 @@ import (
 
 	ma "github.com/multiformats/go-multiaddr"
 
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/peers"
 )
 
@@ -64,6 +65,7 @@ func reaches(t *testing.T, h *Host, what int) {
 func tcpAndQUIC() []string { return []string{"/ip4/127.0.0.1/tcp/0", "/ip4/127.0.0.1/udp/0/quic-v1"} }
 
 func TestSilentConnectionsOfOneAddressLockOutNobody(t *testing.T) {
+	rig.Slow(t)
 	h := newHost(t, Config{Listen: tcpAndQUIC(), Timeouts: patient})
 	lim := newLimits(256, 2)
 	silent(t, h, lim.silentOfOne, slices.Repeat([]string{"127.9.9.9"}, lim.conns+10)...)

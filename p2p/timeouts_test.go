@@ -12,6 +12,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/network"
 	manet "github.com/multiformats/go-multiaddr/net"
 
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/wire"
@@ -180,6 +181,7 @@ func TestIdleTimeoutClosesAStreamWithoutRequests(t *testing.T) {
 }
 
 func TestStallTimeoutCutsAChildThatStopsReading(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	x := newMemory(t, 8<<20)
 	src := newHost(t, Config{Timeouts: Timeouts{Stall: 5 * soon}}) // others must not stall as well

@@ -39,6 +39,7 @@ func record(t *testing.T, s *simnet.Scenario, seed uint64) *simnet.Result {
 }
 
 func TestARecordingChangesNothing(t *testing.T) {
+	rig.Slow(t)
 	for _, name := range []string{"liars-mute-honest", "stopped-and-resumed"} {
 		plain, seen := scenarios.Find(name).Run(3, 0), record(t, scenarios.Find(name), 3)
 		if plain.Trace != seen.Trace || plain.Virtual != seen.Virtual || plain.Timeline.String() != seen.Timeline.String() {
@@ -244,6 +245,7 @@ func TestMistakesInScenariosAreSaid(t *testing.T) {
 }
 
 func TestARunEndsWithItsContext(t *testing.T) {
+	rig.Slow(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	var r *simnet.Run
 	s := &simnet.Scenario{Name: "long", Set: func(x *simnet.Run) {

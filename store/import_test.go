@@ -514,6 +514,7 @@ func TestAClosedTreeSaysSo(t *testing.T) {
 
 // A State that cannot be written to costs memory during this import; the import succeeds.
 func TestAnImportDoesWithoutItsState(t *testing.T) {
+	testrig.Slow(t)
 	for n := 0; ; n++ {
 		d, sd := storetest.New(1<<30), storetest.New(1<<30)
 		tree{"a": random(100_000), "b": random(share.MinPiece + 1), "c": "c"}.fill(t, d.FS(), "stuff")

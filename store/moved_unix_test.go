@@ -71,6 +71,7 @@ func TestAFileThatIsLookedAtUnderAnotherNameIsGoneOnWith(t *testing.T) {
 // If folders of NAME.partial are renamed, moved away or replaced while a fetch runs, the
 // result is not a share that lacks what was in them.
 func TestFoldersThatAreMovedWhileAFetchRunsAreNoticed(t *testing.T) {
+	testrig.Slow(t)
 	src := filepath.Join(t.TempDir(), "stuff")
 	tree{"a/b/big": random(3 * share.MinPiece), "small": "x"}.make(t, src)
 	im := importDir(t, src, store.ImportOptions{})

@@ -352,6 +352,7 @@ func TestEachPowerCutIsSurvived(t *testing.T) {
 
 // Faults, kills and power cuts in any order: no bit is ever wrong.
 func TestNoBitLiesAfterManyTroubles(t *testing.T) {
+	testrig.Slow(t)
 	r := newRig(t, small())
 	for seed := range uint64(24) {
 		rnd := rand.New(rand.NewPCG(seed, 1))

@@ -137,6 +137,7 @@ func TestOnlyWhatIsWantedIsMade(t *testing.T) {
 
 // What was moved to its place is known by the note, and what others put there is told from it.
 func TestWhatOthersPutInAPlaceIsToldFromWhatWasMoved(t *testing.T) {
+	testrig.Slow(t)
 	im, _ := sampleShare(t)
 	dir := t.TempDir()
 	placed := func(want ...string) {

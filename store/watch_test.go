@@ -401,6 +401,7 @@ func TestAnEditBetweenTwoKillsIsNotForgotten(t *testing.T) {
 // Killed in the middle of a write, and then edited: the times do not tell. The file
 // is believed at first, and hashed before the end.
 func TestAnEditAfterAKillInAWriteIsFound(t *testing.T) {
+	testrig.Slow(t)
 	r := newRig(t, tree{"big": random(4 * share.MinPiece)})
 	d := storetest.New(1 << 30)
 	l := &lostRig{r, t, d, nil}
@@ -472,6 +473,7 @@ func TestAFileReplacedAfterAKillInAWriteIsNotRemoved(t *testing.T) {
 // A file that changes while it is hashed at an opening is hashed once more, and one
 // that keeps changing is fetched again.
 func TestAFileThatChangesWhileItIsHashedIsHashedAgain(t *testing.T) {
+	testrig.Slow(t)
 	for touches, want := range map[int][]share.Piece{1: {1, 2}, 1000: nil} {
 		l := newLostRig(t)
 		for p := range share.Piece(3) {

@@ -284,6 +284,7 @@ func filesBelow(t testing.TB, dir string) (n int64) {
 }
 
 func TestCommandsOfADepot(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	n := startNode(t, t.TempDir())
 	if r := n.on("depot", "status"); r.code != exitUsage || !strings.Contains(r.stderr, "depot in node.toml") {

@@ -781,6 +781,7 @@ func TestSIGUSR1PrintsWhy(t *testing.T) {
 }
 
 func TestLimitDownSlowsFetchAndCat(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "f.bin")
 	rig.WriteRandom(t, src, 2<<20, 7)

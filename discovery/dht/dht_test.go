@@ -18,6 +18,7 @@ import (
 	"lukechampine.com/blake3"
 
 	"github.com/piecelease/fetcher"
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/share"
 )
 
@@ -146,6 +147,7 @@ func TestAPublicShareIsFoundByItsID(t *testing.T) {
 // What is private, or for the local network, is entered nowhere; what was public and is not any
 // more is not entered again.
 func TestOnlyWhatIsPublicIsEntered(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	entry, all := nodes(t, 3)
 	n, _ := open(t, Config{Entry: entry})

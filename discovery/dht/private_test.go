@@ -7,11 +7,13 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"github.com/piecelease/fetcher"
+	"github.com/piecelease/fetcher/internal/rig"
 )
 
 // A node that takes part in no table, and has a private share, is a source of one that serves the table.
 // That one does not tell strangers where it is; least of all at addresses that it would not itself believe.
 func TestANodeOutsideTheTableIsToldToNobody(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	for what, first := range map[string]bool{"by one that came in at a near address": false, "by one that believes public addresses alone": true} {
 		t.Run(what, func(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/piecelease/fetcher"
+	"github.com/piecelease/fetcher/internal/rig"
 )
 
 // meetingPlace is a node that all can reach, relay and beacon at once; at is how others use it as both.
@@ -22,6 +23,7 @@ func meetingPlace(t *testing.T, net *Net) (x *Node, at fetcher.Config) {
 // Everybody is at home, behind a router that lets nothing in. The source of a private share has gone; its
 // beacon, which is a relay too, leads whoever has the ticket to a peer that has kept the share.
 func TestABeaconThatIsARelayIntroducesPeersBehindRouters(t *testing.T) {
+	rig.Slow(t)
 	Test(t, 1, func(t *testing.T, net *Net) {
 		_, at := meetingPlace(t, net)
 		home := behind(RouterConfig{})

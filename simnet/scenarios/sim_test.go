@@ -91,7 +91,8 @@ var dear = []string{"flood", "election-fleet", "rotten-swarm", "flash-crowd-leav
 	"election-upstart", "held-versions", "sources-take-turns", "election-sources", "election-store-away", "election-store-parted",
 	"alone-and-joined", "bad-day", "asymmetric-lines", "partition-at-99", "missing-piece", "change-of-mind", "asleep-every-night", "short-queues", "busy-office",
 	"withdrawn", "behind-nat", "whole-and-back", "churn-100", "held-folder-edited", "coordinator-cut-off", "database-lost", "reading-ahead",
-	"disk-full-while-coming", "edited-partial", "member-slanders"}
+	"disk-full-while-coming", "edited-partial", "member-slanders", "deaf-children", "election-found-late", "many-small-files", "two-faced",
+	"coordinator-killed", "chain", "bit-rot-found-and-mended", "election-killed"}
 
 // TestScenarios runs scenarios side by side: no world knows of another.
 func TestScenarios(t *testing.T) {
