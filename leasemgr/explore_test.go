@@ -341,7 +341,7 @@ func TestEveryInterleavingOfSmallPlans(t *testing.T) {
 	} {
 		name := fmt.Sprintf("%d pieces, %d sources, reader %t, core %t, bare %t", p.pieces, len(p.sources), p.reader, p.core, p.bare)
 		t.Run(name, func(t *testing.T) {
-			if len(p.sources) > 2 {
+			if len(p.sources) > 2 || p.pieces > 1 {
 				testrig.OnlyLong(t)
 			}
 			if p.long && !*long {
