@@ -302,7 +302,7 @@ func TestCommandsOfADepot(t *testing.T) {
 		`no account can be called "a\xff"`: {"add", peer, "--name", "a\xff"},
 		"has at most 256 bytes":            {"add", peer, "--name", strings.Repeat("x", 257)},
 		`no account can be called ".."`:    {"set", "..", "--quota", "1G"},
-		"the name of the account is empty": {"rm", ""},
+		"depot account rm needs a NAME":    {"rm", ""},
 	} {
 		if r := k.on(append([]string{"depot", "account"}, args...)...); r.code != exitUsage || !strings.Contains(r.stderr, says) {
 			t.Errorf("%q: exit %d, %s", args, r.code, r.stderr)
@@ -346,7 +346,7 @@ func TestCommandsOfADepot(t *testing.T) {
 			t.Errorf("%v at this node itself: exit %d, %s", itself, r.code, r.stderr)
 		}
 	}
-	for what, args := range map[string][]string{"the PATH is empty": {"hold", "", "--on", k.status().Addrs[0]}, "is not a file": {"depot", "import", self}, `nowhere" is not a file`: {"depot", "import", filepath.Join(self, "nowhere")}} {
+	for what, args := range map[string][]string{"needs an ENTRY or PATH": {"hold", "", "--on", k.status().Addrs[0]}, "is not a file": {"depot", "import", self}, `nowhere" is not a file`: {"depot", "import", filepath.Join(self, "nowhere")}} {
 		if r := k.on(args...); r.code != exitUsage || !strings.Contains(r.stderr, what) {
 			t.Errorf("%q: exit %d, %s", args, r.code, r.stderr)
 		}
