@@ -154,8 +154,6 @@ func checkKey(key string) error {
 func CheckAccount(name string) error {
 	const most = 256
 	switch {
-	case name == "":
-		return api.Refuse(api.ErrRequest, "the name of the account is empty")
 	case len(name) > most:
 		return api.Refuse(api.ErrRequest, "the name of an account has at most %d bytes; this one has %d", most, len(name))
 	case name == ".", name == "..", !utf8.ValidString(name), strings.ContainsFunc(name, unicode.IsControl):
@@ -171,7 +169,7 @@ func (d *depots) AddAccount(ctx context.Context, a api.AddAccount) (api.Account,
 		return api.Account{}, err
 	}
 	t, err := longest(a.MaxLease)
-	if err := cmp.Or(err, checkKey(a.Key), CheckAccount(cmp.Or(a.Name, a.Key))); err != nil {
+	if err := cmp.Or(err, checkKey(a.Key), CheckAccount(a.Name)); err != nil {
 		return api.Account{}, err
 	}
 	terms := depot.Terms{Quota: a.Quota, MaxLease: t, Paid: d.setting().DepotPaid}

@@ -309,7 +309,7 @@ func (a depots) accountAddCommand() *cobra.Command {
 			if _, err := daemon.ParsePrice(fl.price); err != nil {
 				return usageError{fmt.Errorf("--price: %w", err)}
 			}
-			if err := daemon.CheckAccount(fl.name); fl.name != "" && err != nil { // in JSON, it would be valid UTF-8
+			if err := daemon.CheckAccount(fl.name); err != nil { // in JSON, it would be valid UTF-8
 				return err
 			}
 			acc, err := c.AddAccount(cmd.Context(), api.AddAccount{Name: fl.name, Key: args[0], Quota: quota, MaxLease: fl.maxLease, Price: fl.price})
