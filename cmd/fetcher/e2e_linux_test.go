@@ -21,7 +21,8 @@ func smallDisk(t *testing.T, size string) string {
 		t.Skip("NOT TESTED: a disk of its own needs root and mount:", err)
 	}
 	t.Cleanup(func() {
-		if err := syscall.Unmount(dir, 0); err != nil {
+		// Detached, as another test may be starting a process that has a file there open until it is another program.
+		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
 			t.Error("unmount:", err)
 		}
 	})
