@@ -286,6 +286,7 @@ func TestAChangedFileIsAMissingEntry(t *testing.T) {
 }
 
 func TestPauseEndsWhatRunsAndKeepsTheEntry(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")
@@ -366,6 +367,7 @@ func TestAFetchThatEndedIsNoEntryOrAFailedOne(t *testing.T) {
 
 // What cannot be stored in the catalog is not begun.
 func TestACatalogThatFails(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	full := errors.New("disk full")
 	file := filepath.Join(t.TempDir(), "file")

@@ -3,9 +3,12 @@ package fetcher
 import (
 	"path/filepath"
 	"testing"
+
+	"github.com/piecelease/fetcher/internal/rig"
 )
 
 func TestANodeIsToldOfItsChildren(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "f.bin")
 	writeRandom(t, src, 3<<20, 1)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/share"
 )
 
@@ -85,6 +86,7 @@ func TestATicketTravelsByACode(t *testing.T) {
 }
 
 func TestACodeNeedsABeacon(t *testing.T) {
+	rig.Slow(t)
 	n := openNode(t, uses())
 	if _, err := n.TakeTicket(t.Context(), "7-marble-fossil"); !errors.Is(err, ErrNoBeacon) {
 		t.Error(err)

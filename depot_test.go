@@ -14,6 +14,7 @@ import (
 	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/depot"
 	"github.com/piecelease/fetcher/depot/disk"
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/leasedb"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store/vfs"
@@ -233,6 +234,7 @@ func TestStrangersAndTheirQuestionsAreRefused(t *testing.T) {
 }
 
 func TestReleaseFreesAtOnceAndIsTold(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	k, owner := newKeeper(t), client(t)
 	k.account(owner, 1<<30)

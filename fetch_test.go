@@ -145,6 +145,7 @@ func TestASingleFileArrives(t *testing.T) {
 }
 
 func TestASecondFetchFindsEverythingThere(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "one.bin")
 	writeRandom(t, src, 3<<20, 7)

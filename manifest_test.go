@@ -6,11 +6,14 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+
+	"github.com/piecelease/fetcher/internal/rig"
 )
 
 // Callers that ask for the same list of files at the same time, or during a transfer, get the
 // same list; and a transfer that starts meanwhile continues when the list is there.
 func TestAListOfFilesIsAskedForOnce(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
 	writeRandom(t, file, 1<<20, 1)

@@ -303,6 +303,7 @@ func (d deadly) Handle(ctx context.Context, r slog.Record) error {
 
 // A bug that ends the actors ends every wait, with the reason.
 func TestABugThatEndsTheActorsEndsEveryWait(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	dir := t.TempDir()
 	file, mine := filepath.Join(dir, "file"), filepath.Join(dir, "mine")

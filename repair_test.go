@@ -14,6 +14,7 @@ import (
 )
 
 func TestATargetThatDiffersIsRepairedIfAskedFor(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	src, dir := filepath.Join(t.TempDir(), "tree"), t.TempDir()
 	writeRandom(t, filepath.Join(src, "a"), 3<<20, 1)

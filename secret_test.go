@@ -65,6 +65,7 @@ func TestASecretInATicketLetsItsHoldersIn(t *testing.T) {
 
 // An old ticket uses the present secret; if the share no longer has one, nobody is asked for it.
 func TestASecretIsTheSameWhenItIsSharedAgain(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	file, dir := filepath.Join(t.TempDir(), "file"), t.TempDir()
 	writeRandom(t, file, 1000, 1)
@@ -101,6 +102,7 @@ func TestASecretIsTheSameWhenItIsSharedAgain(t *testing.T) {
 
 // A ticket may hold a secret that its source does not ask for. Then nobody does.
 func TestASecretThatNobodyAsksForKeepsNobodyOut(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
 	writeRandom(t, file, 1000, 1)

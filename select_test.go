@@ -140,6 +140,7 @@ func TestAPartIsServed(t *testing.T) {
 }
 
 func TestPrioritiesCanBeChanged(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "two")
 	writeRandom(t, filepath.Join(src, "a.bin"), 6<<20, 1)

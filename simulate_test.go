@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/store/storetest"
 	"github.com/piecelease/fetcher/store/vfs"
@@ -26,6 +27,7 @@ func write(t *testing.T, d vfs.FS, name string, b []byte) {
 }
 
 func TestANodeWorksOnASimulatedDisk(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	film := bytes.Repeat([]byte("film "), 1<<19)
 	for _, name := range []string{"film", "films/film"} {

@@ -357,6 +357,7 @@ func TestPauseAndResume(t *testing.T) {
 }
 
 func TestTwoEntriesWithTheSameContent(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	dir := t.TempDir()
 	one, two := file(t, "content", dir, "1", "f"), file(t, "content", dir, "2", "f")
@@ -599,6 +600,7 @@ func TestAFileWhereTheSocketIsToBeStaysAlone(t *testing.T) {
 }
 
 func TestADamagedCatalogIsSaid(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	dir := t.TempDir()
 	must(t, begun(t, dir).Close())
@@ -640,6 +642,7 @@ func TestWhatOfAFolderIsLocked(t *testing.T) {
 // A folder with files that the node may not read is not added, nor is a fetch into what is a file: a second try that
 // is right finds nothing of the first.
 func TestWhatTheNodeMayNotUseIsNotAdded(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	d := begun(t, t.TempDir())
 	at := t.TempDir()

@@ -254,6 +254,7 @@ func archived(t *testing.T, accounts ...archive.Account) []byte {
 
 // Accounts that a depot opened for strangers stay those of strangers, which give way when they hold nothing.
 func TestStrangersMoveAsStrangers(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	b := newMover(t)
 	b.enter(archived(t, archive.Account{Name: peerA, Keys: []string{peerA}, Quota: 7, MaxLease: 60, Stranger: true}))

@@ -115,6 +115,7 @@ func TestAMemberThatADepotDoesNotLetInKnowsNothing(t *testing.T) {
 // The turn to renew is one member's at a time; one that ends gives it back, and one that lacks the passes does
 // not take it. Without the store, or with one that is away, leases are renewed all the same.
 func TestTheTurnToRenewIsOneMembersAtATime(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	fleet := Membership{URL: "sqlite:" + filepath.Join(t.TempDir(), "kv"), Secret: "the secret of a fleet"}
 	a, b := begun(t, t.TempDir(), inFleet(fleet)), begun(t, t.TempDir(), inFleet(fleet))

@@ -42,6 +42,7 @@ func TestTheLastEventIsTheLatest(t *testing.T) {
 // An entry here is as the catalog has it: nobody changes it in the catalog between another caller's
 // change there and here.
 func TestWhatIsKnownOfAnEntryIsWhatTheCatalogHas(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	d := begun(t, t.TempDir())
 	e, err := d.db.Add(t.Context(), time.Now(), catalog.Wish{Paths: []string{t.TempDir()}})
@@ -126,6 +127,7 @@ func TestAnEntryIsRemovedOnce(t *testing.T) {
 
 // Who changes an entry while another removes it is told that there is none.
 func TestAnEntryThatIsBeingRemovedIsNotChanged(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	d, paused := begun(t, t.TempDir()), true
 	e := added(t, d, api.Add{Paths: []string{file(t, "x", t.TempDir(), "f")}})

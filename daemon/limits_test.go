@@ -83,6 +83,7 @@ func TestAnEntryHasLimitsOfItsOwn(t *testing.T) {
 // If two entries have the same content, uploads keep to the lower of their limits; when that entry is
 // removed, to the other.
 func TestTheLimitsOfTwoEntriesWithTheSameContent(t *testing.T) {
+	rig.Slow(t)
 	d := begun(t, t.TempDir())
 	one := added(t, d, api.Add{Paths: []string{file(t, "content", t.TempDir(), "f")}, LimitUp: 5000})
 	two := added(t, d, api.Add{Paths: []string{file(t, "content", t.TempDir(), "f")}, LimitUp: 2000})

@@ -34,6 +34,7 @@ func TestASocketIsItsOwnersFromTheBeginning(t *testing.T) {
 }
 
 func TestOneSocketIsOfOneDaemon(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	at := filepath.Join(t.TempDir(), "s")
 	one := begun(t, t.TempDir(), func(c *Config) { c.Socket = at })
@@ -85,6 +86,7 @@ func TestASocketTakesThePlaceOfNoOtherPrograms(t *testing.T) {
 
 // A file of an entry may have been replaced by anything since it was listed.
 func TestAPipeInThePlaceOfAFileHoldsNobodyUp(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	for what, name := range map[string]string{"a file": "f", "a file in a folder": "tree/f"} {
 		dir := t.TempDir()

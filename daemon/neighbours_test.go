@@ -148,6 +148,7 @@ func TestAChoiceWhileAFetchBeginsIsNotLost(t *testing.T) {
 
 // A depot fetches all of a share from the node that asks for the hold: one that chose a part is refused.
 func TestAPartOfAShareIsNotHeld(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "tree")
 	file(t, "one", src, "x")

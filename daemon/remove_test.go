@@ -47,6 +47,7 @@ func TestRemoveLeavesThePartThatWasNotFetched(t *testing.T) {
 
 // The same, if he chooses that part too, later.
 func TestRemoveLeavesWhatWasThereWhenMoreWasChosen(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	_, ticket := photos(t)
 	to := t.TempDir()

@@ -33,6 +33,7 @@ func slow(t testing.TB) api.Entry {
 }
 
 func TestAPauseDoesNotWaitForAnImport(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	at := filepath.Join(t.TempDir(), "f")
 	must(t, os.WriteFile(at, nil, 0o600))
@@ -184,6 +185,7 @@ func TestAPathThatComesBackIsNoticed(t *testing.T) {
 }
 
 func TestAShareIsAddedOnceBeforeItIsKnownToo(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	a := begun(t, t.TempDir())
 	ticket := added(t, a, api.Add{Paths: []string{file(t, "content", t.TempDir(), "f")}}).Ticket

@@ -162,6 +162,7 @@ func inBubble(t *testing.T, f func(t *testing.T, n *packets)) {
 }
 
 func TestHostsWorkInVirtualTime(t *testing.T) {
+	rig.Slow(t)
 	x := newMemory(t, 3<<20, 10)
 	inBubble(t, func(t *testing.T, n *packets) {
 		src, h := n.host(t, "1.0.0.1", Config{}), n.host(t, "1.0.0.2", Config{})
@@ -208,6 +209,7 @@ func fetchAgain(t testing.TB, x *memory, l *Link, c *catcher) {
 }
 
 func TestASourceThatFallsSilentIsLostAfterTheReplyTimeout(t *testing.T) {
+	rig.Slow(t)
 	x := newMemory(t, 16<<20)
 	inBubble(t, func(t *testing.T, n *packets) {
 		src, h := n.host(t, "1.0.0.1", Config{}), n.host(t, "1.0.0.2", Config{Timeouts: Timeouts{Reply: 7 * time.Second}})
@@ -242,6 +244,7 @@ func TestASourceThatFallsSilentIsLostAfterTheReplyTimeout(t *testing.T) {
 }
 
 func TestALinkThatOwesNothingEndsWithItsConnection(t *testing.T) {
+	rig.Slow(t)
 	x := newMemory(t, 2<<20)
 	inBubble(t, func(t *testing.T, n *packets) {
 		src, h := n.two(t, Config{}, Config{})
@@ -378,6 +381,7 @@ func TestAnIdleStreamIsClosedAndOpenedAgain(t *testing.T) {
 }
 
 func TestAStreamThatWaitsForItsReplyIsNotIdle(t *testing.T) {
+	rig.Slow(t)
 	x := newMemory(t, 1<<20)
 	x.read = func(share.Piece, share.Block) wire.Reply { time.Sleep(20 * time.Second); return wire.Reply{} }
 	inBubble(t, func(t *testing.T, n *packets) {
@@ -392,6 +396,7 @@ func TestAStreamThatWaitsForItsReplyIsNotIdle(t *testing.T) {
 }
 
 func TestAChildThatReadsSlowlyIsNotCut(t *testing.T) {
+	rig.Slow(t)
 	x := newMemory(t, 2<<20)
 	inBubble(t, func(t *testing.T, n *packets) {
 		src, h := n.two(t, Config{}, Config{})
@@ -418,6 +423,7 @@ func TestAChildThatReadsSlowlyIsNotCut(t *testing.T) {
 }
 
 func TestProgressIsToldOfSlowRunsOnly(t *testing.T) {
+	rig.Slow(t)
 	x := newMemory(t, 2<<20)
 	inBubble(t, func(t *testing.T, n *packets) {
 		src, h := n.two(t, Config{}, Config{Streams: 1})
@@ -458,6 +464,7 @@ func TestProgressIsToldOfSlowRunsOnly(t *testing.T) {
 }
 
 func TestMessagesOfOnePeerAreReadAtARate(t *testing.T) {
+	rig.Slow(t)
 	inBubble(t, func(t *testing.T, n *packets) {
 		a, b := n.two(t, Config{}, Config{MessageRate: 1 << 20})
 		got := make(chan int, 1000)
@@ -685,6 +692,7 @@ func TestAChildThatTakesNothingGivesItsTurnToOthers(t *testing.T) {
 }
 
 func TestAReplyThatWasParkedGoesOnWhenItsChildReads(t *testing.T) {
+	rig.Slow(t)
 	x := newMemory(t, 2<<20)
 	inBubble(t, func(t *testing.T, n *packets) {
 		src, h := n.two(t, Config{}, Config{})
@@ -711,6 +719,7 @@ func TestAReplyThatWasParkedGoesOnWhenItsChildReads(t *testing.T) {
 }
 
 func TestWhatIsParkedHoldsAPartOfServeBytes(t *testing.T) {
+	rig.Slow(t)
 	x := newMemory(t, 4<<20)
 	inBubble(t, func(t *testing.T, n *packets) {
 		src := n.host(t, "10.0.0.1", Config{ServeBytes: 2 << 20})

@@ -147,6 +147,7 @@ func (q *slowDesk) Admit(context.Context, peers.ID, share.ID, wire.PieceRequest,
 
 // A child that reads nothing keeps its turn for Park, also while what was gathered for it leaves.
 func TestAChildThatReadsNothingKeepsNoTurnWhileRepliesLeave(t *testing.T) {
+	rig.Slow(t)
 	sizes := slices.Repeat([]int{6000}, 400)
 	for i := range sizes {
 		sizes[i] += i

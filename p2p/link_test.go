@@ -367,6 +367,7 @@ func TestARequestCancelledInTheQueueIsNeverSent(t *testing.T) {
 }
 
 func TestRequestsSpreadOverTheStreams(t *testing.T) {
+	rig.Slow(t)
 	for _, streams := range []int{1, 3} {
 		x := newMemory(t, 8<<20)
 		var mu sync.Mutex
@@ -473,6 +474,7 @@ func TestALostConnectionIsOneLostLink(t *testing.T) {
 }
 
 func TestAClosedLinkIsSilent(t *testing.T) {
+	rig.Slow(t)
 	x := newMemory(t, 8<<20)
 	src, h := newHost(t, Config{}), newHost(t, Config{})
 	src.Serve(toAll(x), everybody{})
@@ -635,6 +637,7 @@ func TestTheFreeListKeepsOnlySoMuch(t *testing.T) {
 }
 
 func TestManyLinksToOneSourceShareItsConnection(t *testing.T) {
+	rig.Slow(t)
 	x, y := newMemory(t, 1<<20), newMemory(t, 2<<20)
 	src, h := newHost(t, Config{}), newHost(t, Config{})
 	both := both{x, y}
@@ -727,6 +730,7 @@ func TestManySharesOfOneSourceComeAtOnce(t *testing.T) {
 }
 
 func TestALinkThatWaitsForAPlaceCanBeClosed(t *testing.T) {
+	rig.Slow(t)
 	x := newMemory(t, 1000)
 	src, h := newHost(t, Config{}), newHost(t, Config{Listen: []string{"none"}})
 	src.Serve(toAll(x), everybody{})

@@ -78,6 +78,7 @@ func TestMessagesKeepTheirOrder(t *testing.T) {
 }
 
 func TestMessagesBetweenManyPairsStayApart(t *testing.T) {
+	rig.Slow(t)
 	hub := newPost(t, Config{})
 	var all []*post
 	for range 6 {

@@ -124,6 +124,7 @@ func TestTheRestOfAParkedReplyNeedsATurnOfItsOwn(t *testing.T) {
 // A child that asks on many streams and reads none makes a source hold part of its memory
 // for it, not all.
 func TestOneChildHoldsAPartOfServeBytes(t *testing.T) {
+	rig.Slow(t)
 	const all = 16 << 20
 	x := newMemory(t, 4<<20)
 	inBubble(t, func(t *testing.T, n *packets) {

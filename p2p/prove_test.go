@@ -10,6 +10,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/network"
 
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/wire"
@@ -128,6 +129,7 @@ func TestAProofCannotBePassedOn(t *testing.T) {
 
 // A frame that is not a question of ours costs the stream.
 func TestQuestionsForSecretsAreChecked(t *testing.T) {
+	rig.Slow(t)
 	d := &doorman{id: share.IDOf([]byte("a")), secret: share.Secret{7}}
 	nonce := make([]byte, wire.NonceSize)
 	for name, question := range map[string][]byte{

@@ -14,6 +14,7 @@ import (
 
 	ma "github.com/multiformats/go-multiaddr"
 
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/peers"
 )
 
@@ -166,6 +167,7 @@ func TestPeersAreDialledThroughAProxy(t *testing.T) {
 
 // With a proxy, QUIC is used only if an address to listen on names it.
 func TestQUICGoesPastAProxyOnlyIfNamed(t *testing.T) {
+	rig.Slow(t)
 	proxy := newSocks(t, nil)
 	src := newHost(t, Config{Listen: []string{"/ip4/127.0.0.1/udp/0/quic-v1"}})
 	for _, listen := range [][]string{{"0"}, {"none"}} {
@@ -190,6 +192,7 @@ func TestQUICGoesPastAProxyOnlyIfNamed(t *testing.T) {
 
 // Whatever a proxy does, the dial ends in time, and its error blames the proxy.
 func TestProxiesThatFailAreNamed(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	gone, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

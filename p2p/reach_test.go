@@ -15,6 +15,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	ma "github.com/multiformats/go-multiaddr"
 
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 )
@@ -59,6 +60,7 @@ func TestReachCostsNothingUnlessAskedFor(t *testing.T) {
 
 // Whoever names a peer may lead to it through itself: where this host is connected with it, and nowhere else.
 func TestOnlyTheNamerLeadsToAPeerThroughItself(t *testing.T) {
+	rig.Slow(t)
 	relay := newHost(t, Config{Reach: Reach{Traverse: true, Relay: true}})
 	placed := newHost(t, Config{Reach: Reach{Traverse: true, Relays: relay.Addrs()[:1]}})
 	eventually(t, "it has a place", func() bool { return relay.Placed(placed.ID()) })

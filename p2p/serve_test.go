@@ -208,6 +208,7 @@ func (c *countSent) Admit(context.Context, peers.ID, share.ID, wire.PieceRequest
 }
 
 func TestAdmissionIsToldWhatWasSent(t *testing.T) {
+	rig.Slow(t)
 	x := newMemory(t, 1<<20+5)
 	src, h := newHost(t, Config{}), newHost(t, Config{})
 	sent := &countSent{}
@@ -233,6 +234,7 @@ func TestAdmissionIsToldWhatWasSent(t *testing.T) {
 }
 
 func TestCancelEndsTheWaitForAdmission(t *testing.T) {
+	rig.Slow(t)
 	x := newMemory(t, 2<<20)
 	src, h := newHost(t, Config{}), newHost(t, Config{Streams: 1})
 	waiting := make(chan struct{}, 1)
@@ -275,6 +277,7 @@ func TestAChildThatGoesEndsItsRequests(t *testing.T) {
 }
 
 func TestAPanicWhileServingCostsOneStream(t *testing.T) {
+	rig.Slow(t)
 	x := newMemory(t, 2<<20)
 	x.read = func(p share.Piece, _ share.Block) wire.Reply {
 		if p == 0 {

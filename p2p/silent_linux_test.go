@@ -84,6 +84,7 @@ func TestSilentConnectionsOfOneNetworkLockOutNobody(t *testing.T) {
 
 // Whoever comes from a network without any takes the place of one from a network with several.
 func TestSilentConnectionsOfManyNetworksLeaveOthersAPlace(t *testing.T) {
+	rig.Slow(t)
 	const most = 16
 	h := newHost(t, Config{Listen: tcpAndQUIC(), MaxPeers: most, Timeouts: patient})
 	lim := newLimits(most, 2)
@@ -96,6 +97,7 @@ func TestSilentConnectionsOfManyNetworksLeaveOthersAPlace(t *testing.T) {
 // However many networks the silent ones come from: peers that speak QUIC, and those that the
 // node dials itself, have places of their own.
 func TestSilentConnectionsOfAllNetworksLeaveQUICAlone(t *testing.T) {
+	rig.Slow(t)
 	const most = 16
 	h := newHost(t, Config{Listen: tcpAndQUIC(), MaxPeers: most, Timeouts: patient})
 	lim := newLimits(most, 2)

@@ -96,6 +96,7 @@ func TestManifestTimeoutEndsTheWaitForTheFirstByte(t *testing.T) {
 }
 
 func TestManifestRateEndsOneThatTrickles(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	src := newHost(t, Config{})
 	src.host.SetStreamHandler(wire.ManifestProtocol, func(s network.Stream) {
@@ -148,6 +149,7 @@ func TestReplyTimeoutEndsASourceThatOwesAndSendsNothing(t *testing.T) {
 }
 
 func TestRequestTimeoutEndsAChildThatStopsInAFrame(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	x := newMemory(t, 1)
 	for _, protocol := range []string{wire.PieceProtocol, wire.ManifestProtocol, wire.MessageProtocol} {

@@ -83,6 +83,7 @@ func damaged(t *testing.T) *mended {
 
 // What belongs behind a mount point below the target is put there, whole or not at all.
 func TestAMountPointBelowTheTargetIsNoObstacle(t *testing.T) {
+	testrig.Slow(t)
 	x := damaged(t)
 	dir, err := vfs.Dir(x.dir)
 	x.must(err)
@@ -155,6 +156,7 @@ func TestNothingIsLeftOfACopyThatWasNotCompleted(t *testing.T) {
 
 // What was copied does not stay in NAME.partial as well, for as long as that stays.
 func TestWhatWasCopiedIsNotKeptTwice(t *testing.T) {
+	testrig.Slow(t)
 	x := damaged(t)
 	dir, err := vfs.Dir(x.dir)
 	x.must(err)

@@ -187,6 +187,7 @@ func TestUnreadableFilesAreListedTogether(t *testing.T) {
 }
 
 func TestAFileThatChangesIsHashedOnceMore(t *testing.T) {
+	testrig.Slow(t)
 	for _, times := range []int{1, 2} {
 		for _, grow := range []bool{false, true} {
 			d := storetest.New(1 << 30)

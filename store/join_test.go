@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	testrig "github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store"
 )
@@ -71,6 +72,7 @@ func TestSeveralPathsAreOneFolder(t *testing.T) {
 }
 
 func TestAJoinedShareNoticesAChangeInOnePart(t *testing.T) {
+	testrig.Slow(t)
 	dir := filepath.Join(t.TempDir(), "all")
 	neighbours().make(t, dir)
 	im := joined(t, dir, false, store.ImportOptions{})

@@ -113,6 +113,7 @@ func (l *lostRig) durable() []share.Piece {
 // A small file is closed as soon as it is written. If only that shows that its bytes were lost, they
 // are written again.
 func TestASmallFileThatCannotBeClosedIsLost(t *testing.T) {
+	testrig.Slow(t)
 	l := newLostRig(t)
 	l.d.Fault = func(op storetest.Op) error {
 		if op.Kind == "close" && op.Name == "stuff.partial/data/small" {
@@ -167,6 +168,7 @@ func TestAFailedSyncLosesPiecesInProgressToo(t *testing.T) {
 }
 
 func TestALostPieceIsGoodOnceWrittenAgain(t *testing.T) {
+	testrig.Slow(t)
 	l := newLostRig(t)
 	l.write(0, 0, 16)
 	l.complete(0)
@@ -182,6 +184,7 @@ func TestALostPieceIsGoodOnceWrittenAgain(t *testing.T) {
 
 // A sync of other files does not protect what was written here.
 func TestASyncOfOtherFilesDoesNotCoverThisOne(t *testing.T) {
+	testrig.Slow(t)
 	l := newLostRig(t)
 	l.write(1, 0, 8)
 	l.write(3, 0, 1)
@@ -197,6 +200,7 @@ func TestASyncOfOtherFilesDoesNotCoverThisOne(t *testing.T) {
 
 // What was durable before stays so.
 func TestAFailedSyncLeavesDurablePiecesAlone(t *testing.T) {
+	testrig.Slow(t)
 	l := newLostRig(t)
 	l.write(0, 0, 16)
 	l.complete(0)
@@ -276,6 +280,7 @@ func (d renaming) Rename(from, to string) error {
 
 // A piece that turns out to be wrong while its bit is being written is not believed after a kill.
 func TestAPieceThatIsFoundWrongWhileItsBitIsWrittenIsLost(t *testing.T) {
+	testrig.Slow(t)
 	l := newLostRig(t)
 	must(t, l.p.Close())
 	before := func(string) {}
@@ -305,6 +310,7 @@ func TestAPieceThatIsFoundWrongWhileItsBitIsWrittenIsLost(t *testing.T) {
 
 // A piece that is found wrong and written anew while its bit is being written is durable with the next sync.
 func TestAPieceThatIsWrittenAnewWhileItsBitIsWrittenIsNotDurableYet(t *testing.T) {
+	testrig.Slow(t)
 	l := newLostRig(t)
 	must(t, l.p.Close())
 	before := func(string) {}
@@ -376,6 +382,7 @@ func TestABlockThatIsWrittenDuringALossDoesNotCount(t *testing.T) {
 
 // Nothing of what was fetched is removed before the share's name is durable.
 func TestWhatIsFetchedStaysUntilItsNameIsDurable(t *testing.T) {
+	testrig.Slow(t)
 	l := newLostRig(t)
 	for p := range share.Piece(4) {
 		n := 16
@@ -430,6 +437,7 @@ func (l *lostRig) change() {
 }
 
 func TestLostBlockHashesAreMadeAgain(t *testing.T) {
+	testrig.Slow(t)
 	l := newLostRig(t)
 	for p := range share.Piece(3) {
 		l.write(p, 0, 16)

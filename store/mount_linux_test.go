@@ -5,6 +5,7 @@ import (
 	"syscall"
 	"testing"
 
+	testrig "github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/store"
 )
 
@@ -22,6 +23,7 @@ func mount(t *testing.T, dir string) {
 }
 
 func TestARealMountPointBelowTheTarget(t *testing.T) {
+	testrig.Slow(t)
 	x := damaged(t)
 	mount(t, x.path("sub"))
 	x.write("sub/big", "wrong")

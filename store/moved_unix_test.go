@@ -52,6 +52,7 @@ func TestAFileWithAnotherNameElsewhereIsNotWrittenTo(t *testing.T) {
 
 // A hard link to a file that is being fetched, made to look at it meanwhile, changes nothing.
 func TestAFileThatIsLookedAtUnderAnotherNameIsGoneOnWith(t *testing.T) {
+	testrig.Slow(t)
 	im := importDir(t, func() string {
 		dir := filepath.Join(t.TempDir(), "stuff")
 		tree{"big": random(4 * share.MinPiece)}.make(t, dir)

@@ -4,6 +4,7 @@ import (
 	"sync"
 	"testing"
 
+	testrig "github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store"
 	"github.com/piecelease/fetcher/store/storetest"
@@ -14,6 +15,7 @@ import (
 
 // The block hashes of a piece are durable before its bit is.
 func TestBlockHashesAreSyncedBeforeTheBits(t *testing.T) {
+	testrig.Slow(t)
 	l := newLostRig(t)
 	dirty, bits := false, 0
 	l.d.Fault = func(op storetest.Op) error {
@@ -44,6 +46,7 @@ func TestBlockHashesAreSyncedBeforeTheBits(t *testing.T) {
 // What is written while a sync of its file is already over is lost if the next one
 // fails.
 func TestWhatIsWrittenAfterTheSyncOfItsFileIsInDangerStill(t *testing.T) {
+	testrig.Slow(t)
 	r := newRig(t, tree{"big": random(3 * share.MinPiece)})
 	d := storetest.New(1 << 30)
 	d.NoSyncAll = true

@@ -349,6 +349,7 @@ func TestWritesOfDifferentPiecesMayRunTogether(t *testing.T) {
 
 // No more files are open than allowed, whatever the share's size.
 func TestOpenFilesAreBounded(t *testing.T) {
+	testrig.Slow(t)
 	tr := tree{}
 	for i := range 40 {
 		tr[string(rune('a'+i%5))+"/"+string(rune('A'+i))] = random(share.BlockSize + 1)

@@ -64,6 +64,7 @@ func TestNothingWaitsForANamedPipe(t *testing.T) {
 }
 
 func TestNothingOfAStateWaitsForANamedPipe(t *testing.T) {
+	testrig.Slow(t)
 	dir, src := t.TempDir(), filepath.Join(t.TempDir(), "stuff")
 	sample().make(t, src)
 	st := openState(t, dir)

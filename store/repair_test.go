@@ -216,6 +216,7 @@ func TestRepairDoesNotReachElsewhere(t *testing.T) {
 
 // Something of another kind is not ours to remove; nothing is changed then.
 func TestRepairRefusesWhatItMayNotReplace(t *testing.T) {
+	testrig.Slow(t)
 	for name, c := range map[string]struct {
 		damage func(x *mended)
 		says   string
@@ -313,6 +314,7 @@ func listing(t *testing.T, dir string) string {
 
 // A file that is edited while the right one is fetched is the user's, and stays.
 func TestWhatChangesDuringARepairIsNotReplaced(t *testing.T) {
+	testrig.Slow(t)
 	for name, change := range map[string]func(x *mended){
 		"edited":   func(x *mended) { x.write("a", "edited again, and longer") },
 		"put back": func(x *mended) { x.must(os.Remove(x.path("a"))); x.write("a", "wrong") },

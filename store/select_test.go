@@ -395,6 +395,7 @@ func TestRoomOfWhatIsNotWantedDoesNotCount(t *testing.T) {
 
 // What somebody puts into NAME.partial, in the place of a file that was moved to the target, stays.
 func TestAFileInThePlaceOfOneThatWasMovedStays(t *testing.T) {
+	testrig.Slow(t)
 	im, _ := sampleShare(t)
 	dir := t.TempDir()
 	fetchOnly(t, dir, im, "many/1")
@@ -498,6 +499,7 @@ func TestReadAtReadsWhatIsWritten(t *testing.T) {
 // A part of a share is still served when its transfer has ended, and is held
 // until it is removed.
 func TestAPartIsServedUntilTakenOut(t *testing.T) {
+	testrig.Slow(t)
 	im, _ := sampleShare(t)
 	dir := t.TempDir()
 	wanted := only(im.Manifest, "big")
@@ -610,6 +612,7 @@ func TestAPartThatIsBeingTakenOutIsWaitedFor(t *testing.T) {
 }
 
 func TestAPartWhoseFileChangesIsNotServedOn(t *testing.T) {
+	testrig.Slow(t)
 	im, _ := sampleShare(t)
 	dir := t.TempDir()
 	wanted := only(im.Manifest, "big")

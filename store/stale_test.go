@@ -133,6 +133,7 @@ func TestANoteIsReadWhereALongerOneWas(t *testing.T) {
 // What is written during a sync of everything is lost with the rest if that fails: the
 // next sync would not know about it.
 func TestWhatIsWrittenDuringAFailingSyncIsLost(t *testing.T) {
+	testrig.Slow(t)
 	tr := tree{"big": random(2 * share.MinPiece)}
 	for _, c := range "abcdefghij" {
 		tr[string(c)] = random(100)
@@ -225,6 +226,7 @@ func TestWhatStandsWhereAFileShouldBeMakesWay(t *testing.T) {
 
 // A manifest that was damaged in the State is stored again by the next import.
 func TestADamagedManifestIsKeptAnew(t *testing.T) {
+	testrig.Slow(t)
 	dir, src := t.TempDir(), filepath.Join(t.TempDir(), "stuff")
 	sample().make(t, src)
 	st, err := store.OpenState(dir)

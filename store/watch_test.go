@@ -503,6 +503,7 @@ func TestAFileThatChangesWhileItIsHashedIsHashedAgain(t *testing.T) {
 
 // What others touched is hashed bit by bit, and believed when all of it has been.
 func TestDoubtsAreHashedBitByBit(t *testing.T) {
+	testrig.Slow(t)
 	l := newLostRig(t)
 	for p := range share.Piece(3) {
 		l.write(p, 0, 16)
@@ -750,6 +751,7 @@ func (f lateFile) Stat() (vfs.Info, error) {
 // Without change times an edit between two runs is noticed, and nothing is hashed
 // again without need.
 func TestWithoutChangeTimesEditsBetweenTwoRunsAreFound(t *testing.T) {
+	testrig.Slow(t)
 	r := newRig(t, tree{"big": random(4 * share.MinPiece), "x*": random(100)})
 	d := storetest.New(1 << 30)
 	open := func() *store.Partial {
@@ -789,6 +791,7 @@ func TestWithoutChangeTimesEditsBetweenTwoRunsAreFound(t *testing.T) {
 // A file of somebody else that stands where one of the share will be is moved, and
 // never removed, also if it was put there while the fetch ran.
 func TestAFileOfOthersAtAPlaceOfTheShareIsMoved(t *testing.T) {
+	testrig.Slow(t)
 	src, dir := filepath.Join(t.TempDir(), "stuff"), t.TempDir()
 	tree{"a": random(3 * share.MinPiece), "dir/b": random(100)}.make(t, src)
 	im := importDir(t, src, store.ImportOptions{})

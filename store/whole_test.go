@@ -3,6 +3,7 @@ package store_test
 import (
 	"testing"
 
+	testrig "github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store"
 	"github.com/piecelease/fetcher/wire"
@@ -10,6 +11,7 @@ import (
 
 // A node that has fetched some files of a share, and serves them on, does not say that it has every piece.
 func TestAFinishedSelectionIsNotWhole(t *testing.T) {
+	testrig.Slow(t)
 	im, _ := sampleShare(t)
 	wanted := only(im.Manifest, "big")
 	p := openPart(t, t.TempDir(), im.Manifest, store.PartialOptions{Wanted: wanted})

@@ -11,6 +11,7 @@ import (
 
 // A share for named peers is for nobody else, and a peer that is refused is told what to do.
 func TestAShareForNamedPeers(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	src, dir := filepath.Join(t.TempDir(), "f"), t.TempDir()
 	rig.WriteRandom(t, src, 100_000, 7)

@@ -61,6 +61,7 @@ func TestDoctorKnowsAMachineWithoutANetwork(t *testing.T) {
 
 // A disk that is mounted read-only refuses even root, who may write anywhere else.
 func TestDoctorKnowsADiskThatIsReadOnly(t *testing.T) {
+	rig.Slow(t)
 	dir := smallDisk(t, "8M")
 	must(t, syscall.Mount("", dir, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""))
 	cmd := exec.Command(built(t), "doctor", "--dir", dir)

@@ -30,6 +30,7 @@ func smallDisk(t *testing.T, size string) string {
 }
 
 func TestADiskThatIsTooSmallIsNamedBeforeTheFirstByte(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "big.bin")
 	rig.WriteRandom(t, src, 16<<20, 7)

@@ -87,6 +87,7 @@ func TestOnlyTakesWhatLsPrints(t *testing.T) {
 }
 
 func TestListenTakesAPort(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "one.bin")
 	rig.WriteRandom(t, src, 1000, 7)
@@ -469,6 +470,7 @@ func TestWhatIsWrongInTheSettingsSaysWhere(t *testing.T) {
 
 // A state directory that is a file, or below one, or may not be made, is said so by every command, with what to do.
 func TestAFileInTheWayOfTheStateDirectoryIsNamed(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
 	rig.WriteRandom(t, file, 10, 1)

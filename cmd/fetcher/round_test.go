@@ -136,6 +136,7 @@ func TestARoundOnce(t *testing.T) {
 }
 
 func TestRoundShowOnPaper(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	kv := newStore(t)
 	s, err := kvurl.Open(t.Context(), kv)

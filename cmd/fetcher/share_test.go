@@ -122,6 +122,7 @@ func TestShareServesOnWhenAnotherFileChanges(t *testing.T) {
 
 // Whoever asks for the only share just when its file has changed is told so, and does not wait for a node that is gone.
 func TestALoneShareTellsThatItHasChanged(t *testing.T) {
+	rig.Slow(t)
 	was := parting
 	parting = time.Minute
 	defer func() { parting = was }()
@@ -149,6 +150,7 @@ func TestALoneShareTellsThatItHasChanged(t *testing.T) {
 
 // Two files that are the same make one share, and that is said.
 func TestShareSaysWhichPathsAreTheSame(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	dir := t.TempDir()
 	x, y := filepath.Join(dir, "x", "f"), filepath.Join(dir, "y", "f")

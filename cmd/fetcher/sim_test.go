@@ -141,6 +141,7 @@ func TestTwinsOfSimAreItsOwn(t *testing.T) {
 }
 
 func TestSimRunWritesAPage(t *testing.T) {
+	rig.Slow(t)
 	page := filepath.Join(t.TempDir(), "out.html")
 	code, out, errs := sim(t, "run", "unknown-share", "--report", page, "--seed", "4", "--json")
 	b, err := os.ReadFile(page)
@@ -234,6 +235,7 @@ func simulate(ctx context.Context, s *simnet.Scenario, fl simFlags, asJSON bool)
 }
 
 func TestTheLowestSeedThatFailsIsFound(t *testing.T) {
+	rig.Slow(t)
 	out, _, err := simulate(t.Context(), failing(5, 6, 9), simFlags{seed: 2, seeds: 1000, nodes: 2}, false)
 	if exitCode(err) != exitOther || err.Error() != "made-up does not hold with seed 5: 2 faults" {
 		t.Errorf("exit %d: %v", exitCode(err), err)
@@ -248,6 +250,7 @@ func TestTheLowestSeedThatFailsIsFound(t *testing.T) {
 }
 
 func TestSimRunInJSON(t *testing.T) {
+	rig.Slow(t)
 	out, _, err := simulate(t.Context(), failing(3), simFlags{seed: 1, seeds: 10}, true)
 	all := objects(t, out)
 	sum := all["summary"][0]
@@ -289,6 +292,7 @@ func TestSimRunInJSON(t *testing.T) {
 }
 
 func TestAPanicNamesItsSeed(t *testing.T) {
+	rig.Slow(t)
 	bad := failing(3)
 	set := bad.Set
 	bad.Set = func(r *simnet.Run) {
