@@ -19,6 +19,7 @@ import (
 )
 
 func TestWishesThatCannotBeAreRefused(t *testing.T) {
+	rig.Slow(t)
 	id := share.IDOf(nil).String()
 	many := make([]string, maxList+1)
 	for i := range many {

@@ -10,11 +10,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 )
 
-var seeds = flag.Int("seeds", 4, "histories of TestWhateverHappensOneWholeVersionIsKept")
+var seeds = flag.Int("seeds", rig.Most(4, 2), "histories of TestWhateverHappensOneWholeVersionIsKept")
 
 // A chaos is a desk to which everything happens at random: what is wanted changes, also during
 // a visit; depots are away, refuse, lose and damage shares, and answers of theirs are lost; the

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/piecelease/fetcher/internal/rig"
 )
 
 func TestLinksThatLeaveTheShareAreRefused(t *testing.T) {
@@ -177,6 +179,7 @@ func openInside(share string, e Entry) error {
 }
 
 func TestManyLinksAreResolvedInLinearTime(t *testing.T) {
+	rig.Slow(t)
 	const n = 50_000
 	entries := make([]Entry, n) // each to the next, and the first is resolved first
 	for i := range entries {

@@ -26,6 +26,7 @@ import (
 // A ticket is read however it was copied: in upper case, wrapped over lines, and from
 // a pipe that does not end.
 func TestTicketsAreReadAsTheyAreCopied(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "one.bin")
 	rig.WriteRandom(t, src, 1000, 7)

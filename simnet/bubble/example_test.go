@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/piecelease/fetcher"
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/simnet"
 	"github.com/piecelease/fetcher/simnet/bubble"
 )
@@ -49,6 +50,7 @@ func (m mirror) get(ctx context.Context, ticket string, peers ...string) (string
 // ---- its test: a liar, and a partition of an hour ----
 
 func TestMirrorSurvivesALiarAndAPartition(t *testing.T) {
+	rig.Slow(t)
 	bubble.Test(t, 1, func(t *testing.T, net *bubble.Net) {
 		home := net.Add(bubble.NodeConfig{Name: "home"})
 		honest := net.Add(bubble.NodeConfig{Name: "honest", Line: simnet.Line{Up: 20 * simnet.Mbit, Latency: 30 * time.Millisecond}})

@@ -15,7 +15,7 @@ import (
 	"github.com/piecelease/fetcher/simnet/scenarios"
 )
 
-// Besides `go test`, which runs three small scenarios on one seed:
+// Besides `go test`, which runs two small scenarios on one seed:
 //
 //	SIM_S2=all      every scenario that whole nodes can play
 //	SIM_S2=a,b      these
@@ -24,7 +24,7 @@ import (
 //	SIM_FROM=1000   the first seed; default 1
 //	SIM_NODES=50    at most so many nodes, where a scenario has no fixed roles; default 12
 
-// small are the scenarios of a plain go test; the race detector gets the first two.
+// small are the scenarios of go test with LONG=1; without it, it plays the first two.
 var small = []string{"one-source", "kills-at-rename", "far-and-lossy"}
 
 func envInt(name string, def int) int {
@@ -37,7 +37,7 @@ func envInt(name string, def int) int {
 func chosen(s *simnet.Scenario) bool {
 	switch env := os.Getenv("SIM_S2"); env {
 	case "":
-		if rig.Raced {
+		if !rig.Long {
 			return slices.Contains(small[:2], s.Name)
 		}
 		return slices.Contains(small, s.Name)

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/piecelease/fetcher/internal/rig"
 )
 
 var (
@@ -24,6 +26,9 @@ func TestSwarmsBecomeWhole(t *testing.T) {
 		"all of it":        {Peers: 200, Liars: 10, Deaths: 20, Leavers: 50},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if cfg.Peers >= 150 {
+				rig.Slow(t)
+			}
 			t.Parallel()
 			for cfg.Seed = range *seeds {
 				holds(t, cfg, Run(cfg))
@@ -33,6 +38,7 @@ func TestSwarmsBecomeWhole(t *testing.T) {
 }
 
 func TestSameSeedSameSwarm(t *testing.T) {
+	rig.Slow(t)
 	cfg := Config{Peers: 100, Liars: 10, Deaths: 20, Leavers: 50}
 	a, b := Run(cfg), Run(cfg)
 	if a.Digest != b.Digest {
@@ -52,6 +58,7 @@ func TestWhoIsNotWholeInTimeIsAFault(t *testing.T) {
 }
 
 func TestPeersStayForAWhile(t *testing.T) {
+	rig.Slow(t)
 	short, long := Run(Config{Peers: 100, Stay: time.Second / 10}), Run(Config{Peers: 100, Stay: time.Minute})
 	if long.MostAtOne != 101 || short.MostAtOne >= 101 {
 		t.Errorf("up to %d at a time, and %d", short.MostAtOne, long.MostAtOne)

@@ -92,7 +92,11 @@ var dear = []string{"flood", "election-fleet", "rotten-swarm", "flash-crowd-leav
 	"alone-and-joined", "bad-day", "asymmetric-lines", "partition-at-99", "missing-piece", "change-of-mind", "asleep-every-night", "short-queues", "busy-office",
 	"withdrawn", "behind-nat", "whole-and-back", "churn-100", "held-folder-edited", "coordinator-cut-off", "database-lost", "reading-ahead",
 	"disk-full-while-coming", "edited-partial", "member-slanders", "deaf-children", "election-found-late", "many-small-files", "two-faced",
-	"coordinator-killed", "chain", "bit-rot-found-and-mended", "election-killed"}
+	"coordinator-killed", "chain", "bit-rot-found-and-mended", "election-killed",
+	"flapping-source", "mixed-speeds", "power-cuts-lose-little", "resets", "last-holder-stalls", "election-store-older", "election-parted",
+	"election-late", "power-cuts-unsynced", "one-sync-fails", "election-leaves", "two-fetches", "election-takeover", "election-clock-ahead",
+	"clocks-jump", "mute-sources", "stopped-and-resumed", "oversize-frames", "lying-beacon", "election-answers-lost", "clocks-drift", "disk-full",
+	"all-withdrawn", "trickle", "pieces-lost", "lies-at-the-end", "inventions", "fleet-leaves", "disk-not-mounted"}
 
 // TestScenarios runs scenarios side by side: no world knows of another.
 func TestScenarios(t *testing.T) {
