@@ -66,7 +66,7 @@ func (d *Daemon) Set(ctx context.Context, id int64, s api.Set) (api.Entry, error
 		k.until(ctx, cursor, func(e api.Entry) bool { return *s.Paused == (e.State == api.Paused) })
 	case s.Rescan && rests:
 		k.until(ctx, cursor, func(e api.Entry) bool { return e.State != api.Waiting || e.Reason != was.Reason })
-	case s.Rescan && (was.State == api.Missing || was.State == api.Failed):
+	case s.Rescan && slices.Contains([]string{api.Missing, api.Failed, api.Opening}, was.State):
 		k.looked(ctx, cursor)
 	}
 	return k.view(), nil
