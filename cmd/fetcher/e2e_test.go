@@ -434,6 +434,7 @@ func TestAFolderOfRealFilesArrives(t *testing.T) {
 }
 
 func TestLsPrintsWhatB3sumPrints(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	b3sum, err := exec.LookPath("b3sum")
 	if err != nil {
