@@ -54,7 +54,8 @@ func hasFiles(at string) (found bool) {
 	return found
 }
 
-// mountsOf returns the folders at, above and below the paths of an entry at which the disks are mounted that have the files of m.
+// mountsOf returns the folders at, above and below the paths of an entry at which the disks are mounted that have the files of m. A disk
+// that went since the files were read counts too: without it, the next look would take what it lacks for a new version.
 func mountsOf(e catalog.Entry, m *share.Manifest) (out []string) {
 	paths, tops := roots(e), map[string]string{} // by the first name in the share
 	seen := map[string]bool{}
@@ -81,6 +82,11 @@ func mountsOf(e catalog.Entry, m *share.Manifest) (out []string) {
 			at = filepath.Dir(at)
 		}
 		look(at, top)
+	}
+	for _, at := range e.Mounts { // there when the files were read
+		if !slices.Contains(out, at) && !mounted(at) {
+			out = append(out, at)
+		}
 	}
 	return out
 }
