@@ -337,7 +337,7 @@ func (n *Node) Traffic() (in, out int64) {
 }
 
 // Carried returns the bytes that this node has carried between others as a relay, which Traffic does not count.
-func (n *Node) Carried() int64 { return p2p.Carried(n.host) }
+func (n *Node) Carried() int64 { return n.host.Carried() }
 
 // Flow is the bytes of all streams with the peers of one class.
 type Flow = p2p.Flow

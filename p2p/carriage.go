@@ -20,5 +20,5 @@ func (*carriage) ReservationAllowed(bool)             {}
 func (*carriage) ReservationClosed(int)               {}
 func (*carriage) ReservationRequestHandled(pb.Status) {}
 
-// Carried returns how many bytes a host has carried between others as a relay.
-func Carried(h *Host) int64 { return h.reach.carriage.bytes.Load() }
+// Carried returns how many bytes this host has carried between others as a relay.
+func (h *Host) Carried() int64 { return h.reach.carriage.bytes.Load() }
