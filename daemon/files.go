@@ -252,13 +252,18 @@ func (d *Daemon) stays(e catalog.Entry) (why string) {
 	case e.Path == "":
 		return ""
 	case e.Found:
-		return fmt.Sprintf("some of %s may have been there before this node fetched it, so all of it stays; remove it by hand", e.Path)
+		return wasThere(e.Path)
 	case leadsTo(e.Path, 0) != e.Path: // it had no links in it
 		return fmt.Sprintf("%s is a link by now, or lies behind one, so all of it stays; remove it by hand", e.Path)
 	case ok:
 		return fmt.Sprintf("entry %d has what is at %s too, so all of it stays", o, e.Path)
 	}
 	return ""
+}
+
+// wasThere says why what is at a path stays, if some of it was not made by the node as far as is known.
+func wasThere(path string) string {
+	return fmt.Sprintf("some of %s may have been there before this node fetched it, so all of it stays; remove it by hand", path)
 }
 
 // removeMade removes what a node made for an entry, if it is still what was imported, and that is what was fetched.
@@ -341,7 +346,7 @@ func discarded(e catalog.Entry, found store.Found) (gone []string, kept string) 
 	case found.Path == "":
 		return gone, ""
 	case e.Found:
-		return gone, fmt.Sprintf("some of %s may have been there before this node fetched it, so all of it stays; remove it by hand", found.Path)
+		return gone, wasThere(found.Path)
 	}
 	at, kept, err := store.Discard(e.Dir, found.Manifest)
 	switch {
