@@ -19,11 +19,10 @@ func OnlyLong(t testing.TB) {
 	}
 }
 
-// Slow skips a test that takes longer than those beside it, which look at the same. It runs with
-// LONG=1, and where the race detector watches.
+// Slow skips a test that takes longer than those beside it, which look at the same, and call the same code.
 func Slow(t testing.TB) {
 	t.Helper()
-	if !Long && !Raced {
+	if !Long {
 		t.Skip("only with LONG=1: its neighbours are quicker")
 	}
 }
