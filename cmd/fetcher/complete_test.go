@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"regexp"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -55,7 +56,7 @@ func TestUsageNamesTheFlagsThatMustBeGiven(t *testing.T) {
 	}
 }
 
-// Help fits on a terminal of 80 columns.
+// Help fits on a terminal of 80 columns, and all defaults in it look the same.
 func TestHelpFitsOnATerminal(t *testing.T) {
 	a := &app{stdin: strings.NewReader(""), stdout: io.Discard, stderr: newTerminal(io.Discard)}
 	var look func(c *cobra.Command)
@@ -68,6 +69,9 @@ func TestHelpFitsOnATerminal(t *testing.T) {
 			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 {
 				t.Errorf("%s --help: %d columns: %s", c.CommandPath(), n, line)
 			}
+		}
+		if s := regexp.MustCompile(`default(:|\s+").*`).FindString(c.Short + c.UsageString()); s != "" {
+			t.Errorf("%s --help: %s", c.CommandPath(), s)
 		}
 		for _, sub := range c.Commands() {
 			look(sub)

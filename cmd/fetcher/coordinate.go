@@ -50,7 +50,7 @@ it keeps its identity, its port and its members in the state directory.`,
 	f.StringArrayVar(&allow, "allow", nil, "admit this `PEER`, an ID, as a member; may be repeated")
 	f.StringVar(&allowFile, "allow-file", "", "also admit the peers in this `FILE`, one ID per line; it is read again when it changes")
 	f.StringArrayVar(&more, "peer", nil, "ask for the list of files at this `ADDR` too, a multiaddr that ends in /p2p/ID; may be repeated")
-	f.StringArrayVar(&listen, "listen", nil, listenHelp+" (default all interfaces, the port of last time)")
+	f.StringArrayVar(&listen, "listen", nil, listenHelp+" (default all interfaces, the same port as last time)")
 	return c
 }
 
@@ -68,7 +68,7 @@ func (fl *fleetFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&fl.from, "lease-from", "", "fetch from outside the fleet only what its coordinator leases, which is at this `ADDR`, a multiaddr that ends in /p2p/ID; implies --identity")
 	f.StringVar(&fl.store.url, "fleet", "", "fetch as a member of the fleet whose store is at this `URL`; see fetcher fleet --help; implies --identity")
 	f.StringVar(&fl.store.secret, "fleet-secret", "", "the fleet's secret is in this `FILE`")
-	spanVar(f, &fl.alone, "alone-after", 0, "go on without the coordinator after this `TIME` without it, or without a verified byte (default: wait)")
+	spanVar(f, &fl.alone, "alone-after", 0, "go on without the coordinator after this `TIME` without it, or without a verified byte (default wait)")
 }
 
 // fleet is what the flags ask for; close closes the store.

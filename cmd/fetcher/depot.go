@@ -41,9 +41,9 @@ whoever minds should encrypt it first.`,
 // depotFlags are the flags of node run that make a node a depot.
 func (fl *nodeFlags) depotFlags(f *pflag.FlagSet) {
 	f.StringVar(&fl.depot, "depot", "", "keep shares for accounts in this folder, `DIR`, empty the first time")
-	f.StringVar(&fl.reserve, "depot-reserve", "", "leave this `SIZE` of that folder's disk free, such as 10G")
-	f.StringVar(&fl.open, "depot-open", "", "let every node hold up to this `SIZE` there, such as 1G (default: only nodes with an account)")
-	f.StringVar(&fl.price, "depot-price", "", "the `PRICE` of new accounts' leases: free, within their quota, or passes (default free)")
+	f.StringVar(&fl.reserve, "depot-reserve", "", "leave this `SIZE` of the disk of --depot free, such as 10G")
+	f.StringVar(&fl.open, "depot-open", "", "let every node hold up to this `SIZE` at the depot, such as 1G (default only nodes with an account)")
+	f.StringVar(&fl.price, "depot-price", "", "the `PRICE` of new accounts' leases: free (within their quota) or passes (default free)")
 	f.StringVar(&fl.grace, "depot-grace", "", "keep a share for this `TIME` after its last lease expired, such as 7d (default 24h)")
 }
 
@@ -292,7 +292,7 @@ type accountFlags struct{ name, quota, maxLease, price, addKey, removeKey string
 
 func (a depots) accountCommand() *cobra.Command {
 	c := group(&cobra.Command{Use: "account", Short: "Say who may have shares kept here, and how much",
-		Long: `Say who may have shares kept here, and how much. The account starter is the
+		Long: `Say who may have shares kept here, and how much. The account "starter" is the
 depot's own: it holds what is found on the disk that nobody is known to hold.`})
 	c.AddCommand(a.accountAddCommand(), a.accountListCommand(), a.accountSetCommand(), a.accountRmCommand())
 	return c

@@ -63,7 +63,7 @@ or until its size has been sent a number of times (2).`,
 		},
 	}
 	f := c.Flags()
-	f.StringVarP(&fl.out, "out", "o", "", "put the share into this folder, `DIR` (default: the node's setting)")
+	f.StringVarP(&fl.out, "out", "o", "", "put the share into this folder, `DIR` (default the node's setting)")
 	f.StringArrayVar(&fl.only, "only", nil, "fetch only what matches this `PATTERN`; may be repeated")
 	f.StringArrayVar(&fl.skip, "skip", nil, "do not fetch what matches this `PATTERN`; may be repeated")
 	f.StringArrayVar(&fl.peers, "peer", nil, "fetch from this `ADDR` too, a multiaddr that ends in /p2p/ID; may be repeated")

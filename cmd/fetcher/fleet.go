@@ -51,8 +51,8 @@ once. The machines elect who coordinates, by a store that all of them reach:
 type storeFlags struct{ url, secret string }
 
 func (fl *storeFlags) add(f *pflag.FlagSet) {
-	f.StringVar(&fl.url, "fleet", "", "the store that all machines of the fleet reach: a `URL`; see fetcher fleet --help (default: that of the joined fleet)")
-	f.StringVar(&fl.secret, "fleet-secret", "", "the fleet's secret is in this `FILE` (default: that of the joined fleet)")
+	f.StringVar(&fl.url, "fleet", "", "the store that all machines of the fleet reach: a `URL`; see fetcher fleet --help (default that of the joined fleet)")
+	f.StringVar(&fl.secret, "fleet-secret", "", "the fleet's secret is in this `FILE` (default that of the joined fleet)")
 }
 
 // membership is that of the flags, or of the fleet that this machine has joined.
@@ -288,10 +288,10 @@ func (a fleetApp) removeCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "remove TICKET|ID|NAME", SuggestFor: []string{"rm", "delete"},
 		Short: "Have every machine of the fleet stop fetching a share",
-		Long: `Have every machine of the fleet stop fetching a share, which may be given by the
-name that fetcher fleet status shows, and serving what it fetched of it. No file
-is removed. A machine on which it was added as a PATH serves it until it is
-removed there, with fetcher rm.`,
+		Long: `Have every machine of the fleet stop fetching a share, and stop serving what it
+fetched of it. The share may be given by the name that fetcher fleet status
+shows. No file is removed. A machine on which it was added as a PATH serves it
+until it is removed there, with fetcher rm.`,
 		Args: exactly("TICKET, ID or NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			what := args[0]
@@ -410,7 +410,7 @@ While the store cannot be reached, what runs goes on, and nobody is elected.`,
 	f.StringVar(&fl.limitUp, "limit-up", "", "send others at most this `RATE` of bytes per second, such as 500K or 10M")
 	f.StringVar(&fl.limitDown, "limit-down", "", "ask for at most this `RATE` of bytes per second, such as 500K or 10M")
 	spanVar(f, &fl.heartbeat, "heartbeat", 2*time.Second, "how often the coordinator shows that it is alive, the same on all machines: `TIME` from 50ms to 1m")
-	spanVar(f, &fl.alone, "alone-after", 0, "go on without the coordinator after this `TIME` without it, or without a verified byte (default: wait)")
+	spanVar(f, &fl.alone, "alone-after", 0, "go on without the coordinator after this `TIME` without it, or without a verified byte (default wait)")
 	return c
 }
 

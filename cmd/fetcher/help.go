@@ -94,6 +94,9 @@ func withoutCommand(what string) string {
 // optional is a flag whose value may be left out, as pflag shows it, with what stands for none.
 var optional = regexp.MustCompile(` \w+\[="\w+"\]`)
 
+// quoted is a default that is a text, as pflag shows it.
+var quoted = regexp.MustCompile(`(\(default\s+)"(.*)"\)`)
+
 // optionally shows that the value of a flag may be left out, in as many columns.
 func optionally(shown string) string {
 	value, _, _ := strings.Cut(shown[1:], "[")
@@ -122,7 +125,7 @@ func usage(c *cobra.Command) error {
 		flags *pflag.FlagSet
 	}{{"Flags", c.LocalFlags()}, {"Global Flags", c.InheritedFlags()}} {
 		if group.flags.HasAvailableFlags() {
-			fmt.Fprintf(w, "\n%s:\n%s\n", group.title, strings.TrimRight(optional.ReplaceAllStringFunc(group.flags.FlagUsagesWrapped(80), optionally), " \n"))
+			fmt.Fprintf(w, "\n%s:\n%s\n", group.title, strings.TrimRight(quoted.ReplaceAllString(optional.ReplaceAllStringFunc(group.flags.FlagUsagesWrapped(80), optionally), "$1$2)"), " \n"))
 		}
 	}
 	if c.HasAvailableSubCommands() {

@@ -31,8 +31,8 @@ func (a depots) holdCommand() *cobra.Command {
 is added to the node first, unless every depot refuses. The depot fetches it
 from this node, so both must run until it has all of it; --wait waits for that,
 and shows how far it is. The depot's owner must first let this node in, with
-fetcher depot account add. A depot can read what it keeps: encrypt first what it
-should not read.
+fetcher depot account add, unless the depot lets every node in (--depot-open).
+A depot can read what it keeps: encrypt first what it should not read.
 
 The node renews the lease until fetcher release ends it. For that it must run,
 and reach the depot, some time in the last third of --for.
@@ -48,10 +48,10 @@ With --on several times each of the depots keeps a copy, or as many as --copies
 says: when one of these refuses, or is away until the lease nearly ends, another
 takes its place.
 
-A depot may cost passes: fetcher passes. --budget limits what the depots at --on
-are paid in 31 days for all that they keep. If that is too little the leases
-that end first are renewed; hold and fetcher node status warn of what lapses,
-and when.
+A depot may cost passes: see fetcher passes --help. --budget limits what the
+depots at --on are paid in 31 days for all that they keep. If that is too
+little, the leases that end first are renewed; hold and fetcher node status warn
+of what lapses, and when.
 
 With --fleet a share that the node's fleet has is kept for the fleet: any member
 renews the lease, one at a time, and pays for it if it has passes. The depot has
@@ -81,7 +81,7 @@ to let in all members as keys of one account: fetcher depot account set
 }
 
 func holdFlags(f *pflag.FlagSet, h *api.Hold, keep *int, budget *int64, wait *bool) {
-	f.StringArrayVar(&h.Depots, "on", nil, "a depot's `ADDR`, a multiaddr that ends in /p2p/ID; may be given again")
+	f.StringArrayVar(&h.Depots, "on", nil, "a depot's `ADDR`, a multiaddr that ends in /p2p/ID; may be repeated")
 	f.StringVar(&h.For, "for", "", "ask for leases of this `TIME`, such as 36h, from 10s to 366d (default 31 days)")
 	f.IntVar(&h.Copies, "copies", 0, "have this `NUMBER` of the depots keep it, with the others in reserve (default all)")
 	f.IntVar(keep, "keep", 0, "keep this `NUMBER` of earlier versions too (default as before, at first 0)")
@@ -332,7 +332,9 @@ func (a depots) granted(all []api.Held, ask api.Hold) {
 
 func (a depots) holdingsCommand() *cobra.Command {
 	var on string
-	c := &cobra.Command{Use: "holdings --on ADDR", Short: "List what this node holds at a depot", Args: noArgs, RunE: func(cmd *cobra.Command, _ []string) error {
+	c := &cobra.Command{Use: "holdings --on ADDR", Short: "Ask a depot what it keeps for this node", Args: noArgs, Long: `Ask the depot at --on what it keeps for this node, even if this node has
+forgotten it. fetcher holds lists, without asking, what this node renews, at all
+depots.`, RunE: func(cmd *cobra.Command, _ []string) error {
 		if err := named(cmd, on); err != nil {
 			return err
 		}

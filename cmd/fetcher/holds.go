@@ -27,8 +27,9 @@ func (a depots) holdsCommand() *cobra.Command {
 		ValidArgsFunction: a.completeHolds,
 		Long: `List what depots keep for this node. With an ENTRY or a SHARE, list that alone,
 and the commands that fetch it. LEFT is how long the lease lasts if nothing
-renews it: by then this node must have reached the depot. COST is the passes
-paid for it so far. Below the table is what went wrong at the last visit.
+renews it: by then this node must have reached the depot. COST is the number
+of passes paid for it so far. Below the table is what went wrong at the last
+visit.
 
 A share is unknown until the depot was asked for it, stable when the depot has
 all of it, and coming while the depot still fetches it. It is corrupt when the
@@ -152,9 +153,9 @@ removed, and released with all its versions. A SHARE is given by its ID, or the
 end of that as fetcher holds shows it, and an earlier version is then released
 alone. The depots may remove the share then. A depot that is away is told when
 it is back; meanwhile nothing is renewed there, and it keeps a share for a while
-after its lease has expired: a day, unless its owner chose another time. What a
-depot keeps for a fleet, and does not let this node in, ends when a member runs
-that it does let in.`,
+after its lease has expired: a day, unless its owner chose another time. If a
+depot keeps the share for a fleet and does not let this node in, the lease ends
+once a member runs that the depot lets in.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if on != "" {
 				if err := named(cmd, on); err != nil {

@@ -129,7 +129,7 @@ func (fl *nodeFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&fl.http, "http", "", "answer with the API and the page at this `ADDR` too, such as 127.0.0.1:4820")
 	f.StringArrayVar(&fl.hosts, "http-host", nil, "another `NAME:PORT` by which --http may be reached; may be repeated")
 	f.StringVar(&fl.cert, "http-cert", "", "a PEM `FILE` with the certificate for --http")
-	f.StringVar(&fl.key, "http-key", "", "a PEM `FILE` with the key of that certificate")
+	f.StringVar(&fl.key, "http-key", "", "a PEM `FILE` with the key of --http-cert")
 	f.BoolVar(&fl.insecure, "http-insecure", false, "allow an --http that others can reach without TLS")
 }
 

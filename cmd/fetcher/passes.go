@@ -10,7 +10,7 @@ import (
 	"github.com/piecelease/fetcher/api"
 )
 
-const priceHelp = "the `PRICE` of its leases: free, within the quota, or passes"
+const priceHelp = "the `PRICE` of its leases: free (within the quota) or passes"
 
 // voucherCommand lets the owner of a depot sell passes.
 func (a depots) voucherCommand() *cobra.Command {
@@ -34,7 +34,7 @@ year, and once. The depot cannot tell later which voucher a pass came from.`,
 			})
 		}}
 	c.Flags().Int64Var(&v.Passes, "passes", 0, "make it for this `NUMBER` of passes")
-	c.Flags().StringVar(&v.For, "for", "", "refuse if this `ACCOUNT` does not pay with passes; it is noted in the log")
+	c.Flags().StringVar(&v.For, "for", "", "note in the log that it is for this `ACCOUNT`; refuse if that does not pay with passes")
 	return c
 }
 
@@ -50,8 +50,8 @@ same is the account, its shares, and when and how much it pays.`})
 the depot has not answered yet; the node sends them again, and none is lost or
 paid twice. INVALID are too old, or were refused by the depot. The first passes
 end at VALID UNTIL: a pass is good for half a year to a year, and those that
-were signed in the same half year end together. BUDGET is that of fetcher hold
---budget.`,
+were signed in the same half year end together. BUDGET is what is left,
+in the present 31 days, of fetcher hold --budget.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.asking(cmd.Context(), func(c *api.Client) error {
 				all, err := c.Passes(cmd.Context())

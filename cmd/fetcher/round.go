@@ -65,13 +65,13 @@ The command finds FETCHER_ROUND_NAME, FETCHER_ROUND_TERM and
 FETCHER_ROUND_TOKEN in its environment. The term is a number that grows with
 each round; the token says the same as text, and a later one is greater.
 A machine that was suspended may go on with an old round after others have
-begun a new one: make whatever the command writes to refuse a term lower than
-the highest it has seen.
+begun a new one: have the place that the command writes to refuse any term lower
+than the highest it has seen.
 
 If the command succeeds, the round is completed. If it fails, the round is
 abandoned: others may try at once; this machine tries again in the next round,
 or with --once whenever it is run again. A command that still runs when its
-round is over is stopped.`,
+round is about to end is stopped.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usageError{errors.New("round run needs a command after --; see fetcher round run --help")}

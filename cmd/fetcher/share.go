@@ -46,7 +46,7 @@ that name that holds them all. A PATH of "-" is what is read from stdin, until
 it ends; it needs a --name, and is kept in the state directory meanwhile.
 
 Messages go to stderr. What has not changed since it was last shared is not read
-again. When a file changes, its share ends, and others are served on: each file
+again. When a file changes, its share ends, and the others go on: each file
 is checked before it is sent, and all of them in turn, a thousand a second.
 
 With --exclude, files and folders are left out by their path in the share:
