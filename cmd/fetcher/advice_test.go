@@ -153,7 +153,7 @@ func TestAdviceFollowsTheError(t *testing.T) {
 		t.Errorf("exit %d: %s", code, said)
 	}
 	locked := fmt.Errorf("%w: %w", fetcher.ErrStateDir, fs.ErrPermission)
-	if s := advice(locked); !strings.Contains(s, "the user whose it is") {
+	if s := advice(locked); !strings.Contains(s, "the user who owns it") {
 		t.Errorf("the state directory of another user: %q", s)
 	}
 	if s := advice(errors.New("anything")) + advice(io.EOF); s != "" {

@@ -6,7 +6,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -27,7 +26,7 @@ in it. fetcher depot import enters it at another depot, or here after a loss.
 Whoever holds leases here is not told of that depot: name it with hold --on.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if _, err := share.ParseID(after); after != "" && err != nil {
-				return usageError{fmt.Errorf("--after: %q is not the whole ID of a share, which fetcher depot leases --json has", after)}
+				return usageError{fmt.Errorf("--after: %q is not the whole ID of a share; fetcher depot leases --json shows them", after)}
 			}
 			return a.asking(cmd.Context(), func(c *api.Client) error {
 				from, err := c.Export(cmd.Context(), after)
@@ -58,13 +57,13 @@ func (a depots) export(from io.Reader, name string) (err error) {
 	var last, whole share.ID
 	to := a.stdout
 	if name != "-" {
+		if err := inFolder(name); err != nil {
+			return err
+		}
 		var f *os.File
 		f, err = os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 		if errors.Is(err, fs.ErrExist) {
 			return usageError{fmt.Errorf("%s exists: name another file", printable(name))}
-		}
-		if info, at := os.Stat(filepath.Dir(name)); err != nil && (at != nil || !info.IsDir()) {
-			return usageError{fmt.Errorf("there is no folder %s", printable(filepath.Dir(name)))}
 		}
 		if err != nil {
 			return err
@@ -77,7 +76,7 @@ func (a depots) export(from io.Reader, name string) (err error) {
 		}()
 		to = f
 	} else if a.flags.json {
-		return usageError{errors.New("with --json, name a file")}
+		return usageError{errors.New("with --json, stdout has the events: name a file for the export")}
 	}
 	var n, left int
 	in, err := archive.NewReader(io.TeeReader(from, to))

@@ -16,9 +16,12 @@ import (
 // An export that cannot be written, or not from where it is said, is refused as a mistake.
 func TestMistakesInAnExportAreExplained(t *testing.T) {
 	t.Parallel()
-	var bad usageError
-	if err := (depots{asker{&app{}}}).export(strings.NewReader(""), filepath.Join(t.TempDir(), "no", "a.tar")); !errors.As(err, &bad) || !strings.Contains(err.Error(), "there is no folder") {
-		t.Errorf("into a folder that is missing: %v", err)
+	file := filepath.Join(t.TempDir(), "file")
+	rig.WriteRandom(t, file, 10, 1)
+	for at, want := range map[string]string{filepath.Join(file+"s", "a.tar"): "there is no folder", filepath.Join(file, "a.tar"): "is not a folder", file: "exists: name another file"} {
+		if err := (depots{asker{&app{}}}).export(strings.NewReader(""), at); !errors.As(err, new(usageError)) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", at, err, want)
+		}
 	}
 	rest := filepath.Join(t.TempDir(), "rest.tar")
 	if err := (depots{asker{&app{}}}).export(strings.NewReader("no archive"), rest); err == nil {
@@ -27,7 +30,7 @@ func TestMistakesInAnExportAreExplained(t *testing.T) {
 	if _, err := os.Stat(rest); err == nil {
 		t.Error("a file in which no share is whole is left")
 	}
-	if _, stderr, code := inside("depot", "export", "-", "--after", "6xfm7vza", "--dir", t.TempDir()); code != exitUsage || !strings.Contains(stderr, "not the whole ID of a share, which fetcher") {
+	if _, stderr, code := inside("depot", "export", "-", "--after", "6xfm7vza", "--dir", t.TempDir()); code != exitUsage || !strings.Contains(stderr, "not the whole ID of a share; fetcher") {
 		t.Errorf("after a short ID: exit %d, %s", code, stderr)
 	}
 }

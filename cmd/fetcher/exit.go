@@ -135,7 +135,7 @@ var advices = []struct {
 	{errLeased, "Check that the coordinator runs, that this machine can reach it, and that the share is still being shared; or go on without the coordinator with --alone-after TIME."},
 	{errLinks, "To list the rest, leave links out with --links skip."},
 	{errWhole, "ls reads all of a PATH: let this user read what is named, or move or rename it; share and add leave it out with --exclude PATTERN."},
-	{errNoTable, "Check that --dht names a node that runs and takes part in the table, and that this machine can reach it; or ask whoever shares it for the ticket."},
+	{errNoTable, "Check that this machine can reach the table: for --dht public over the Internet, otherwise at a node that takes part in it and that --dht names; or ask whoever shares the files for a ticket."},
 	{errUncalled, "Run on the other machine what was printed, while this waits, and see that it can reach this one at an address of the ticket."},
 	{peers.ErrNoTCP, "Ask whoever shares it for a ticket with a TCP address, or leave out --proxy if this machine may dial others itself."},
 	{peers.ErrProxyUser, "Put USER:PASSWORD@, as the proxy knows them, before the host in --proxy. " + sharedText},
@@ -145,7 +145,7 @@ var advices = []struct {
 	{rounds.ErrAway, "Check that it runs, that its URL is right, also about TLS, and that this machine can reach it; then run the same command again."},
 	{fetcher.ErrNotListed, "fetcher fleet status shows the list."},
 	{share.ErrNotFound, "It is not shared there now: ask whoever shares it to share or resume it, or for a new ticket."},
-	{fetcher.ErrNotMember, `Where the coordinator runs, give this node's ID to --allow, or write it into the --allow-file; or, if the fleet has a store, join it with the token that "fetcher fleet invite" prints now. Then run the same command again.`},
+	{fetcher.ErrNotMember, `Where the coordinator runs, give this node's ID to --allow, or write it into the --allow-file; or join the fleet with the token that "fetcher fleet invite" prints now. Then run the same command again.`},
 	{share.ErrNotAllowed, "Ask whoever shares it to allow the ID that fetcher id prints, and run the same command again (fetch, cat and ls with --identity: without that, the ID above is of this run alone); or, if the share has a secret, for the ticket that holds it."},
 	{share.ErrLied, "Name another source with --peer."},
 	{errUnfound, "Ask whoever shares it for the ticket, or name a peer that has it with --peer. By its ID alone a share is found only where it is announced: on this network with --visible lan, or in the table of --dht with --visible public."},
@@ -195,7 +195,7 @@ func advice(err error) string {
 		return "" // the node has said what to do
 	}
 	if errors.Is(err, fetcher.ErrStateDir) && errors.Is(err, fs.ErrPermission) { // it may be the right one, of another user
-		return "Name another folder with --dir, or FETCHER_DIR in the environment; or, if that is the right one, run the command as the user whose it is."
+		return "Name another folder with --dir, or FETCHER_DIR in the environment; or, if that is the right one, run the command as the user who owns it."
 	}
 	for _, x := range advices {
 		if errors.Is(vfs.Full(err), x.err) {
@@ -280,9 +280,9 @@ func matching(dir, at string, parts []string) (out []string) {
 	return out
 }
 
-// ofLinks says whether some of the problems are links.
+// ofLinks says whether all of the problems are links.
 func ofLinks(err *share.PathError) bool {
-	return slices.ContainsFunc(err.Problems, func(p share.PathProblem) bool { return strings.Contains(p.Why, "link") })
+	return !slices.ContainsFunc(err.Problems, func(p share.PathProblem) bool { return !strings.Contains(p.Why, "link") })
 }
 
 // literal is a pattern that matches a path, which may not be UTF-8, and exact says that it matches no other.

@@ -252,6 +252,19 @@ func unreadable(path string) error {
 	return usageError{fmt.Errorf("%s may not be read by this user: allow it, or run the command as a user who may", printable(path))}
 }
 
+// inFolder refuses a file to write in a folder that is not there.
+func inFolder(file string) error {
+	dir := filepath.Dir(file)
+	info, err := os.Stat(dir)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return usageError{fmt.Errorf("there is no folder %s", printable(dir))}
+	case err == nil && !info.IsDir():
+		return usageError{fmt.Errorf("%s is not a folder", printable(dir))}
+	}
+	return err
+}
+
 // misnamed is an error about a folder to put a share into, a mistake in the call if it cannot be there.
 func misnamed(err error) error {
 	if errors.Is(err, os.ErrNotExist) || vfs.NotDir(err) {
@@ -297,7 +310,8 @@ func notPaths(paths []string) error {
 			return usageError{err}
 		}
 		if ticket, err := share.Find(p); err == nil {
-			return usageError{fmt.Errorf("that is a ticket, not a path, and fetch takes it: fetcher fetch %s", ticket)}
+			_, err := share.ParseID(ticket)
+			return usageError{fmt.Errorf("that is %s, not a path, and fetch takes it: fetcher fetch %s", either(err == nil, "a share ID", "a ticket"), ticket)}
 		}
 	}
 	return nil

@@ -140,7 +140,7 @@ func TestWhatIsMeantForAnotherCommandIsSaid(t *testing.T) {
 		"add 7-marble-fossil":     "7-marble-fossil is a code",
 		"fleet add marble-fossil": "a code begins with a number",
 		"share 7-marble-fossil":   "7-marble-fossil is a code",
-		"share " + id:             "that is a ticket, not a path, and fetch takes it: fetcher fetch " + id,
+		"share " + id:             "that is a share ID, not a path, and fetch takes it: fetcher fetch " + id,
 		"ls photos/2026/a-long-name-of-a-folder-that-is-not-there": `"photos/2026/a-long-name-of-a-folder-that-is-not-there" is neither a file or folder`,
 		"ls shareufqxmazda52by": "unreadable ticket: made by a later version (3) of this program",
 		"ls photo":              `"photo" is neither a file or folder on this machine nor a ticket or an ID`,
@@ -333,7 +333,7 @@ func TestATableThatCannotBeReachedIsNamed(t *testing.T) {
 		for _, with := range [][]string{{"fetch", "-o", t.TempDir()}, {"cat"}} {
 			r := finish(t, exec.Command(built(t), append(with, id, "--dir", t.TempDir(), "--lan=false", "--listen", "127.0.0.1:0", "--stall", "3s", "--dht", table)...), nil)
 			if r.code != exitNetwork || strings.Contains(r.stderr, "nobody in the hash table") || !strings.Contains(r.stderr, "cannot be reached yet; still trying") ||
-				!strings.Contains(r.stderr, "could not be reached: "+why) || !strings.Contains(r.stderr, "Check that --dht") {
+				!strings.Contains(r.stderr, "could not be reached: "+why) || !strings.Contains(r.stderr, "Check that this machine can reach the table") {
 				t.Errorf("%s with %s: exit %d, %s", with[0], table, r.code, r.stderr)
 			}
 		}

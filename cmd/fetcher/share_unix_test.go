@@ -93,17 +93,21 @@ func TestAddRefusesAsShareDoes(t *testing.T) {
 	rig.Slow(t)
 	t.Parallel()
 	n := startNode(t, t.TempDir())
-	links, pipe, out := t.TempDir(), t.TempDir(), t.TempDir()
-	for _, dir := range []string{links, pipe, out} {
+	links, pipe, out, mixed := t.TempDir(), t.TempDir(), t.TempDir(), t.TempDir()
+	for _, dir := range []string{links, pipe, out, mixed} {
 		rig.WriteRandom(t, filepath.Join(dir, "a"), 10, 1)
 	}
 	must(t, os.Symlink("a", filepath.Join(links, "x")))
 	must(t, os.Symlink("/etc/passwd", filepath.Join(out, "x")))
+	must(t, os.Symlink("/etc/passwd", filepath.Join(mixed, "x")))
+	rig.WriteRandom(t, filepath.Join(mixed, "b\x01"), 10, 1)
 	if err := syscall.Mkfifo(filepath.Join(pipe, "p"), 0o600); err != nil {
 		t.Skip(err)
 	}
-	if _, says, code := inside("ls", pipe, "--dir", t.TempDir()); code != exitUsage || !strings.Contains(says, "ls reads all of a PATH") {
-		t.Errorf("ls of a pipe: exit %d, %s", code, says)
+	for dir, want := range map[string]string{pipe: "ls reads all of a PATH", mixed: "ls reads all of a PATH", out: "leave links out with --links skip"} {
+		if _, says, _ := inside("ls", dir, "--dir", t.TempDir()); !strings.Contains(says, want) {
+			t.Errorf("ls: %s, want %s", says, want)
+		}
 	}
 	for _, x := range []struct {
 		code  int
@@ -114,6 +118,7 @@ func TestAddRefusesAsShareDoes(t *testing.T) {
 		{exitUsage, "--exclude /p", []string{pipe}},
 		{exitUsage, "--exclude /" + filepath.Base(pipe) + "/p", []string{pipe, links, "--name", "y"}},
 		{exitPath, "or all links with --links skip", []string{out}},
+		{exitPath, "leave these out with --exclude PATTERN.", []string{mixed}},
 		{exitPath, "is never shared", []string{n.dir}},
 		{exitUsage, "it is a device", []string{os.DevNull}},
 	} {

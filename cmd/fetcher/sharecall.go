@@ -24,11 +24,11 @@ func (s *sharer) call(to string) (err error) {
 	}
 	t, err := share.Parse(to)
 	if err == nil && !slices.ContainsFunc(s.shares, func(x served) bool { return x.ID() == t.ID }) {
-		these := "none of these is that"
+		these := "none of these is that share"
 		if len(s.shares) == 1 {
 			these = fmt.Sprintf("%s is share %s", printable(s.shares[0].Manifest().Name), s.shares[0].ID().Short())
 		}
-		return usageError{fmt.Errorf("the ticket of --to is for share %s, and %s: give the files of that share", t.ID.Short(), these)}
+		return usageError{fmt.Errorf("the ticket of --to is for share %[1]s, and %[2]s: give the files of share %[1]s", t.ID.Short(), these)}
 	}
 	for _, one := range s.shares {
 		if err = one.Call(to, s.heard); err == nil {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -79,10 +78,10 @@ func (a *app) simRunCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "run SCENARIO",
 		Short: "Run a scenario, or search for a seed with which it does not hold",
-		Long: `Run a scenario: the real nodes over modelled links and disks, on one goroutine,
-in virtual time. What must hold is checked throughout; where it does not, the
-seed, what was wrong, why each missing piece is missing and the timeline are
-printed, and the exit code is 1.
+		Long: `Run a scenario: the real nodes over modelled links and disks, in one thread, in
+virtual time. What must hold is checked throughout; where it does not, the seed,
+what was wrong, why each missing piece is missing and the timeline are printed,
+and the exit code is 1.
 
 With --seeds many seeds are tried, one on each core at a time, up to the first
 with which the scenario does not hold.`,
@@ -139,8 +138,8 @@ func (fl simFlags) check(f *pflag.FlagSet, name string) (*simnet.Scenario, error
 		if i, err := os.Stat(fl.report); err == nil && i.IsDir() {
 			return nil, usageError{fmt.Errorf("--report: %s is a folder: name a file", printable(fl.report))}
 		}
-		if i, err := os.Stat(filepath.Dir(fl.report)); err != nil || !i.IsDir() {
-			return nil, usageError{fmt.Errorf("--report: there is no folder %s", filepath.Dir(fl.report))}
+		if err := inFolder(fl.report); err != nil {
+			return nil, usageError{fmt.Errorf("--report: %w", err)}
 		}
 	}
 	return s, nil
