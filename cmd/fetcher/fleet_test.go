@@ -273,7 +273,15 @@ func TestACoordinatorIsNamedWithItsID(t *testing.T) {
 		t.Error(got)
 	}
 	x.Done = 2
-	if got := coordinatorOf(x, nil, now); !strings.HasSuffix(got, "for 4 s; no machine needs one now") {
+	if got := coordinatorOf(x, nil, now); !strings.HasSuffix(got, "for 4 s; no machine needs a coordinator now") {
+		t.Error(got)
+	}
+	x.Coordinator = ""
+	if got := coordinatorOf(x, nil, now); got != "no machine needs a coordinator now" {
+		t.Error(got)
+	}
+	x.Done = 1
+	if got := coordinatorOf(x, nil, now); got != "nobody coordinates it" {
 		t.Error(got)
 	}
 }
@@ -330,7 +338,7 @@ func TestFleetStatusAfterAllWereForgotten(t *testing.T) {
 	if says.String() != "warning: it is away\nnothing is known of the other machines yet; what follows is what this one has\n" || !strings.HasPrefix(own.String(), "n\nx\n1 of 1 done, who coordinates it is not known\n  nas ") {
 		t.Errorf("%q, %q", says.String(), own.String())
 	}
-	if want := "(its name is not known)\nx\nno machine is listed now; those whose nodes run are within seconds, coordinated by vhX5ycZN\n"; b.String() != want {
+	if want := "(its name is not known)\nx\nno machine is listed yet (those whose nodes run appear within seconds), coordinated by vhX5ycZN\n"; b.String() != want {
 		t.Errorf("%q", b.String())
 	}
 }

@@ -45,14 +45,14 @@ func (a fleetApp) showFleet(f api.Fleet, now time.Time) {
 		fmt.Fprintf(a.stderr, "warning: %s\n%s\n", f.Away, known)
 	}
 	if len(f.Shares) == 0 && f.Away == "" {
-		text("nothing is added to the fleet now; %s\n", either(len(f.Members) == 0, "a machine is listed once its node runs as a member: a node that ran before its machine joined has to be restarted", "it has "+words.Count(len(f.Members), "member")))
+		text("the fleet has no shares; %s\n", either(len(f.Members) == 0, "a machine is listed once its node runs as a member: a node that ran before its machine joined has to be restarted", "it has "+words.Count(len(f.Members), "member")))
 		for _, m := range f.Members {
 			a.out.write("machine", map[string]any{"name": m.Name, "peer": m.Peer, "silent": m.Silent})
 		}
 	}
 	for i, x := range f.Shares {
 		text("%s%s\n%s\n%s, %s\n", either(i > 0, "\n", ""), either(x.Name != "", printable(x.Name), "(its name is not known)"), x.Share,
-			either(len(x.Members) == 0, "no machine is listed now; those whose nodes run are within seconds", fmt.Sprintf("%d of %d done", x.Done, len(x.Members))), either(f.Away != "" && f.At.IsZero(), "who coordinates it is not known", coordinatorOf(x, f.Members, now)))
+			either(len(x.Members) == 0, "no machine is listed yet (those whose nodes run appear within seconds)", fmt.Sprintf("%d of %d done", x.Done, len(x.Members))), either(f.Away != "" && f.At.IsZero(), "who coordinates it is not known", coordinatorOf(x, f.Members, now)))
 		a.out.write("rollout", map[string]any{"share": x.Share, "name": x.Name, "done": x.Done, "members": len(x.Members), "coordinator": x.Coordinator, "late": x.Late, "term": x.Term})
 		for j, s := range x.Members {
 			m := f.Members[j]
@@ -74,8 +74,9 @@ func (a fleetApp) showFleet(f api.Fleet, now time.Time) {
 }
 
 func coordinatorOf(x api.FleetShare, members []api.FleetMember, now time.Time) string {
+	done, unneeded := x.Done > 0 && x.Done == len(x.Members), "no machine needs a coordinator now"
 	if x.Coordinator == "" {
-		return "nobody coordinates it"
+		return either(done, unneeded, "nobody coordinates it")
 	}
 	name := peers.ID(x.Coordinator).Short()
 	for _, m := range members {
@@ -84,7 +85,7 @@ func coordinatorOf(x api.FleetShare, members []api.FleetMember, now time.Time) s
 		}
 	}
 	if x.Late {
-		return fmt.Sprintf("coordinated by %s,\nwhich has not been heard from for %s%s", name, words.Duration(now.Sub(x.Heard)), either(x.Done > 0 && x.Done == len(x.Members), "; no machine needs one now", ""))
+		return fmt.Sprintf("coordinated by %s,\nwhich has not been heard from for %s%s", name, words.Duration(now.Sub(x.Heard)), either(done, "; "+unneeded, ""))
 	}
 	return "coordinated by " + name
 }

@@ -50,12 +50,12 @@ func (a asker) status(ctx context.Context, c *api.Client, watch bool) error {
 
 // holdsText says what depots elsewhere keep for a node, and what they were asked to keep besides.
 func holdsText(s api.Status, now time.Time) string {
-	text := words.Count(s.Holds, "share") + " at depots, renewed from here"
+	text := words.Count(s.Holds, "lease") + " at depots, renewed from here"
 	if s.Holds > 0 {
-		text += "; the first lease ends in " + words.Duration(s.HoldEnds.Sub(now))
+		text += "; the first ends in " + words.Duration(s.HoldEnds.Sub(now))
 	}
 	if s.Unheld > 0 {
-		text += fmt.Sprintf("; %d without a lease now: see fetcher holds", s.Unheld)
+		text += fmt.Sprintf("; %d more ended or not granted yet: see fetcher holds", s.Unheld)
 	}
 	return text
 }

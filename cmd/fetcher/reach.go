@@ -179,11 +179,11 @@ func reachText(addrs []string, places []fetcher.Place) string {
 }
 
 func relayText(p fetcher.Place) string {
-	s := fmt.Sprintf("the relay %s introduces it to others, who then fetch directly", p.Relay.Short())
+	s := fmt.Sprintf("the relay %s introduces this node to others, who then fetch directly", p.Relay.Short())
 	if p.Carries > 0 {
 		return s + fmt.Sprintf(", or, if the routers do not allow that, through the relay, up to %s on each connection", share.Size(p.Carries))
 	}
-	return s + " if both routers allow it"
+	return s + " if both routers allow that"
 }
 
 // reachWarnings are what a person should know about who can fetch from these addresses; none
@@ -208,14 +208,14 @@ func reachWarnings(addrs []string, places []fetcher.Place, logged bool) (out []s
 	case heldAny(places):
 		out = append(out, "nobody can fetch from this node: it listens nowhere, and its relay carries no content; name an address with --listen, or a relay that runs with --relay-carries")
 	case near == 3:
-		out = append(out, "nobody can fetch from this node: it listens nowhere, because it was told so or this machine has no network")
+		out = append(out, "nobody can fetch from this node: it listens nowhere, because it was told to or because this machine has no network; name an address with --listen")
 	case near == 0:
 	case dead > 0 && len(out) == 0:
 		out = append(out, "until a relay serves this node, a ticket of it works on this "+only)
 	case dead > 0:
 		out[len(out)-1] += "; until " + either(dead == 1, "it", "one of them") + " does, a ticket of this node works on this " + only
 	case near == 1:
-		out = append(out, "a ticket of this node has private addresses only: it works on this network only; --map-port asks the router for a public one, and --via names a relay")
+		out = append(out, "a ticket of this node has private addresses only: it works on this network only, until the router gives this node a public one (--map-port) or a relay serves it (--via)")
 	default:
 		out = append(out, "a ticket of this node works on this machine only: this node listens on no address that others can reach")
 	}
