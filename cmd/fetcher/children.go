@@ -9,6 +9,7 @@ import (
 
 	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/internal/few"
+	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/share"
 )
 
@@ -72,7 +73,7 @@ func (x *audience) tell(c fetcher.Child) {
 		return
 	}
 	if more > 0 {
-		fmt.Fprintf(x.stderr, "%s came and went: %d more lines about it were left out\n", who(c), more)
+		fmt.Fprintf(x.stderr, "%s came and went; left out: %s about it\n", who(c), words.Count(more, "more line"))
 	}
 	took := c.At.Sub(c.Since)
 	x.out.write("child", c, map[string]any{"name": m.Name, "left_out": more})
@@ -82,7 +83,7 @@ func (x *audience) tell(c fetcher.Child) {
 	case c.State == fetcher.ChildTakes:
 		fmt.Fprintf(x.stderr, "%s fetches %s\n", who(c), name)
 	case c.State == fetcher.ChildLeft:
-		fmt.Fprintf(x.stderr, "%s has left; it took %s of %s in %s\n", who(c), bytes, name, speed)
+		fmt.Fprintf(x.stderr, "%s no longer fetches %s; it took %s in %s\n", who(c), name, bytes, speed)
 	case c.Bytes >= m.Layout().Bytes():
 		fmt.Fprintf(x.stderr, "%s has all of %s, %s in %s\n", who(c), name, bytes, speed)
 	default:

@@ -17,8 +17,8 @@ func (a depots) restoreCommand() *cobra.Command {
 		Long: `Fetch the database of leases that the fleet keeps of this depot, after it was
 lost, and put it in place. A depot that belongs to a fleet has it keep one, made
 each day. Stop the node first. The depot's folder says which depot it is; what
-was promised since is entered from there when the node runs again, and nothing
-is removed before.`,
+was promised after that copy was made is entered from the folder when the node
+runs again, and nothing is removed before that.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.restore(cmd.Context(), fl) }}
 	f := c.Flags()
 	f.StringVar(&fl.depot, "depot", "", "the folder of the depot, `DIR` (default that of node.toml)")
@@ -51,7 +51,7 @@ func (a depots) restore(ctx context.Context, fl nodeFlags) error {
 		return err
 	}
 	a.out.sum(map[string]any{"share": r.Share.String(), "term": r.Term, "aside": r.Aside})
-	fmt.Fprintf(a.stderr, "the leases of term %d are in place; run the node again\n", r.Term)
+	fmt.Fprintf(a.stderr, "the leases that the fleet kept are in place (term %d); run the node again\n", r.Term)
 	if r.Aside != "" {
 		fmt.Fprintf(a.stderr, "the database that was there was moved to %s\n", r.Aside)
 	}

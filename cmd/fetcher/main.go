@@ -90,7 +90,7 @@ func (s signalled) Error() string { return s.String() }
 // endings are the messages for signals that ended us; Ctrl-C has none.
 var endings = map[os.Signal]struct{ name, says string }{
 	syscall.SIGTERM: {"SIGTERM", "ended by SIGTERM"},
-	syscall.SIGHUP:  {"SIGHUP", "ended by SIGHUP, because its terminal was closed; nohup or tmux would have kept it"},
+	syscall.SIGHUP:  {"SIGHUP", "ended by SIGHUP, as when a terminal is closed; nohup or tmux keeps the command running then"},
 }
 
 // app is one invocation: its input, output and arguments.

@@ -50,7 +50,7 @@ func nearby(ctx context.Context, a *app) error {
 		}
 	}
 	if len(seen) == 0 {
-		fmt.Fprintln(a.stderr, "no node was heard on the local network")
+		fmt.Fprintln(a.stderr, "no node was heard on the local network; nodes announce themselves unless they run with --lan=false, and firewalls must let multicast DNS (UDP port 5353) through")
 	}
 	if context.Cause(ctx) != context.DeadlineExceeded {
 		return cause(ctx)

@@ -30,7 +30,7 @@ func TestACommandIsStoppedWhenItsRoundIsOver(t *testing.T) {
 	kv, dir := newStore(t), t.TempDir()
 	script := `trap "echo asked >` + dir + `/asked" TERM; (sleep 30; echo late >` + dir + `/late) & while :; do wait; sleep 0.05; done`
 	lines, stderr, code := roundCmd(t, kv, "run", "--name", "job", "--every", "16s", "--once", "--", "sh", "-c", script) // a tenth of it to do what it is asked
-	if code != 1 || states(lines) != "won abandoned" || !strings.Contains(stderr, "the round was over, and the command was stopped") {
+	if code != 1 || states(lines) != "won abandoned" || !strings.Contains(stderr, "the command was stopped, as its round was about to end") {
 		t.Errorf("exit %d, %s: %s", code, states(lines), stderr)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "asked")); err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/piecelease/fetcher/rounds"
 )
 
-var errRoundOver = errors.New("the round was over, and the command was stopped")
+var errRoundOver = errors.New("the command was stopped, as its round was about to end")
 
 // command runs the command of a round that was won. If ctx or the round ends, the command is
 // asked to stop, and killed if it does not.

@@ -323,7 +323,7 @@ func TestShareSeesWhoFetches(t *testing.T) {
 	r.cmd.Process.Signal(syscall.SIGTERM)
 	r.next(t, "summary")
 	r.end()
-	for _, want := range []string{`127\.0\.0\.1 \(\w{8}\) fetches big.bin\n`, `has all of big.bin, 4.19 MB in [0-9.]+ m?s, [0-9.]+ MB/s\n`, `has left; it took [0-9.]+ MB of big.bin in `} {
+	for _, want := range []string{`127\.0\.0\.1 \(\w{8}\) fetches big.bin\n`, `has all of big.bin, 4.19 MB in [0-9.]+ m?s, [0-9.]+ MB/s\n`, `no longer fetches big.bin; it took [0-9.]+ MB in `} {
 		if !regexp.MustCompile(want).MatchString(r.stderr.String()) {
 			t.Errorf("%s is not in\n%s", want, &r.stderr)
 		}
@@ -362,8 +362,18 @@ func TestChildrenAreDrawnOnALineEach(t *testing.T) {
 	b.Reset()
 	c.At = c.At.Add(time.Minute)
 	x.tell(c)
-	if got, want := strings.Join(strings.Fields(b.String()), " "), "came and went: 95 more lines about it were left out peer abcdefgh has what"; !strings.Contains(got, want) {
+	if got, want := strings.Join(strings.Fields(b.String()), " "), "came and went; left out: 95 more lines about it peer abcdefgh has what"; !strings.Contains(got, want) {
 		t.Errorf("%q, want %q", got, want)
+	}
+	b.Reset()
+	for range childLines {
+		x.tell(c)
+	}
+	c.At = c.At.Add(2 * time.Minute)
+	b.Reset()
+	x.tell(c)
+	if got := strings.Join(strings.Fields(b.String()), " "); !strings.Contains(got, "left out: 1 more line about it peer") {
+		t.Errorf("%q", got)
 	}
 	for range 300 {
 		x.heard(c) // and nobody takes them

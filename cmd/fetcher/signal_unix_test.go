@@ -25,7 +25,7 @@ func TestASignalEndsNothingWithoutAWord(t *testing.T) {
 	must(t, r.cmd.Process.Signal(syscall.SIGHUP))
 	r.cmd.Process.Signal(syscall.SIGHUP) // terminal and shell may both send one
 	sum := r.next(t, "summary")
-	if code := r.end(); code != 0 || sum.Signal != "SIGHUP" || !strings.Contains(r.stderr.String(), "ended by SIGHUP, because its terminal was closed") {
+	if code := r.end(); code != 0 || sum.Signal != "SIGHUP" || !strings.Contains(r.stderr.String(), "ended by SIGHUP, as when a terminal is closed") {
 		t.Errorf("exit %d, summary %+v: %s", code, sum, &r.stderr)
 	}
 
