@@ -34,7 +34,7 @@ func TestOnDemandFetchesWhatIsRead(t *testing.T) {
 	if p := x.Progress(); p.Verified == 0 || p.Verified > 3*(onDemandAhead+2<<20) || p.State != Fetching {
 		t.Errorf("%v: %d of %d bytes are here", p.State, p.Verified, p.Bytes)
 	}
-	if !rig.Long {
+	if !rig.Long() {
 		return // what follows are 64 MiB
 	}
 	_, err = r.Seek(0, io.SeekStart)

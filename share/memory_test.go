@@ -66,7 +66,7 @@ func TestAManifestIsReadWithinItsBudget(t *testing.T) {
 		{"files", 950_000, smallFile},
 		{"links", 1_900_000, nextLink},
 	} {
-		if !rig.Long {
+		if !rig.Long() {
 			c.n /= 10
 		}
 		if rig.Raced {

@@ -24,7 +24,7 @@ import (
 func TestACrawlKeepsToItsPartOfTheTime(t *testing.T) {
 	t.Parallel()
 	n, _ := strconv.Atoi(os.Getenv("DEPOT_SHARES"))
-	if n == 0 && rig.Long {
+	if n == 0 && rig.Long() {
 		n = 1500
 	} else if n == 0 {
 		t.Skip("it takes its time: LONG, or DEPOT_SHARES")

@@ -171,7 +171,7 @@ func TestADepotKeepsWhatItPromised(t *testing.T) {
 // says exactly what will be removed, and then the disk is empty and no account uses anything.
 func TestWhatNobodyRenewsGoes(t *testing.T) {
 	t.Parallel()
-	if !rig.Long {
+	if !rig.Long() {
 		t.Skip("it waits for the end of a lease: LONG")
 	}
 	src, folder, to := filepath.Join(t.TempDir(), "photos"), t.TempDir(), t.TempDir()

@@ -39,7 +39,7 @@ func TestMistakesInAnExportAreExplained(t *testing.T) {
 // holds it there.
 func TestADepotMovesToAnother(t *testing.T) {
 	t.Parallel()
-	if !rig.Long {
+	if !rig.Long() {
 		t.Skip("it starts three processes: LONG")
 	}
 	src := filepath.Join(t.TempDir(), "photos")

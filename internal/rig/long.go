@@ -8,13 +8,13 @@ import (
 )
 
 // Long says that tests do all they can, as in .ci/run: LONG=1. Without it they repeat
-// themselves less.
-var Long = os.Getenv("LONG") != ""
+// themselves less. It is read in each test, where go test sees that a result depends on it.
+func Long() bool { return os.Getenv("LONG") != "" }
 
 // OnlyLong skips a test that takes long.
 func OnlyLong(t testing.TB) {
 	t.Helper()
-	if !Long {
+	if !Long() {
 		t.Skip("only with LONG=1")
 	}
 }
@@ -22,7 +22,7 @@ func OnlyLong(t testing.TB) {
 // Slow skips a test that takes longer than those beside it, which look at the same, and call the same code.
 func Slow(t testing.TB) {
 	t.Helper()
-	if !Long {
+	if !Long() {
 		t.Skip("only with LONG=1: its neighbours are quicker")
 	}
 }
@@ -37,7 +37,7 @@ func OneGoroutine(t testing.TB) {
 
 // Most returns how many of something tests try: all if [Long], else some.
 func Most(all, some int) int {
-	if Long {
+	if Long() {
 		return all
 	}
 	return some
@@ -46,7 +46,7 @@ func Most(all, some int) int {
 // Checks has package rapid try each property n times unless [Long], instead of a hundred times.
 // It is called by TestMain: what the command line says of -rapid.checks comes later, and counts.
 func Checks(n int) {
-	if !Long {
+	if !Long() {
 		flag.Set("rapid.checks", fmt.Sprint(n))
 	}
 }

@@ -37,7 +37,7 @@ func envInt(name string, def int) int {
 func chosen(s *simnet.Scenario) bool {
 	switch env := os.Getenv("SIM_S2"); env {
 	case "":
-		if !rig.Long {
+		if !rig.Long() {
 			return slices.Contains(small[:2], s.Name)
 		}
 		return slices.Contains(small, s.Name)
