@@ -189,7 +189,7 @@ func (s Settings) each(called Names) error {
 		f.Add(called("relay-carries"), fmt.Errorf("it must be from %d bytes (%s) to %s, not %s; left out, no content is carried", least, share.Size(least), share.Size(most), share.Size(c)))
 	}
 	if len(s.Name) > maxMachine || strings.ContainsFunc(s.Name, unicode.IsControl) {
-		f.Add(called("name"), fmt.Errorf("it has at most %d bytes and no control characters, unlike %q", maxMachine, s.Name))
+		f.Add(called("name"), fmt.Errorf("it must have at most %d bytes and no control characters, not %q", maxMachine, s.Name))
 	}
 	for _, x := range []struct{ of, path string }{{"socket", s.Socket}, {"fleet-secret", s.FleetSecret}, {"depot", s.Depot}, {"into", s.Into}} {
 		if x.path != "" && !filepath.IsAbs(x.path) {
@@ -275,7 +275,7 @@ func (s Settings) checkHTTP(called Names) error {
 	case host != "localhost" && ip == nil:
 		return fmt.Errorf("an address to answer at begins with an IP address or localhost, not %q", host)
 	case (s.Cert == "") != (s.Key == ""):
-		return errors.New("TLS needs both a certificate and its key")
+		return fmt.Errorf("TLS needs both %s and %s", called("http-cert"), called("http-key"))
 	case s.Cert == "" && !s.Insecure && ip != nil && !ip.IsLoopback():
 		return fmt.Errorf("%s can be reached by others, who could read the token on its way: give %s and %s, or %s", s.HTTP, called("http-cert"), called("http-key"), called("http-insecure"))
 	}
@@ -349,6 +349,8 @@ func ReadSettings(path string) (Settings, error) {
 // formOf says how the value of a key is written in TOML, which has a Go type.
 func formOf(key, of string) string {
 	switch of = strings.TrimPrefix(of, "*"); {
+	case key == "limits":
+		return "tables, each under a line [[limits]]"
 	case strings.HasPrefix(of, "[]"):
 		return "a list of texts in quotes, such as [\"a\", \"b\"]"
 	case of == "bool":
@@ -388,6 +390,8 @@ func unread(b []byte, err error) error {
 		wrong := fmt.Sprint(toml.Unmarshal(b, new(map[string]any))) != err.Error() // it is TOML: its type is, and the text speaks of this program
 		if key, of, value := settingAt(b, row); of != "" && (wrong || !strings.ContainsAny(value[:min(1, len(value))], `"'[`) && !strings.HasPrefix(of, "int")) {
 			why = key + " takes " + formOf(key, of)
+		} else if strings.HasSuffix(why, "strings cannot have new lines") || strings.HasPrefix(why, "unterminated") {
+			why = "the text lacks the quotation mark at its end"
 		} else if wrong {
 			why = strings.Join(decode.Key(), ".") + " has a value of another kind than it takes"
 		}
@@ -416,16 +420,14 @@ func parseSettings(b []byte) (s Settings, err error) {
 			return s, fmt.Errorf("%s: %w", x.setting, err)
 		}
 	}
-	if s.DepotGrace, err = ParseGrace(f.Grace); err != nil {
+	if s.DepotGrace, err = ParseTime(f.Grace); err != nil {
 		return s, fmt.Errorf("depot-grace: %w", err)
 	}
 	if s.DepotPaid, err = ParsePrice(f.Price); err != nil {
 		return s, fmt.Errorf("depot-price: %w", err)
 	}
-	if f.Rescan != "" {
-		if s.Rescan, err = time.ParseDuration(f.Rescan); err != nil {
-			return s, fmt.Errorf("rescan is a time such as 30m, not %q", f.Rescan)
-		}
+	if s.Rescan, err = ParseTime(f.Rescan); err != nil {
+		return s, fmt.Errorf("rescan: %w", err)
 	}
 	for i, l := range f.Limits {
 		slot, err := l.slot()

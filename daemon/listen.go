@@ -99,13 +99,13 @@ func (l *Listening) openUnix(path string, mode fs.FileMode) error {
 	held, err := dir.Lock(filepath.Base(path) + ".lock")
 	switch {
 	case errors.Is(err, share.ErrHeld):
-		return words.Error(share.ErrHeld, "another process answers at %s; name another socket", path)
+		return words.Error(share.ErrHeld, "another fetcher uses the socket %s; give socket another path, in node.toml or as a flag", path)
 	case err != nil:
 		return unusable(err)
 	}
 	l.held = append(l.held, held)
 	if answered(path) {
-		return words.Error(share.ErrHeld, "another program answers at %s; name another socket", path)
+		return words.Error(share.ErrHeld, "another program answers at the socket %s; give socket another path, in node.toml or as a flag", path)
 	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return unusable(err)
@@ -170,7 +170,7 @@ func (l *Listening) openHTTP() (err error) {
 	}
 	cert, err := tls.LoadX509KeyPair(l.conf.Cert, l.conf.Key)
 	if err != nil {
-		return errors.Join(fmt.Errorf("the certificate cannot be used: %w", err), l.tcp.Close())
+		return errors.Join(words.Error(err, "the certificate %s with the key %s cannot be used: %s", l.conf.Cert, l.conf.Key, strings.TrimPrefix(words.Plain(err), "tls: ")), l.tcp.Close())
 	}
 	l.tcp = tls.NewListener(l.tcp, &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}})
 	return nil

@@ -59,6 +59,9 @@ func limitsAt(base rates, slots []Slot, now time.Time) (r rates, scheduled bool,
 	return r, scheduled, next
 }
 
+// number is how words.ParseRate reads one.
+const number = "a number with K, M, G or none of them, such as 500K or 10M, and at most 1000000G"
+
 // ParseRate parses bytes per second, as words.ParseRate does. Empty and 0 mean no limit.
 func ParseRate(s string) (int64, error) {
 	if s == "" || s == "0" {
@@ -67,7 +70,7 @@ func ParseRate(s string) (int64, error) {
 	rate, ok := words.ParseRate(s)
 	switch {
 	case !ok:
-		return 0, fmt.Errorf("a limit is bytes per second, a number with K, M, G or none of them, such as 500K or 10M, not %q", s)
+		return 0, fmt.Errorf("a limit is bytes per second, %s, not %q", number, s)
 	case rate < 1<<10:
 		return 0, fmt.Errorf("a limit is at least 1024 bytes per second, and %q is %d", s, rate)
 	}
@@ -81,13 +84,13 @@ func ParseSize(s string) (int64, error) {
 	}
 	n, ok := words.ParseRate(strings.TrimSuffix(s, "B"))
 	if !ok {
-		return 0, fmt.Errorf("a size is bytes, such as 500M or 10G, not %q", s)
+		return 0, fmt.Errorf("a size is bytes, %s, not %q", number, s)
 	}
 	return n, nil
 }
 
-// ParseGrace parses a time such as 36h or 7d, from 1 s to a year; empty is 0.
-func ParseGrace(s string) (time.Duration, error) {
+// ParseTime parses a time such as 36h or 7d, from 1 s to a year; empty is 0.
+func ParseTime(s string) (time.Duration, error) {
 	if s == "" {
 		return 0, nil
 	}

@@ -177,7 +177,7 @@ func TestTheAPIAnswersOverTLS(t *testing.T) {
 		}
 	}
 	other := begun(t, t.TempDir(), func(c *Config) { c.HTTP, c.Cert, c.Key = "127.0.0.1:0", key, cert })
-	if _, err := other.Listen(); err == nil || !strings.Contains(err.Error(), "the certificate cannot be used") {
+	if _, err := other.Listen(); err == nil || !strings.Contains(err.Error(), "the certificate "+key+" with the key "+cert+" cannot be used: failed to find") {
 		t.Errorf("a certificate that is none: %v", err)
 	}
 }

@@ -71,7 +71,7 @@ func (fl nodeFlags) depotSettings(s *daemon.Settings) (err error) {
 		}
 	}
 	if fl.grace != "" {
-		if s.DepotGrace, err = daemon.ParseGrace(fl.grace); err != nil {
+		if s.DepotGrace, err = daemon.ParseTime(fl.grace); err != nil {
 			return usageError{fmt.Errorf("--depot-grace: %w", err)}
 		}
 	}
