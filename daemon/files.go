@@ -278,12 +278,16 @@ func removeMade(e catalog.Entry, m *share.Manifest, placed map[string]bool, imp 
 	}
 	defer root.Close()
 	if m.Single() {
-		if is, ok := imp.Manifest.Find(m.Entry(0).Path); ok && isStill(root, imp, is, filepath.Base(e.Path), m.Entry(0)) && root.Remove(filepath.Base(e.Path)) == nil {
-			return append(gone, e.Path), ""
+		if is, ok := imp.Manifest.Find(m.Entry(0).Path); !ok || !isStill(root, imp, is, filepath.Base(e.Path), m.Entry(0)) {
+			return gone, fmt.Sprintf("%s is not what was fetched any more, and stays", e.Path)
 		}
-		return gone, fmt.Sprintf("%s is not what was fetched any more, and stays", e.Path)
+		if err := root.Remove(filepath.Base(e.Path)); err != nil {
+			return gone, words.Plain(err)
+		}
+		return append(gone, e.Path), ""
 	}
 	made, dirs := madeOf(e, m, placed), map[string]bool{}
+	var failed error // to remove what this node made
 	for _, f := range m.Entries() {
 		if !made(f) {
 			continue
@@ -291,15 +295,26 @@ func removeMade(e catalog.Entry, m *share.Manifest, placed map[string]bool, imp 
 		for at := path.Dir(f.Path); at != "."; at = path.Dir(at) {
 			dirs[at] = true
 		}
-		if is, ok := imp.Manifest.Find(f.Path); ok && isStill(root, imp, is, f.Path, f) && root.Remove(f.Path) == nil {
-			gone = append(gone, filepath.Join(e.Path, filepath.FromSlash(f.Path)))
+		if is, ok := imp.Manifest.Find(f.Path); ok && isStill(root, imp, is, f.Path, f) {
+			if err := root.Remove(f.Path); err == nil {
+				gone = append(gone, filepath.Join(e.Path, filepath.FromSlash(f.Path)))
+			} else if f.Kind != share.Dir { // which may hold files of others by now
+				failed = err
+			}
 		}
 	}
 	dropEmpty(root, dirs)
-	if info, err := os.Lstat(e.Path); err != nil || !info.IsDir() || os.Remove(e.Path) != nil {
-		kept = fmt.Sprintf("%s has files that this node did not make, or that were changed; they stay", e.Path)
+	if info, err := os.Lstat(e.Path); failed == nil && err == nil && info.IsDir() {
+		if err = os.Remove(e.Path); err == nil {
+			return gone, ""
+		} else if errors.Is(err, fs.ErrPermission) {
+			failed = err
+		}
 	}
-	return gone, kept
+	if failed != nil {
+		return gone, words.Plain(failed)
+	}
+	return gone, fmt.Sprintf("%s has files that this node did not make, or that were changed; they stay", e.Path)
 }
 
 // madeOf returns a function that reports whether a file of the share was put in its place for an entry, as NAME.partial
@@ -351,7 +366,7 @@ func discarded(e catalog.Entry, found store.Found) (gone []string, kept string) 
 	at, kept, err := store.Discard(e.Dir, found.Manifest)
 	switch {
 	case err != nil:
-		return gone, fmt.Sprintf("%s stays: %v", found.Path, err)
+		return gone, fmt.Sprintf("%s stays: %s", found.Path, words.Plain(err))
 	case kept != "":
 		return gone, fmt.Sprintf("%s has files that this node did not make, or that were changed; they stay", kept)
 	case at == "":

@@ -45,6 +45,27 @@ func TestRemoveLeavesThePartThatWasNotFetched(t *testing.T) {
 	}
 }
 
+// What may not be removed is not said to be another's.
+func TestRemoveSaysWhatMayNotBeRemoved(t *testing.T) {
+	t.Parallel()
+	if os.Getuid() <= 0 { // root removes all
+		t.Skip("only for a user with a user ID that is not root")
+	}
+	_, ticket := photos(t)
+	b := begun(t, t.TempDir())
+	for _, shut := range []string{".", "tree", "tree/docs"} {
+		to := t.TempDir()
+		got := until(t, b, added(t, b, api.Add{Ticket: ticket, Dir: to}).ID, "here", in(api.Served))
+		must(t, os.Chmod(filepath.Join(to, shut), 0o500))
+		r, err := b.Remove(t.Context(), got.ID, true)
+		must(t, err)
+		must(t, os.Chmod(filepath.Join(to, shut), 0o700))
+		if !strings.HasPrefix(r.Kept, filepath.Join(to, "tree")) || !strings.HasSuffix(r.Kept, " cannot be removed: permission denied") {
+			t.Errorf("%s: removed: %v; %s", shut, r.Data, r.Kept)
+		}
+	}
+}
+
 // The same, if he chooses that part too, later.
 func TestRemoveLeavesWhatWasThereWhenMoreWasChosen(t *testing.T) {
 	rig.Slow(t)

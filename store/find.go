@@ -65,6 +65,9 @@ func Discard(dir string, m *share.Manifest) (gone, kept string, err error) {
 	}
 	if _, e := d.Lstat(p.staging); found && e == nil {
 		kept = filepath.Join(abs, p.staging)
+		if why := d.Remove(p.staging); errors.Is(why, fs.ErrPermission) { // it may be empty
+			err = errors.Join(err, why)
+		}
 	} else if found {
 		gone = filepath.Join(abs, p.staging)
 	}
