@@ -60,7 +60,7 @@ func (d *depots) openLender(ctx context.Context, cfg Config) (*fetcher.DepotConf
 	}
 	l.db, db.Grace = db, cmp.Or(cfg.DepotGrace, depot.Grace)
 	if aside != "" {
-		d.warn(fmt.Sprintf("the database of the depot was damaged, and a new one is filled from its disk; accounts have no quota until they are set again. The damaged one is in %s", aside))
+		d.warn(fmt.Sprintf("the database of the depot was damaged, and a new one is filled from its disk; its accounts have no keys, and may hold nothing new, until each is set again with fetcher depot account set. The damaged one is in %s", aside))
 	}
 	if m, err := db.Meta(ctx); err == nil && m.Depot == "" { // a new depot; the folder of any other is not made here
 		if err := os.MkdirAll(cfg.Depot, 0o700); err != nil {
@@ -121,7 +121,7 @@ func (d *depots) troubles(ctx context.Context) (out []string) {
 	case err != nil:
 		out = append(out, "the depot does not answer: "+err.Error())
 	case s.Trouble != "":
-		out = append(out, "the depot keeps nothing now: "+s.Trouble)
+		out = append(out, "the depot waits: "+s.Trouble)
 	case s.Frozen:
 		out = append(out, "the depot does not trust the clock, so nothing expires there; fetcher depot status says more")
 	}

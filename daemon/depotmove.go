@@ -186,17 +186,18 @@ func (d *depots) Import(ctx context.Context, from io.Reader) (api.Imported, erro
 
 // failed says how far an import came.
 func (x *importer) failed(err error) error {
-	rest := func(what string) string {
-		if n := x.out.Shares + x.out.Known; n > 0 {
-			return "; " + words.Count(n, "share") + " before that can be used: import " + what + " for the rest"
-		}
-		return ""
+	came := ""
+	if n := x.out.Shares + x.out.Known; n > 0 {
+		came = "; " + words.Count(n, "share") + " came in before that"
 	}
 	switch {
 	case errors.Is(err, archive.ErrFormat), errors.Is(err, archive.ErrCut):
-		return api.Refuse(api.ErrRequest, "%v%s", err, rest("a whole export"))
+		if came != "" {
+			came += ": import a whole export for the rest"
+		}
+		return api.Refuse(api.ErrRequest, "%v%s", err, came)
 	case errors.Is(err, share.ErrDiskFull):
-		return api.Refuse(share.ErrDiskFull, "%v%s", err, rest("the same again"))
+		return api.Refuse(share.ErrDiskFull, "%v%s", err, came)
 	}
 	return err
 }
@@ -256,7 +257,7 @@ func (x *importer) account(ctx context.Context, now time.Time, a archive.Account
 		return x.byName(ctx, now, a, t)
 	}
 	if len(owners) > 1 {
-		x.refuse(a, "its keys belong to several accounts here")
+		x.refuse(a, "its keys belong to several accounts here; leave them to one, and import again")
 		return nil
 	}
 	for id := range owners {
@@ -303,11 +304,11 @@ func (x *importer) byName(ctx context.Context, now time.Time, a archive.Account,
 			return err
 		}
 		if len(keys) > 0 {
-			x.refuse(a, "the account of that name here has other keys; if it is the same, add a key of the other to it with fetcher depot account set")
+			x.refuse(a, "the account of that name here has other keys; if it is the same, add a key of the other to it with fetcher depot account set, and import again")
 			return nil
 		}
 		if info.Terms != depot.FoundTerms {
-			x.refuse(a, "the account of that name here has no key, and its owner set what it may have; if it is the same, add a key to it with fetcher depot account set")
+			x.refuse(a, "the account of that name here has no key, and its owner set what it may have; if it is the same, add a key to it with fetcher depot account set, and import again")
 			return nil
 		}
 		err = db.SetAccount(ctx, id, t) // it was made of leases that were found on the disk
@@ -364,7 +365,7 @@ func (x *importer) promises(s archive.Share, now time.Time) (out []depot.Promise
 	for _, l := range s.Leases {
 		name, known := x.names[l.Account]
 		if !known || l.Expires.Sub(now) > depot.LongestLease {
-			return nil, fmt.Errorf("%w: the lease of %q on %v until %v", archive.ErrFormat, l.Account, s.Manifest.ID(), l.Expires)
+			return nil, fmt.Errorf("%w: its lease of %q on %v until %s is of an account that it does not have, or longer than one may be", archive.ErrFormat, l.Account, s.Manifest.ID(), words.Date(l.Expires))
 		}
 		if name != "" && depot.Live(now, l.Expires) {
 			out = append(out, depot.Promise{Account: name, Expires: l.Expires.Truncate(time.Second)})

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -284,7 +285,7 @@ func TestAnImportThatFailsLeavesWholeShares(t *testing.T) {
 	stream := a.export("")
 	b := newMover(t)
 	at := bytes.Index(stream, []byte("shares/"+ids[2].String()+"/data"))
-	if _, err := b.Daemon.Import(t.Context(), bytes.NewReader(stream[:at+512+5])); !errors.Is(err, api.ErrRequest) {
+	if _, err := b.Daemon.Import(t.Context(), bytes.NewReader(stream[:at+512+5])); !errors.Is(err, api.ErrRequest) || !strings.HasSuffix(err.Error(), "; 2 shares came in before that: import a whole export for the rest") {
 		t.Error(err)
 	}
 	if got := b.held(); len(got) != 2 {
@@ -312,6 +313,12 @@ func TestAnImportThatFailsLeavesWholeShares(t *testing.T) {
 	c.mu.Unlock()
 	if _, err := c.Daemon.Import(t.Context(), bytes.NewReader(stream)); !errors.Is(err, share.ErrDiskFull) {
 		t.Error(err)
+	}
+	seen, err := a.lender.root.Look(ids[0])
+	must(t, err)
+	x := importer{}
+	if _, err := x.promises(archive.Share{Manifest: seen.Manifest, Leases: []archive.Lease{{Account: "me", Expires: later}}}, time.Now()); err == nil || !strings.Contains(err.Error(), `: its lease of "me" on `) || !strings.Contains(err.Error(), " until "+later.Local().Format("2006-01-02 15:04")+" is of an account that it does not have") {
+		t.Error("a lease of no account:", err)
 	}
 }
 

@@ -47,7 +47,7 @@ func (d *depots) budgetWarnings(l fetcher.HoldList) (out []string) {
 		var lapse []string
 		for _, due := range l.Lapses {
 			if due.Depot == depot {
-				lapse = append(lapse, fmt.Sprintf("%s on %s (%s)", d.heldName(l, due.Key), words.Date(due.Expires), words.Count(int(due.Units), "pass")))
+				lapse = append(lapse, fmt.Sprintf("%s on %s (its renewal costs %s)", d.heldName(l, due.Key), words.Date(due.Expires), words.Count(int(due.Units), "pass")))
 			}
 		}
 		if len(lapse) > 0 {

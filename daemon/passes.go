@@ -156,7 +156,7 @@ func (d *depots) Voucher(ctx context.Context, v api.NewVoucher) (api.Voucher, er
 	}
 	addrs := d.node.Addrs()
 	if len(addrs) == 0 {
-		return api.Voucher{}, api.Refuse(share.ErrNetwork, "the node listens at no address, and a voucher must name one")
+		return api.Voucher{}, api.Refuse(share.ErrNetwork, "a voucher names an address of the node, which has none; set listen or announce, in node.toml or as a flag")
 	}
 	made, err := l.issuer.Sell(v.Passes, now)
 	if err != nil {

@@ -40,7 +40,7 @@ func (d *depots) Release(ctx context.Context, r api.Release) ([]api.Held, error)
 		return []api.Held{v}, err
 	}
 	if len(was) == 0 {
-		return nil, api.Refuse(api.ErrNoEntry, "no depot keeps that share for this node; to end a lease that this node does not renew, say at which depot")
+		return nil, api.Refuse(api.ErrNoEntry, "no depot keeps that share for this node; to end a lease that this node does not renew, name its depot")
 	}
 	told := false // the depots, now
 	for _, w := range slices.Clone(l.Wants) {
@@ -113,7 +113,7 @@ func releasedOf(before, l fetcher.HoldList, was []fetcher.HoldStanding) (out []a
 		i := slices.IndexFunc(l.Holds, func(x fetcher.HoldStanding) bool { return x.Key == h.Key })
 		switch here := i >= 0; {
 		case !here && unseen(before, h): // another member's lease may stand there
-			v.State, v.Delay = "unknown", "the depot does not let this node in, or has not answered it yet; it is told as soon as a member of the fleet runs that it knows, and no member renews the lease"
+			v.State, v.Delay = "unknown", "the depot does not let this node in, or has not answered it yet; the next member to run that it does let in tells it, and no member renews the lease"
 		case !here:
 			ended = true
 		default:

@@ -457,8 +457,8 @@ func TestADepotWhoseFolderIsGoneSaysSo(t *testing.T) {
 				t.Errorf("%s: depot %v: exit %d, %s", x.why, args, code, s)
 			}
 		}
-		for says, args := range map[string][]string{": waits\n": {"depot", "status"}, "the depot waits: the folder cannot be used: " + x.why: {"depot", "status"}, "the depot keeps nothing now: the folder cannot be used: " + x.why: {"node", "status"},
-			"WRONG  depot    it keeps nothing now: the folder cannot be used: " + x.why: {"doctor"}, "the depot removes what nobody holds, as soon as it can": {"depot", "gc", "on"}} {
+		for says, args := range map[string][]string{": waits\n": {"depot", "status"}, "the depot waits: the folder cannot be used: " + x.why: {"depot", "status"}, "the depot waits: the folder cannot be used: " + x.why: {"node", "status"},
+			"WRONG  depot    it waits: the folder cannot be used: " + x.why: {"doctor"}, "the depot removes what nobody holds, as soon as it can": {"depot", "gc", "on"}} {
 			if s, _ := text(args...); !strings.Contains(s, says) {
 				t.Errorf("%s: %v: %s", x.why, args, s)
 			}

@@ -173,7 +173,7 @@ func checkDepot(ctx context.Context, c *api.Client, s api.Status) []finding {
 	case err != nil:
 		return []finding{{"depot", false, "its state is not known: " + words.Plain(err), "See fetcher depot status."}}
 	case d.Trouble != "":
-		return []finding{{"depot", false, "it keeps nothing now: " + d.Trouble, "Mount its disk, or name the folder where it is now, with --depot or as depot in node.toml, and start the node again."}}
+		return []finding{{"depot", false, "it waits: " + d.Trouble, "Mount its disk, or name the folder where it is now, with --depot or as depot in node.toml, and start the node again."}}
 	case d.Frozen:
 		return []finding{{"depot", false, "it does not trust the clock, so nothing expires there", "If this machine's clock is right, say so with fetcher depot clock ok."}}
 	case d.PassesTrouble != "":
