@@ -212,7 +212,7 @@ func TestAPathThatVanishesIsAStateWithASentence(t *testing.T) {
 	must(t, os.Rename(filepath.Dir(at), filepath.Join(src, "y")))
 	d = begun(t, dir)
 	gone := until(t, d, e.ID, "missing", in(api.Missing))
-	if !strings.Contains(gone.Reason, "not there") || !strings.Contains(gone.Reason, filepath.Dir(at)) || gone.Ticket != "" {
+	if !strings.Contains(gone.Reason, "there is no file or folder "+filepath.Dir(at)) || gone.Ticket != "" {
 		t.Errorf("missing: %+v", gone)
 	}
 	cursor, states := d.feed.From(""), []string{}
@@ -343,7 +343,7 @@ func TestPauseAndResume(t *testing.T) {
 	b := begun(t, t.TempDir())
 	f := added(t, b, api.Add{Ticket: e.Share, Peers: d.node.Addrs()})
 	until(t, b, f.ID, "waiting", func(x api.Entry) bool {
-		return x.State == api.Waiting && strings.Contains(x.Reason, "tried again in") && x.Share == e.Share
+		return x.State == api.Waiting && strings.Contains(x.Reason, "; tried again at 20") && x.Share == e.Share
 	})
 	_, err = d.Set(t.Context(), e.ID, api.Set{Paused: &no})
 	must(t, err)

@@ -232,7 +232,7 @@ func (k *keeper) stumble(err error) {
 		k.d.log.Warn("a fetch has failed", "id", k.id, "reason", err)
 		why := words.Plain(err)
 		if errors.Is(err, store.ErrRepairable) {
-			why += ". Have the entry repaired, or move away what is there"
+			why += ". Repair the entry with fetcher set, or move away what is there"
 		}
 		k.mu.Lock()
 		k.code = api.ProblemOf(err).Code
@@ -243,7 +243,7 @@ func (k *keeper) stumble(err error) {
 	}
 	wait := k.backOff()
 	k.d.log.Info("a fetch will be tried again", "id", k.id, "in", wait, "reason", err)
-	k.show(api.Waiting, fmt.Sprintf("%s; tried again in %s", words.Plain(err), words.Duration(wait)))
+	k.show(api.Waiting, fmt.Sprintf("%s; tried again at %s", words.Plain(err), words.Date(time.Now().Add(wait))))
 	k.rest(wait)
 }
 
@@ -288,7 +288,7 @@ func enough(e catalog.Entry, sent int64, now time.Time) string {
 	case e.SeedTime > 0 && !e.Done.IsZero() && now.Sub(e.Done) >= e.SeedTime:
 		return fmt.Sprintf("it was served for %s, as was asked", words.Duration(e.SeedTime))
 	case e.SeedRatio > 0 && e.Bytes > 0 && float64(sent) >= e.SeedRatio*float64(e.Bytes):
-		return fmt.Sprintf("others were sent %v times its size, as was asked", e.SeedRatio)
+		return fmt.Sprintf("others were sent %v × its size, as was asked", e.SeedRatio)
 	}
 	return ""
 }

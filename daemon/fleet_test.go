@@ -170,7 +170,7 @@ func TestAFleetTakesWhatWasEditedAsItIsAdvised(t *testing.T) {
 	must(t, err)
 	rolled(t, b, "in need of repair", func(f api.Fleet) bool {
 		return len(f.Shares) == 1 && slices.ContainsFunc(f.Shares[0].Members, func(p api.FleetProgress) bool {
-			return strings.Contains(p.Waits, ". Have the entry repaired")
+			return strings.Contains(p.Waits, ". Repair the entry with fetcher set")
 		})
 	})
 	e := entriesOf(t, b, 1)[0]
@@ -296,7 +296,7 @@ func TestANodeIsToldOfAnotherPassword(t *testing.T) {
 	says := func(want string) {
 		t.Helper()
 		f, err := a.Fleet(t.Context())
-		if err != nil || !strings.Contains(f.Away, " now: its server wants another user or password than ") || !strings.Contains(f.Away, want) {
+		if err != nil || !strings.Contains(f.Away, " s: its server wants another user or password than ") || !strings.Contains(f.Away, want) {
 			t.Errorf("%+v, %v", f, err)
 		}
 	}

@@ -202,12 +202,12 @@ func (m *member) away(now time.Time) (what string, since time.Time) {
 	}
 	how, why := "has not answered for %s", ""
 	if errors.Is(a.Why, rounds.ErrUnfit) {
-		how = "cannot be used, for %s now"
+		how = "has not been usable for %s"
 		_, why, _ = strings.Cut(words.Plain(a.Why), rounds.ErrUnfit.Error())
 	} else if !errors.Is(a.Why, context.DeadlineExceeded) {
 		why = fmt.Sprintf(": %v", a.Why)
 	}
-	return fmt.Sprintf("the store of the fleet "+how+"%s; what runs goes on, and nobody is elected%s", words.Duration(max(now.Sub(a.Since), time.Second)), why, m.otherURL(a.Why)), a.Since
+	return fmt.Sprintf("the store of the fleet "+how+"%s; what runs goes on, and no coordinator is elected%s", words.Duration(max(now.Sub(a.Since), time.Second)), why, m.otherURL(a.Why)), a.Since
 }
 
 // otherURL says what to do if the store has another URL than this node knows, as with another password.

@@ -158,11 +158,15 @@ func (k *keeper) missing(paths []string, err error) {
 // notThere says which path of an entry is missing, given what the system says.
 func notThere(paths []string, why string) string {
 	for _, p := range paths {
-		if _, err := os.Readlink(p); err == nil && absent(p) {
+		if _, err := os.Stat(p); !errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if _, err := os.Readlink(p); err == nil {
 			return fmt.Sprintf("the path is a link that leads nowhere: %s; there is no %s", p, leadsTo(p, 0))
 		}
+		return "there is no file or folder " + p
 	}
-	return "the path is not there: " + why
+	return why
 }
 
 // shut reports whether the user of this process may make nothing in a folder, in which a share is to be fetched into dir. If
@@ -383,7 +387,7 @@ func (k *keeper) serveKept(e catalog.Entry) {
 	case s.ID() != e.Share:
 		k.withdraw(s)
 		k.unkept()
-		k.fail(catalog.Missing, fmt.Sprintf("what is at %s is no longer the share: it was changed after it was fetched. Put back what was there, or have the entry repaired", e.Path))
+		k.fail(catalog.Missing, fmt.Sprintf("what is at %s is no longer the share: it was changed after it was fetched. Put back what was there, or repair the entry with fetcher set", e.Path))
 		k.lookOut([]string{e.Path}, false, k.d.setting().Rescan)
 		return
 	}

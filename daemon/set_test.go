@@ -123,7 +123,7 @@ func TestAFetchedEntryIsLookedAtAndRepairedWhenItsOwnerSaysSo(t *testing.T) {
 	file(t, large(1)[:1<<20]+"x"+large(1)[1<<20+1:], got.Path)
 	set(t, b, got.ID, api.Set{Rescan: true})
 	until(t, b, got.ID, "missing, with what to do", func(e api.Entry) bool { // at first perhaps because it changed while it was read
-		return e.State == api.Missing && strings.Contains(e.Reason, "have the entry repaired")
+		return e.State == api.Missing && strings.Contains(e.Reason, "repair the entry with fetcher set")
 	})
 	set(t, b, got.ID, api.Set{Repair: true})
 	until(t, b, got.ID, "here again", in(api.Served))
