@@ -44,7 +44,7 @@ var layers = map[string]string{
 	"wire/wirepb": "",
 
 	// shells
-	"internal/sqlitedb": "",
+	"internal/sqlitedb": "internal/words",
 	"store/vfs":         "share",
 	"store":             "share peers wire store/vfs internal/words",
 	"store/storetest":   "share peers wire store store/vfs",

@@ -449,7 +449,7 @@ func headline(p Progress, end string) string {
 		return s
 	}
 	if since := p.At.Sub(p.Moved); since >= time.Second && !p.GivesUp.IsZero() {
-		s += fmt.Sprintf("; no byte for %s, %s in %s unless one comes", words.Duration(since), end, words.Duration(p.GivesUp.Sub(p.At)))
+		s += fmt.Sprintf("; no byte for %s: the fetch %s in %s unless one comes", words.Duration(since), end, words.Duration(p.GivesUp.Sub(p.At)))
 	}
 	return s
 }

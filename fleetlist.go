@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/piecelease/fetcher/fleet"
+	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/rounds"
 	"github.com/piecelease/fetcher/share"
@@ -205,7 +206,7 @@ func (s FleetStore) delete(ctx context.Context, key, what string) error {
 			return err
 		}
 	}
-	return fmt.Errorf("%s changes all the time: %w", key, rounds.ErrConflict)
+	return words.Error(rounds.ErrConflict, "others change %s again and again; try again later", key)
 }
 
 // put writes an entry, even if others write it too.
@@ -277,7 +278,7 @@ func (s FleetStore) replace(ctx context.Context, key string, to func(rounds.Entr
 			return err
 		}
 	}
-	return fmt.Errorf("%s changes all the time: %w", key, rounds.ErrConflict)
+	return words.Error(rounds.ErrConflict, "others change %s again and again; try again later", key)
 }
 
 // entries is what the store has below a prefix.

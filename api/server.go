@@ -170,12 +170,12 @@ func (s *Server) guarded(a Access) http.Handler {
 		}
 		switch {
 		case len(a.Hosts) > 0 && !a.called(r.Host):
-			refuse(w, http.StatusMisdirectedRequest, fmt.Sprintf("this node is not called %q; use an address that it was told to listen on", r.Host))
+			refuse(w, http.StatusMisdirectedRequest, fmt.Sprintf("this node is not called %q; use an address that it listens on, or add this one to http-hosts in node.toml", r.Host))
 		case cross.Check(r) != nil:
 			refuse(w, http.StatusForbidden, "a page of another site may not ask this")
 		case a.Token != "" && secret(r.URL.Path) && !a.knows(r):
 			h.Set("WWW-Authenticate", "Bearer")
-			refuse(w, http.StatusUnauthorized, "the token of this node is needed; it is in its state directory")
+			refuse(w, http.StatusUnauthorized, "the token of this node is needed; it is in the file token of its state directory")
 		case a.Token != "" && a.only(r) && r.Method != http.MethodGet && r.Method != http.MethodHead:
 			refuse(w, http.StatusForbidden, "this token is for reading, and changes nothing")
 		case a.Token != "" && a.only(r) && r.URL.Path == exportPath:

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -146,7 +147,7 @@ func (w *Wish) Check() error {
 	case w.Visible != "" && w.Visible != "lan" && w.Visible != "public":
 		return fmt.Errorf("a share is private, or visible to the lan or the public, not to %q", w.Visible)
 	case !(w.SeedRatio >= 0 && w.SeedRatio <= 1e6):
-		return fmt.Errorf("a ratio to seed to is from 0 to 1,000,000, not %v", w.SeedRatio)
+		return fmt.Errorf("a ratio to seed to is from 0 to 1,000,000, not %s", strconv.FormatFloat(w.SeedRatio, 'f', -1, 64))
 	case w.SeedTime < 0 || w.SeedTime > 100*366*24*time.Hour:
 		return fmt.Errorf("a time to seed for is from 0 to 100 years, not %v", w.SeedTime)
 	case !isRate(w.Up) || !isRate(w.Down):

@@ -28,7 +28,7 @@ const sessionSize = 16
 var (
 	ErrWords   = errors.New("the words are not the same on both sides")
 	ErrEnded   = errors.New("the other side ended the exchange")
-	ErrStrange = errors.New("the other side does not speak as it should")
+	ErrStrange = errors.New("the other side breaks the protocol of codes")
 )
 
 // side is what both sides have in common.

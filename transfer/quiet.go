@@ -215,9 +215,9 @@ func (q *quiet) why(word string) (Wait, string) {
 		return ForBytes, fmt.Sprintf("waiting for %s from %s (%s)", words.Count(q.plan.Leased, "piece"), words.Count(active, "source"), word)
 	}
 	if asked > 0 { // under leases that have ended since the plan was made
-		return ForBytes, fmt.Sprintf("%s asked, and nothing has come yet", words.Count(asked, "source"))
+		return ForBytes, fmt.Sprintf("asked %s, and nothing has come yet", words.Count(asked, "source"))
 	}
-	return ForLease, fmt.Sprintf("%s connected, and none sends (%s)", words.Count(active, "source"), word)
+	return ForLease, fmt.Sprintf("connected to %s, and nothing is sent (%s)", words.Count(active, "source"), word)
 }
 
 // Paced says, for people, that a limit in bytes per second holds everything back: that of the fetch, its own, or the node's.

@@ -348,12 +348,12 @@ func TestWhyNothingMovesIsSaid(t *testing.T) {
 			w.status(SourceStatus{Source: "a", Why: "waiting for leases", State: Active, Connected: true, Busy: true})
 		}, reason: "nothing comes from 1 source (a: answered that it is busy)", end: "a: answered that it is busy", wait: ForLease},
 		"waits": {plan: PlanStatus{Leased: 2, Why: []string{"x"}}, reason: "waiting for 2 pieces from 1 source (a: fetching)", end: "no verified byte for 20 s: waiting for 2 pieces", wait: ForBytes},
-		"idle":  {plan: PlanStatus{}, reason: "1 source connected, and none sends (a: fetching)", end: "none sends", wait: ForLease},
+		"idle":  {plan: PlanStatus{}, reason: "connected to 1 source, and nothing is sent (a: fetching)", end: "nothing is sent", wait: ForLease},
 		"asked": {begin: func(w *world) {
 			w.find("a", "b")
 			w.active("b")
 			w.status(SourceStatus{Source: "a", Why: "fetching", State: Active, Connected: true, Fetching: true})
-		}, reason: "1 source asked, and nothing has come yet", end: "nothing has come yet", wait: ForBytes},
+		}, reason: "asked 1 source, and nothing has come yet", end: "nothing has come yet", wait: ForBytes},
 		"a piece":       {plan: PlanStatus{Why: []string{"piece 3: nobody has it"}}, reason: "piece 3: nobody has it", end: "nobody has it", wait: ForLease},
 		"the fleet":     {plan: PlanStatus{Fleet: "the fleet waits", Why: []string{"x"}}, reason: "the fleet waits", end: "the fleet waits", wait: ForLease},
 		"not a member":  {plan: PlanStatus{Fleet: "the fleet waits", Barred: "not allowed: it is not listed"}, reason: "the fleet waits", end: "not a member of the fleet: it is not listed", class: share.ErrNotAllowed, wait: ForLease},

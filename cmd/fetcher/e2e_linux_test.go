@@ -77,7 +77,7 @@ func TestADiskThatFillsUpIsWaitedForAndThenNamed(t *testing.T) {
 	if !said {
 		t.Error("the wait was not explained")
 	}
-	why := regexp.MustCompile(`(?s)disk full: free [0-9.]+ [kM]B more; [0-9.]+ [kM]B is needed and [0-9.]+ k?B is free; no byte for \d+ s, gives up in \d+ s unless one comes
+	why := regexp.MustCompile(`(?s)disk full: free [0-9.]+ [kM]B more; [0-9.]+ [kM]B is needed and [0-9.]+ k?B is free; no byte for \d+ s: the fetch gives up in \d+ s unless one comes
 source \w+: active for \d+ s, .* MB in \d+ pieces
 big.bin, pieces? [0-9-]+: (wanted|leased); .*goes on when that is over`)
 	if !why.MatchString(r.stderr) {

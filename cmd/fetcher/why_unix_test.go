@@ -69,10 +69,10 @@ func sameWhy(t *testing.T, got []string, want ...string) {
 	}
 }
 
-const fetching = `; no byte for TIME, gives up in TIME unless one comes`
+const fetching = `; no byte for TIME: the fetch gives up in TIME unless one comes`
 
 // lacking is what is said when no source has the rest: in short, until the plan was looked at.
-const lacking = `fetching: (pieces N: wanted; 1 source is connected and none has it; waits for one that does|1 source connected, and none sends \(WORD\)|1 source asked, and nothing has come yet)`
+const lacking = `fetching: (pieces N: wanted; 1 source is connected and none has it; waits for one that does|connected to 1 source, and nothing is sent \(WORD\)|asked 1 source, and nothing has come yet)`
 
 func TestWhyWhenAllSourcesAreGone(t *testing.T) {
 	rig.Slow(t)

@@ -12,6 +12,8 @@ import (
 
 	"zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
+
+	"github.com/piecelease/fetcher/internal/words"
 )
 
 // wait is how long a call waits for the database if its context has no deadline.
@@ -190,7 +192,7 @@ func ended(ctx context.Context, path string, err error) error {
 	case sqlite.ResultInterrupt:
 		return context.Cause(ctx)
 	case sqlite.ResultBusy:
-		return fmt.Errorf("another process has it locked: %w", context.Cause(ctx))
+		return words.Error(context.Cause(ctx), "another process has it locked; end that one, or try again later")
 	}
 	return err
 }

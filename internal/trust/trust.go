@@ -17,7 +17,7 @@ import (
 
 // Kinds of [rounds.ErrUnfit].
 var (
-	ErrPlain = fmt.Errorf("%w: its server has no TLS; leave TLS out, or turn it on there", rounds.ErrUnfit)
+	ErrPlain = fmt.Errorf("%w: its server has no TLS; leave +tls out of the URL, or turn TLS on there", rounds.ErrUnfit)
 	ErrTLS   = fmt.Errorf("%w: its server takes only TLS; write +tls before the :// of the URL", rounds.ErrUnfit)
 	ErrOurs  = fmt.Errorf("%w: its server takes only machines with a certificate that it trusts; name a file with that of this machine, and its key, with ?cert=FILE at the end of the URL", rounds.ErrUnfit)
 )
@@ -68,7 +68,7 @@ func names(c *x509.Certificate) string {
 	case n == 0:
 		return "no host"
 	case n > mostNames:
-		return fmt.Sprintf("%s and %d others", strings.Join(all[:mostNames], ", "), n-mostNames)
+		return fmt.Sprintf("%s and %d more", strings.Join(all[:mostNames], ", "), n-mostNames)
 	}
 	return strings.Join(all, ", ")
 }

@@ -74,7 +74,7 @@ func TestTheNamesOfAStrangerAreBounded(t *testing.T) {
 		"for no host, not for h;":                               {},
 		"for ::1, not for h;":                                   {IPAddresses: []net.IP{ip}},
 		"for a, b, c, d, e, f, g, ::1, not for h;":              {DNSNames: strings.Fields("a b c d e f g"), IPAddresses: []net.IP{ip}},
-		"for a, b, c, d, e, f, g, i and 2 others, not for h;":   {DNSNames: strings.Fields("a b c d e f g i j"), IPAddresses: []net.IP{ip}},
+		"for a, b, c, d, e, f, g, i and 2 more, not for h;":     {DNSNames: strings.Fields("a b c d e f g i j"), IPAddresses: []net.IP{ip}},
 		`for \x1b[2J\n, not for h;`:                             {DNSNames: []string{"\x1b[2J\n"}},
 		"for " + strings.Repeat("x", longestName) + ", not for": {DNSNames: []string{strings.Repeat("x", longestName+1)}},
 	} {
