@@ -254,7 +254,7 @@ test('files are chosen, each source has its rate, and a peer what it failed to g
   giving.kill('SIGKILL');
   await page.goto(at.split('#')[0] + '#/peer/' + peer);
   await page.waitForFunction(() => /the connection was lost\t[1-9]/.test(document.body.innerText));
-  await text(page, 'Pieces that it failed to give, over the last 24 hours: at most');
+  await text(page, 'Pieces that it failed to give in 5 minutes, over the last 24 hours: at most');
   await look(page, 'peer-failures');
 });
 
@@ -346,7 +346,7 @@ test('what is missing is tried again, and a limit is set beside the same one of 
   await page.waitForSelector('.state.missing');
   for (let tries = 1, said = false; !said; tries++) { // nothing is said if the node looks at it just then of itself, and takes long
     await press(page, 'Try again gone.txt');
-    said = await page.waitForFunction(() => /gone\.txt is still missing: .*not there/.test(document.getElementById('alerts').innerText), { timeout: 10000 })
+    said = await page.waitForFunction(() => /gone\.txt: still missing: there is no file or folder/.test(document.getElementById('alerts').innerText), { timeout: 10000 })
       .catch((e) => { if (tries === 3) throw e; });
   }
   await page.goto(at.split('#')[0] + '#/node');

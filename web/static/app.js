@@ -70,7 +70,7 @@ function buttons(e) {
   else named('Pause', set({ paused: true }));
   if (e.state === 'missing' || e.state === 'failed') named('Try again', act(async () => {
     const now = await api.change('PATCH', '/v1/entries/' + e.id, { rescan: true });
-    if (now.state === e.state) throw new Error(`${nameOf(now)} is still ${now.state}: ${now.reason}`);
+    if (now.state === e.state) throw new Error(`${nameOf(now)}: still ${now.state}: ${now.reason}`);
   }));
   return h('div', { class: 'tools' }, ...b);
 }
@@ -192,7 +192,7 @@ function facts(e) {
   const row = (k, v) => (v ? [h('dt', {}, k), h('dd', {}, v)] : []);
   return h('dl', {}, ...row('Share ID', e.share && h('code', {}, e.share)), ...row('Ticket', e.ticket && h('code', {}, e.ticket)), ...row('Served from', e.paths && e.paths.join(', ')),
     ...row('Path', e.path), ...row('Folder', !e.path && e.dir), ...row('Added', when(e.added)), ...row('Here since', e.done && when(e.done)), ...row('Earlier versions', e.older && String(e.older.length)),
-    ...row('Served', [e.seed_time && `for ${e.seed_time}`, e.seed_ratio && `until its size was sent ${e.seed_ratio} times`].filter(Boolean).join(', or ')), ...row('Warnings', (e.warnings || []).join('; ')));
+    ...row('Served', [e.seed_time && `for ${e.seed_time}`, e.seed_ratio && `until others were sent ${e.seed_ratio} × its size`].filter(Boolean).join(', or ')), ...row('Warnings', (e.warnings || []).join('; ')));
 }
 
 // pieceMap draws which pieces are here, at most 200 fields of as many pieces each, in the colours of the sources that brought them.
@@ -210,13 +210,13 @@ function pieceMap(p, sources) {
   const name = (who) => (who === 0 ? 'here before' : who === 255 ? 'several sources' : sources[who - 1] ? short(sources[who - 1].peer) + (sources[who - 1].banned ? ', banned' : '') : 'source ' + who);
   const kind = (who) => (who === 0 ? 'before' : who === 255 ? 'several' : 'by' + (who - 1) % 6);
   const most = (f) => [...f.by].sort((a, b) => b[1] - a[1])[0];
-  return cells(fields.map((f) => ({ value: f.here / f.of, kind: f.here ? kind(most(f)[0]) : '' })), `${p.here} of ${some(p.pieces, 'piece')} are here`,
+  return cells(fields.map((f) => ({ value: f.here / f.of, kind: f.here ? kind(most(f)[0]) : '' })), `${p.here} of ${some(p.pieces, 'piece')} here`,
     [...brought].sort((a, b) => b[1] - a[1]).slice(0, 12).map(([who, count]) => [kind(who), `${name(who)}: ${count}`]));
 }
 
 // limitsForm sets the limits that were typed in it, and no others, as those may have been set elsewhere. fill shows
 // those that hold, but where something was typed: outside a schedule, even what holds now may be another.
-function limitsForm(names, set) {
+function limitsForm(names, set, own = '') {
   const held = {}, touched = new Set();
   const inputs = Object.keys(names).map((n) => h('input', { id: n, type: 'number', min: '0', step: 'any', required: true, oninput: () => touched.add(n) }));
   const typed = (i) => Number(i.value) && Math.max(1, Math.round(Number(i.value) * 1000)), changed = (i) => i.value !== '' && (touched.has(i.id) || typed(i) !== held[i.id]);
@@ -225,7 +225,7 @@ function limitsForm(names, set) {
     await set(body);
     for (const n in body) touched.delete(n);
     Object.assign(held, body);
-  }) }, ...inputs.map((i) => h('label', { for: i.id }, names[i.id] + ', kB/s; 0 is no limit', i)), h('button', { class: 'main' }, 'Set'));
+  }) }, ...inputs.map((i) => h('label', { for: i.id }, names[i.id] + `, kB/s; 0 is no limit${own}`, i)), h('button', { class: 'main' }, 'Set'));
   return { form, fill(of) {
     for (const i of inputs) {
       const holds = of[i.id] || 0;
@@ -259,7 +259,7 @@ async function entry(id) {
     place.hidden = !e;
     if (!e) return void head.replaceChildren(h('h2', {}, 'The node has no such entry'), h('p', {}, h('a', { href: '#/' }, 'All shares')));
     if (!limits) { // it may be opened before the node has told of it
-      limits = limitsForm(e.kind === 'fetch' ? { limit_up: 'Limit up', limit_down: 'Limit down' } : { limit_up: 'Limit up' }, (body) => api.change('PATCH', '/v1/entries/' + id, body));
+      limits = limitsForm(e.kind === 'fetch' ? { limit_up: 'Limit up', limit_down: 'Limit down' } : { limit_up: 'Limit up' }, (body) => api.change('PATCH', '/v1/entries/' + id, body), ' of its own');
       place.replaceChildren(limits.form);
     }
     limits.fill(e);
@@ -307,8 +307,8 @@ async function peer(id) {
     const { items } = await api.get(`/v1/peers/${encodeURIComponent(id)}/history`);
     if (shown !== '#/peer/' + id) return;
     const one = (title, f, text) => [h('h3', {}, title), plot((items.length > 1 ? items : [...items, ...items]).map(f), title + ', over the last 24 hours', text)];
-    replace(body, ...one('Rate', (m) => m.rate, (n) => size(n) + '/s'), ...one('Bytes from it', (m) => m.in_bytes, size), ...one('Bytes to it', (m) => m.out_bytes, size), ...one('Score as a source (0 to 3)', (m) => m.score, (n) => n.toFixed(2)), ...one('Set, as one that fetches from here (3 active, 2 passive, 1 tracked, 0 none)', (m) => ({ active: 3, passive: 2, tracked: 1 })[m.set] || 0, String), ...one('Score, as one that fetches from here (0 to 1)', (m) => m.child_score, (n) => n.toFixed(2)), ...one('Bad blocks', (m) => m.bad_blocks, String),
-      ...one('Pieces that it failed to give', (m) => Object.keys(reasons).reduce((n, r) => n + m.failures[r], 0), String),
+    replace(body, ...one('Rate', (m) => m.rate, (n) => size(n) + '/s'), ...one('Bytes from it in 5 minutes', (m) => m.in_bytes, size), ...one('Bytes to it in 5 minutes', (m) => m.out_bytes, size), ...one('Score as a source (0 to 3)', (m) => m.score, (n) => n.toFixed(2)), ...one('Set, as one that fetches from here (3 active, 2 passive, 1 tracked, 0 none)', (m) => ({ active: 3, passive: 2, tracked: 1 })[m.set] || 0, String), ...one('Score, as one that fetches from here (0 to 1)', (m) => m.child_score, (n) => n.toFixed(2)), ...one('Bad blocks in 5 minutes', (m) => m.bad_blocks, String),
+      ...one('Pieces that it failed to give in 5 minutes', (m) => Object.keys(reasons).reduce((n, r) => n + m.failures[r], 0), String),
       table('Why it failed to give them', ['Reason', 'Times'], Object.entries(reasons).map(([r, words]) => [words, items.reduce((n, m) => n + m.failures[r], 0)])));
   });
 }
@@ -328,7 +328,7 @@ function rollout(s, f) {
     view();
   }) }, 'Remove');
   return h('section', { class: 'card' }, h('h3', {}, s.name || 'Name not known yet'), h('p', {}, h('strong', {}, `${s.done} of ${s.members.length} done`), ', ',
-    s.coordinator ? `coordinated by ${name(s.coordinator)}${s.late ? `, which has not been heard from for ${ago(s.heard)}${s.done && s.done === s.members.length ? '; no machine needs one now' : ''}` : ''}` : 'nobody coordinates'), h('progress', { max: s.members.length || 1, value: s.done, 'aria-label': 'Machines that have ' + (s.name || s.share) }),
+    s.coordinator ? `coordinated by ${name(s.coordinator)}${s.late ? `, which has not been heard from for ${ago(s.heard)}${s.done && s.done === s.members.length ? '; no machine needs a coordinator now' : ''}` : ''}` : 'nobody coordinates it'), h('progress', { max: s.members.length || 1, value: s.done, 'aria-label': 'Machines that have ' + (s.name || s.share) }),
   h('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'Machines' }, h('table', {}, h('caption', {}, h('code', {}, s.share)), h('thead', {}, h('tr', {}, h('th', { scope: 'col' }, 'Machine'), h('th', { scope: 'col' }, 'How far'))),
     h('tbody', {}, ...s.members.map((x, i) => h('tr', {}, h('td', {}, f.members[i].name, h('div', { class: 'soft' }, short(x.peer))), h('td', {}, standing(x, f.members[i]))))))), h('div', { class: 'tools' }, remove));
 }
@@ -358,13 +358,13 @@ function table(caption, heads, rows) {
 function depotFacts(d) {
   const row = (k, v) => [h('dt', {}, k), h('dd', {}, v)];
   const c = d.crawl;
-  return [d.trouble ? h('p', { class: 'panel' }, 'The depot keeps nothing now: ' + d.trouble) : '', d.passes_trouble ? h('p', { class: 'panel' }, 'The depot takes no passes now: ' + d.passes_trouble) : '', d.frozen ? h('p', { class: 'panel' }, 'The clock is not trusted, so nothing expires. If it is right: fetcher depot clock ok') : '',
+  return [d.trouble ? h('p', { class: 'panel' }, 'The depot waits: ' + d.trouble) : '', d.passes_trouble ? h('p', { class: 'panel' }, 'The depot takes no passes now: ' + d.passes_trouble) : '', d.frozen ? h('p', { class: 'panel' }, 'The clock is not trusted, so nothing expires. If it is right: fetcher depot clock ok') : '',
     d.complete ? '' : h('p', { class: 'panel' }, 'The first look at the disk is not done: more may be used than is shown, and nothing is removed.'),
     table('Shares by state', ['State', 'Shares', 'Size', 'Leases'], d.states.map((s) => [s.state, s.shares, size(s.bytes), s.leases])),
     h('dl', {}, ...row('Folder', d.dir), ...row('Free', d.free_bytes < 0 ? 'not known' : size(d.free_bytes) + (d.reserve ? `, of which ${size(d.reserve)} is kept free` : '')), ...row('Suspect', some(d.suspect, 'share') + ' seen damaged once'),
       ...row('Crawler', c.done ? `cycle ${c.cycle} is done; the next begins ${new Date(d.next).toLocaleString()}` : `cycle ${c.cycle}: ${some(c.examined, 'share')} seen${d.left_seconds ? `, about ${Math.ceil(d.left_seconds / 60)} min left` : ''}`),
       ...row('In that cycle', `${size(c.bytes)} seen, ${some(c.corrupt, 'share')} corrupt, ${some(c.failed, 'share')} could not be looked at`),
-      ...row('Ages', c.weeks.map((n, i) => (n ? `${n} ${i === c.weeks.length - 1 ? `${i} weeks old or more` : 'at most ' + some(i + 1, 'week') + ' old'}` : '')).filter(Boolean).join(', ') || 'nothing has been seen yet'),
+      ...row('In their state for', c.weeks.map((n, i) => (n ? `${i === c.weeks.length - 1 ? `${i} weeks or more` : 'at most ' + some(i + 1, 'week')}: ${some(n, 'share')}` : '')).filter(Boolean).join(', ') || 'nothing has been seen yet'),
       ...row('Nobody holds', `${some(c.expired, 'share')}, ${size(c.expired_bytes)}; ${size(c.removable_bytes)} of that can be removed${d.gc ? '' : ', and stays, as removing is off'}`))];
 }
 
