@@ -74,12 +74,12 @@ var layers = map[string]string{
 	// simnet models links, in the types that actors declares them with, and runs
 	// the real store over a modelled disk.
 	"simnet/model":     "actors/system",
-	"simnet":           ". actors fleet transfer rounds rounds/memkv p2p share peers wire store store/storetest actors/system store/vfs simnet/model",
+	"simnet":           ". actors fleet transfer rounds rounds/memkv p2p share peers wire store store/storetest actors/system store/vfs simnet/model internal/words",
 	"simnet/depots":    "actors catalog depot depot/disk depot/keep leasedb peers renewal share simnet store store/storetest store/vfs wire",
 	"simnet/scenarios": "actors depot fleet peers renewal rounds share simnet simnet/depots spoken store store/storetest wire",
 	"simnet/bubble":    ". actors p2p share peers wire store store/storetest simnet store/vfs",
 	"simnet/cores":     "share peers leasemgr fetchpool verifier",
-	"simnet/report":    "simnet",
+	"simnet/report":    "simnet internal/words",
 	"bench":            "",
 	"internal/rig":     "", // for tests alone
 	"internal/bounds":  "",

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/piecelease/fetcher/actors"
+	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store"
 )
@@ -128,7 +129,7 @@ func (f *Fetch) Notify(e actors.Event) {
 		n.log.add(kind, f.x.id, "source %s: %v: %s", n.called(e.Source.Peer), e.Source.State, e.Source.Why)
 	case actors.Stalled:
 		f.stalled, f.why = n.Elapsed(), e
-		n.log.add(MarkStall, f.x.id, "stalled for %v: %s", e.For, e.Reason)
+		n.log.add(MarkStall, f.x.id, "stalled for %s: %s", words.Duration(e.For), e.Reason)
 		n.ref.stalled(f, e)
 	case actors.Ended:
 		if n.tier != nil {

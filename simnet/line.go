@@ -1,6 +1,10 @@
 package simnet
 
-import "time"
+import (
+	"time"
+
+	"github.com/piecelease/fetcher/share"
+)
 
 // Mbit is a million bits per second, in the bytes per second that lines count.
 const Mbit = 1e6 / 8
@@ -16,4 +20,14 @@ type Line struct {
 	// it is lost again; everything behind it waits; and a sender that sees losses
 	// sends no faster than TCP Reno would (Mathis et al., 1997).
 	Loss float64
+}
+
+// String is how fast the line is.
+func (l Line) String() string { return rate(l.Up) + " up, " + rate(l.Down) + " down" }
+
+func rate(r float64) string {
+	if r == 0 {
+		return "no limit"
+	}
+	return share.Size(int64(r)) + "/s"
 }

@@ -305,7 +305,7 @@ func (x *Node) Become(b Behaviour) {
 // SetLine changes the node's line; existing connections keep the losses and delays
 // they began with, but not the rates.
 func (x *Node) SetLine(l Line) {
-	x.net.log.add(MarkTurn, x.id, "its line is now %.0f up, %.0f down", l.Up, l.Down)
+	x.net.log.add(MarkTurn, x.id, "its line is now %v", l)
 	x.cfg.Line = l
 	x.host.Changed()
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/piecelease/fetcher/actors"
 	"github.com/piecelease/fetcher/actors/system"
+	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 )
@@ -196,7 +197,7 @@ func (r *referee) waits(f *Fetch) {
 		return
 	}
 	if quiet > sayWhyIn+lookAt && f.stalled < f.moved {
-		r.broken(f.x.id, "silent wait", "nothing for %v and not a word why", quiet)
+		r.broken(f.x.id, "silent wait", "nothing for %s and not a word why", words.Duration(quiet))
 		f.stalled = now // report it only once
 	}
 	if f.needless || r.exempt || f.last.State == actors.DiskFull || !f.x.acts.honest() { // what that one sends may be why it waits
@@ -204,7 +205,7 @@ func (r *referee) waits(f *Fetch) {
 	}
 	if y, p := r.helper(f, since); y != nil {
 		f.needless = true
-		r.broken(f.x.id, "needless wait", "nothing for %v, and %s has piece %d: %s", quiet, y.Name(), p, f.last.Reason)
+		r.broken(f.x.id, "needless wait", "nothing for %s, and %s has piece %d: %s", words.Duration(quiet), y.Name(), p, f.last.Reason)
 		r.n.ask(f)
 	}
 }
@@ -277,14 +278,14 @@ func (n *Net) ask(f *Fetch) {
 
 func (r *referee) stalled(f *Fetch, e actors.Stalled) {
 	if e.Reason == "" {
-		r.broken(f.x.id, "silent wait", "stalled for %v without a reason", e.For)
+		r.broken(f.x.id, "silent wait", "stalled for %s without a reason", words.Duration(e.For))
 	}
 }
 
 // told hears every event of a fetch before the fetch takes note of it.
 func (r *referee) told(f *Fetch, e actors.Event) {
 	if f.ended != nil {
-		r.broken(f.x.id, "end", "it has ended, and now says %T", e)
+		r.broken(f.x.id, "end", "the fetch has ended, and still reports something (%T)", e)
 	}
 	if p, ok := e.(actors.Planned); ok {
 		f.toCome = p.Pieces
@@ -295,7 +296,7 @@ func (r *referee) told(f *Fetch, e actors.Event) {
 func (r *referee) ended(f *Fetch) {
 	for _, s := range f.last.Sources {
 		if y := r.n.byID[s.Peer]; y != nil && y.acts.honest() && (s.BadBlocks > 0 || s.Banned) {
-			r.broken(f.x.id, "blame", "%s is honest, and is said to have lied %d times (%s, banned %v)", y.Name(), s.BadBlocks, s.Lie, s.Banned)
+			r.broken(f.x.id, "blame", "%s is honest, and is blamed for %s (the last: %s); banned: %v", y.Name(), words.Count(s.BadBlocks, "lie"), s.Lie, s.Banned)
 		}
 	}
 	if f.ended.Err != nil {
@@ -303,7 +304,7 @@ func (r *referee) ended(f *Fetch) {
 	}
 	p := f.last
 	if p.Done != p.Pieces || p.Verified != p.Bytes || p.Bytes != f.c.bytes {
-		r.broken(f.x.id, "whole", "%d of %d pieces, %d of %d bytes of %d", p.Done, p.Pieces, p.Verified, p.Bytes, f.c.bytes)
+		r.broken(f.x.id, "whole", "the fetch ended as whole with %d of %d pieces and %d of %d bytes; the share has %d bytes", p.Done, p.Pieces, p.Verified, p.Bytes, f.c.bytes)
 	}
 	if err := f.c.Check(f.x.disk.FS()); err != nil {
 		r.broken(f.x.id, "bytes", "%v", err)

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/piecelease/fetcher/internal/words"
 )
 
 // Scenario is a story that must end well: nodes, what happens to them, and what must
@@ -104,7 +106,7 @@ func (r *Result) OK() bool { return len(r.Faults) == 0 }
 // every missing piece is missing, and the timeline.
 func (r *Result) Report() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "scenario %s, seed %d, %d nodes: %d faults in %v of virtual time\n", r.Scenario, r.Seed, r.Nodes, len(r.Faults), r.Virtual)
+	fmt.Fprintf(&b, "scenario %s, seed %d, %s: %s in %v of virtual time\n", r.Scenario, r.Seed, words.Count(r.Nodes, "node"), words.Count(len(r.Faults), "fault"), r.Virtual)
 	for _, f := range r.Faults {
 		fmt.Fprintf(&b, "  %v\n", f)
 	}

@@ -256,7 +256,7 @@ func (x *Node) Thaw() {
 
 // SetLine changes the node's line.
 func (x *Node) SetLine(l simnet.Line) {
-	x.net.story.add(x.Name(), "its line is now %.0f up, %.0f down", l.Up, l.Down)
+	x.net.story.add(x.Name(), "its line is now %v", l)
 	x.at.setLine(l)
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/simnet"
 )
 
@@ -210,7 +211,7 @@ func (v *view) doings() *chart {
 	}
 	p.Legend = append(p.Legend, key{"k-ended", "its fetch ended"})
 	if leftOut > 0 {
-		p.Note = fmt.Sprintf("%d more nodes are left out.", leftOut)
+		p.Note = fmt.Sprintf("Left out: %s.", words.Count(leftOut, "more node"))
 	}
 	for _, node := range shown {
 		if v.rec.Nodes[node].Acts != "" {
@@ -322,10 +323,12 @@ func holders(from, to uint16) string {
 	switch {
 	case from == 0 && to == 0:
 		return "nobody has it"
+	case from == 1: // and so is to
+		return "1 node has it"
 	case from == to:
-		return fmt.Sprintf("%d have it", from)
+		return fmt.Sprintf("%d nodes have it", from)
 	}
-	return fmt.Sprintf("%d, then %d have it", from, to)
+	return fmt.Sprintf("%d, then %d nodes have it", from, to)
 }
 
 // waste is the bytes that came for nothing, over time.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"html"
 	"strings"
+
+	"github.com/piecelease/fetcher/internal/words"
 )
 
 // page is HTML that is being written. html/template would keep the linker from removing
@@ -49,10 +51,10 @@ func (p *page) write(v *view, again string) {
 <body>
 <header>
 `, v.Scenario, v.Seed, verdict, markup(pageCSS))
-	p.put(`<h1>%v <small>seed %v, %v nodes</small>
+	p.put(`<h1>%v <small>seed %v, %v</small>
 <span class="verdict %v">%v</span></h1>
 <p class="says">%v</p>
-`, v.Scenario, v.Seed, v.Nodes, class, verdict, v.Says)
+`, v.Scenario, v.Seed, words.Count(v.Nodes, "node"), class, verdict, v.Says)
 	p.summary(v)
 	p.some("<p class=\"again\">Again: <code>%v</code></p>\n", again)
 	p.put("</header>\n<main>\n")
@@ -160,7 +162,7 @@ func (p *page) nodes(v *view) {
 	}
 	p.put("</table></div>\n")
 	if left := len(v.rec.Nodes) - maxTable; left > 0 {
-		p.put("<p class=\"help\">%v more nodes are left out.</p>\n", left)
+		p.put("<p class=\"help\">Left out: %v.</p>\n", words.Count(left, "more node"))
 	}
 	p.put("</section>\n")
 }

@@ -113,14 +113,16 @@ func (v *view) story() (out []string) {
 	switch middle := v.took(v.order[len(v.order)/2]); {
 	case n.Ended == 0:
 		out = append(out, fmt.Sprintf("%s did not get all it wanted: %s of %s.", n.Name, bytesText(n.Samples[v.rec.Samples-1].Verified), bytesText(n.Wanted)))
+	case n.Err != nil:
+		out = append(out, fmt.Sprintf("%s failed after %s, with %s of %s.", n.Name, seconds(v.took(slow)), bytesText(n.Samples[v.rec.Samples-1].Verified), bytesText(n.Wanted)))
 	case len(v.order) > 2 && v.took(slow) < middle+middle/8:
 		out = append(out, fmt.Sprintf("All took about the same time; the last was %s with %s.", n.Name, seconds(v.took(slow))))
 	case len(v.order) > 2 && middle > 0:
 		out = append(out, fmt.Sprintf("The slowest node is %s: %s, %.1f times the median.", n.Name, seconds(v.took(slow)), v.took(slow).Seconds()/middle.Seconds()))
 	}
 	if f, ok := v.flat(slow); ok {
-		out = append(out, fmt.Sprintf("Its longest flat stretch is from %s to %s: %s.", seconds(v.at(f.from)), seconds(v.at(f.to)), f.why))
-	} else {
+		out = append(out, fmt.Sprintf("The longest time in which nothing came in to %s is from %s to %s: %s.", n.Name, seconds(v.at(f.from)), seconds(v.at(f.to)), f.why))
+	} else if n.Err == nil {
 		out = append(out, fmt.Sprintf("Bytes came in to %s all the time.", n.Name))
 	}
 	for _, c := range v.rec.Contents {
@@ -215,12 +217,12 @@ func (v *view) nobody(c *simnet.ContentRecord) (from, to, most int) {
 
 func seconds(d time.Duration) string {
 	switch {
-	case d < time.Second:
+	case d < 999500*time.Microsecond:
 		return fmt.Sprintf("%.3g ms", float64(d)/1e6)
 	case d < 100*time.Second:
 		return fmt.Sprintf("%.3g s", d.Seconds())
 	}
-	return strings.TrimSuffix(d.Round(time.Second).String(), "0s")
+	return strings.Replace(d.Round(time.Second).String(), "m0s", "m", 1)
 }
 
 func bytesText[T int64 | float64](n T) string {

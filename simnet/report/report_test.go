@@ -78,7 +78,7 @@ func TestAPageTellsTheStory(t *testing.T) {
 	check(t, page, `<title>restarts, seed 1: holds</title>`, "Every peer of a swarm is killed", "Again: <code>fetcher sim run restarts</code>",
 		"What happened", "Verified on each node", "What each node did", "Sent per second", "Who has the pieces of photos", "Leases of node", "Came for nothing", "Each node",
 		"source is killed</title>", "bytes flow</title>", "not running</title>", "nobody has it, ", "held by source from ", "prefers-color-scheme: dark",
-		"All took about the same time; the last was node", "Its longest flat stretch is from ", "of the 96 pieces of photos were with nobody", fmt.Sprintf("%.2f</b><span>copies by sources", r.Copies))
+		"All took about the same time; the last was node", "The longest time in which nothing came in to node", "of the 96 pieces of photos were with nobody", fmt.Sprintf("%.2f</b><span>copies by sources", r.Copies))
 	if n := strings.Count(page, "<svg"); n != 11 {
 		t.Errorf("%d pictures", n)
 	}
@@ -152,16 +152,27 @@ func TestAPageOfManyNodesIsBounded(t *testing.T) {
 		}
 	}}
 	_, page := recorded(t, s, 250)
-	check(t, page, "251 nodes", "191 more nodes are left out.", "51 more nodes are left out.", "Each of the 200 rows stands for several pieces")
+	check(t, page, "251 nodes", "Left out: 191 more nodes.", "Left out: 51 more nodes.", "Each of the 200 rows stands for several pieces")
 	if len(page) > 3<<20 {
 		t.Errorf("%d bytes", len(page))
+	}
+}
+
+// A fetch that failed is not one in which all went well.
+func TestAPageOfAFetchThatFailedSaysSo(t *testing.T) {
+	_, page := recorded(t, scenarios.Find("unknown-share"), 0)
+	check(t, page, "node failed after ", ", with 0 B of ")
+	for _, bad := range []string{"all the time.", "All took"} {
+		if strings.Contains(page, bad) {
+			t.Errorf("%q is in the page", bad)
+		}
 	}
 }
 
 func TestNothingToDrawIsNoReasonToFail(t *testing.T) {
 	s := &simnet.Scenario{Name: "empty", Says: "Nobody does anything.", Set: func(r *simnet.Run) { r.Add(simnet.NodeConfig{Name: "alone"}) }}
 	_, page := recorded(t, s, 0)
-	check(t, page, "empty, seed 1: holds", "Nothing: no byte came twice", "alone")
+	check(t, page, "empty, seed 1: holds", "seed 1, 1 node<", "Nothing: no byte came twice", "alone")
 }
 
 func TestARunThatWasNotRecordedHasNoPage(t *testing.T) {

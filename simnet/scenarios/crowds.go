@@ -39,7 +39,7 @@ var crowds = []*simnet.Scenario{
 	},
 	{
 		Name: "crowd-false-mirrors",
-		Says: "Of five nodes that say that they serve a share on, three answer no request, and two have thin lines: whoever comes later does not wait for them.",
+		Says: "Of five nodes that say that they pass a share on, three answer no request, and two have thin lines: whoever comes later does not wait for them.",
 		Set: func(r *simnet.Run) {
 			c, source := homeSource(r)
 			for i := range 5 {
@@ -65,7 +65,7 @@ var crowds = []*simnet.Scenario{
 	},
 	{
 		Name:  "crowd-free-riders",
-		Says:  "Of a crowd that comes bit by bit, every third node says that it serves the share on, and answers no request.",
+		Says:  "Of a crowd that comes bit by bit, every third node says that it passes the share on, and answers no request.",
 		Nodes: 18,
 		Set: func(r *simnet.Run) {
 			c, source := homeSource(r)

@@ -32,7 +32,7 @@ var hostile = []*simnet.Scenario{
 	},
 	{
 		Name: "oversize-frames",
-		Says: "Of two sources one sends frames larger than may be, again and again.",
+		Says: "Of two sources one sends frames larger than allowed, again and again.",
 		Only: "the host of a whole node refuses to send them",
 		Set: func(r *simnet.Run) {
 			c := r.File("film", 16*mib)
@@ -80,7 +80,7 @@ var hostile = []*simnet.Scenario{
 	},
 	{
 		Name: "wrong-places",
-		Says: "A source names an honest child first, but where it is not; a slow source names it where it is.",
+		Says: "A source names an honest child at a wrong address; a slow source then names it at the right one.",
 		Set: func(r *simnet.Run) {
 			c := r.File("film", 16*mib)
 			line := even(1*simnet.Mbit, 5*time.Millisecond)
@@ -189,7 +189,7 @@ var hostile = []*simnet.Scenario{
 // is counted both as room taken and as room needed.
 var badDay = &simnet.Scenario{
 	Name: "bad-day",
-	Says: "Half the sources lie, one stalls, the disk just holds the share, and the node is killed twice; the disk of another fills up.",
+	Says: "Half the sources lie, one stalls, the disk has just enough room for the share, and the node is killed twice; the disk of another fills up.",
 	Set: func(r *simnet.Run) {
 		c := r.File("film", 24*mib)
 		rng := r.Rand("bad day")

@@ -212,7 +212,7 @@ var rules = []*simnet.Scenario{
 	},
 	{
 		Name: "joins-early",
-		Says: "Two know only one other, which does not have the list of files yet: they are told to come again, whether they have it or ask for it, and do.",
+		Says: "Two nodes know only a third, which does not have the list of files yet: both are told to come again, the one that has the list and the one that asks for it, and both do.",
 		Set: func(r *simnet.Run) {
 			c := r.File("film", 8*mib)
 			far := r.Add(simnet.NodeConfig{Name: "far", Line: even(20*simnet.Mbit, 400*time.Millisecond)}).Seed(c)
