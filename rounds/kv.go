@@ -67,7 +67,7 @@ var (
 	ErrNotFound = errors.New("there is no such key")
 	ErrExists   = errors.New("the key exists")
 	ErrConflict = errors.New("the key has another revision")
-	ErrKey      = errors.New("cannot be a name")
+	ErrKey      = errors.New("not a name")
 	ErrTooLarge = errors.New("the value is too large")
 )
 
@@ -99,14 +99,14 @@ var (
 // CheckKey returns an [ErrKey] if the key is not valid in any [KV].
 func CheckKey(key string) error {
 	if len(key) == 0 || len(key) > maxKey {
-		return fmt.Errorf("%d bytes %w, which has 1 to %d", len(key), ErrKey, maxKey)
+		return fmt.Errorf("%w: it has %d bytes, and a name has 1 to %d", ErrKey, len(key), maxKey)
 	}
 	before := byte('.')
 	for i := range len(key) {
 		c := key[i]
 		word := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-'
 		if !word && (c != '.' || before == '.' || i == len(key)-1) {
-			return fmt.Errorf("%q %w, which takes letters, digits, _ and -, and dots between them", key, ErrKey)
+			return fmt.Errorf("%w: %q; a name has letters, digits, _ and -, and dots between them", ErrKey, key)
 		}
 		before = c
 	}

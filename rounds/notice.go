@@ -50,7 +50,7 @@ func (n Notice) String() string {
 		return fmt.Sprintf("round %s: %q acquired term %d at %s, and here it is %s; set the clock that is wrong", n.Round, r.Holder, r.Term, show(r.Acquired), show(n.Clock))
 	case Overtaken:
 		lost := &LostError{n.Round, n.Term, r}
-		return fmt.Sprintf("%v, acquired at %s; here it is %s", lost, show(r.Acquired), show(n.Clock))
+		return fmt.Sprintf("%v, acquired at %s; here it is %s; if these times do not fit, set the clock that is wrong", lost, show(r.Acquired), show(n.Clock))
 	case Unresolved:
 		return fmt.Sprintf("round %s: term %d was neither completed nor abandoned; nobody gets the round for %s", n.Round, r.Term, words.Duration(r.TTL))
 	case Twin:

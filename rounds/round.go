@@ -80,7 +80,7 @@ func checkName(name string) error {
 		return fmt.Errorf("round: %w", err)
 	}
 	if len(name) > maxName {
-		return fmt.Errorf("round: %d bytes %w, which has at most %d", len(name), ErrKey, maxName)
+		return fmt.Errorf("round: %w: it has %d bytes, and a name at most %d", ErrKey, len(name), maxName)
 	}
 	return nil
 }

@@ -154,6 +154,9 @@ func TestAnOfficeIsOverOnceItWasSeenUnchangedForItsTTL(t *testing.T) {
 	b.free(t, ttl, 2)
 	lost(t, g.Extend(t.Context()), "b", 2)
 	a.told(t, rounds.Overtaken)
+	if n := (rounds.Notice{Kind: rounds.Overtaken}).String(); !strings.HasSuffix(n, "; if these times do not fit, set the clock that is wrong") {
+		t.Error(n)
+	}
 	if err := g.Extend(t.Context()); !errors.Is(err, rounds.ErrEnded) {
 		t.Errorf("extended again: %v", err)
 	}
@@ -496,6 +499,11 @@ func TestNeverAndDamagedAreToldApart(t *testing.T) {
 	}
 	if _, err := rounds.Current(t.Context(), m, "a b"); !errors.Is(err, rounds.ErrKey) {
 		t.Errorf("got %v", err)
+	}
+	for n, want := range map[int]string{129: "round: not a name: it has 129 bytes, and a name at most 128", 201: "round: not a name: it has 201 bytes, and a name has 1 to 200"} {
+		if _, err := rounds.Current(t.Context(), m, strings.Repeat("a", n)); err == nil || err.Error() != want {
+			t.Errorf("got %v", err)
+		}
 	}
 }
 

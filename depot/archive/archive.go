@@ -201,8 +201,10 @@ func list[T any](r *Reader, name string, size int64, good func(T) bool) (out []T
 	}
 	for d.More() {
 		var v T
-		if err := d.Decode(&v); err != nil || !good(v) {
+		if err := d.Decode(&v); err != nil {
 			return nil, fmt.Errorf("%w: item %d of %s cannot be read (%v)", ErrFormat, len(out)+1, name, err)
+		} else if !good(v) {
+			return nil, fmt.Errorf("%w: item %d of %s is not valid", ErrFormat, len(out)+1, name)
 		}
 		out = append(out, v)
 	}

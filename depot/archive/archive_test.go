@@ -160,6 +160,7 @@ func TestAStreamIsNotBelieved(t *testing.T) {
 		"another format":       {"depot.json", "fetcher depot", "whatever", ErrFormat},
 		"no name":              {"accounts.json", `"anna"`, `""`, ErrFormat},
 		"a long name":          {"accounts.json", `"anna"`, `"` + strings.Repeat("a", 300) + `"`, ErrFormat},
+		"no account":           {"accounts.json", `"anna"`, `7`, ErrFormat},
 		"no list":              {"accounts.json", "[", "{", ErrFormat},
 		"a lease of nobody":    {"leases.json", `"anna"`, `""`, ErrFormat},
 		"a lease for ever":     {"leases.json", "2026-05-04T04", "9999-05-04T04", ErrFormat},
@@ -175,7 +176,7 @@ func TestAStreamIsNotBelieved(t *testing.T) {
 			}
 			return b
 		})
-		if _, _, err := readAll(b); !errors.Is(err, x.want) {
+		if _, _, err := readAll(b); !errors.Is(err, x.want) || strings.Contains(err.Error(), "nil") {
 			t.Errorf("%s: %v, want %v", what, err, x.want)
 		}
 	}

@@ -81,7 +81,7 @@ func (i *Issuer) load() error {
 	case err != nil:
 		return err
 	case gone && len(i.keys) > 0:
-		return fmt.Errorf("%w (the file %q is not there)", ErrDamaged, logFile)
+		return fmt.Errorf("%w: it is missing; put back a copy of it, or move issuer/keys"+orElse, ErrDamaged)
 	case signed && len(i.keys) == 0:
 		return errNoKeys
 	}

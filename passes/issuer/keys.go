@@ -20,7 +20,7 @@ const (
 	maxKeys  = 4096 // bytes
 )
 
-var errNoKeys = fmt.Errorf("the file %q of an issuer of passes is not there, and its book of spent passes is; put back a copy of it, as passes that it signed cannot be taken without it, or give them up by moving the book away too", keysFile)
+var errNoKeys = errors.New("the file issuer/keys in the state directory is missing, but its book of spent passes is there; put back a copy of issuer/keys, or move issuer/book" + orElse)
 
 func readKeys(dir vfs.FS) (keys []*passes.PrivateKey, err error) {
 	b, err := vfs.ReadFile(dir, keysFile, maxKeys)
@@ -44,7 +44,7 @@ func parseKeys(b []byte) (keys []*passes.PrivateKey, err error) {
 			key, err = passes.ParsePrivate(passes.Size(size), passes.Epoch(epoch), raw)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("the file %q of an issuer of passes, line %d: %w; put back a copy of it, as passes that it signed cannot be taken without it", keysFile, n+1, err)
+			return nil, fmt.Errorf("the file issuer/keys in the state directory, line %d: %w; put back a copy of it: without it no pass that its keys signed can be taken", n+1, err)
 		}
 		keys = append(keys, key)
 	}

@@ -78,7 +78,15 @@ func (c *cutter) next(number uint64) (entries []passes.Entry, ok bool, err error
 
 // ErrDamaged is a book with something unreadable before its end, or one that is gone while its keys are there. Going on without it
 // would mean accepting passes twice.
-var ErrDamaged = errors.New("the book of spent passes is damaged; put back a copy of it, or give up its keys by moving both files away: then nobody can spend the passes that they signed")
+var ErrDamaged = errors.New("the file issuer/book in the state directory, the book of spent passes, cannot be used")
+
+// orElse ends the advice to move files away.
+const orElse = " away: then nobody can spend the passes that those keys signed"
+
+// damaged returns an ErrDamaged.
+func (c *cutter) damaged() error {
+	return fmt.Errorf("%w: it is damaged at byte %d of %d; put back a copy of it, or move it and issuer/keys"+orElse, ErrDamaged, c.at, c.size)
+}
 
 // read reads the book in dir, up to a torn frame. The error of one that is not there is fs.ErrNotExist.
 func read(dir vfs.FS, enter func(passes.Entry)) error {
@@ -111,12 +119,12 @@ func read(dir vfs.FS, enter func(passes.Entry)) error {
 func (c *cutter) torn(number uint64) error {
 	rest := c.size - c.at
 	if number == 1 || rest > frameHead+maxFrame*passes.EntryBytes+frameSum {
-		return fmt.Errorf("%w (at byte %d of %d)", ErrDamaged, c.at, c.size)
+		return c.damaged()
 	}
 	for at := c.at + 1; at < c.size; at++ {
 		later := &cutter{f: c.f, size: c.size, at: at}
 		if _, ok, err := later.next(number + 1); ok || err != nil {
-			return errors.Join(err, fmt.Errorf("%w (at byte %d of %d)", ErrDamaged, c.at, c.size))
+			return errors.Join(err, c.damaged())
 		}
 	}
 	return nil

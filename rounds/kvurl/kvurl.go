@@ -42,7 +42,7 @@ var ErrURL = errors.New("not the URL of a store")
 func Open(ctx context.Context, at string) (Store, error) {
 	if path, ok := strings.CutPrefix(at, "sqlite:"); ok {
 		if path == "" {
-			return nil, fmt.Errorf("%w: sqlite: needs a path", ErrURL)
+			return nil, fmt.Errorf(`%w: a path must follow "sqlite:"`, ErrURL)
 		}
 		return opened(sqlitekv.Open(ctx, path))
 	}
@@ -112,7 +112,7 @@ func parse(at string) (p place, err error) {
 	rest, query, _ := strings.Cut(rest, "?")
 	servers, name, _ := strings.Cut(rest, "/")
 	if p.name = name; rounds.CheckKey(name) != nil || strings.Contains(name, ".") {
-		return p, fmt.Errorf("%w: it ends in the store's name, after a slash: letters, digits, _ and -; a slash in the user or the password is written %%2F", ErrURL)
+		return p, fmt.Errorf("%w: it must end in a slash and the name of the store, which has letters, digits, _ and -; a slash in the user or the password is written %%2F", ErrURL)
 	}
 	if i := strings.LastIndexByte(servers, '@'); i >= 0 {
 		u, err := url.Parse("//" + servers[:i] + "@host")

@@ -169,8 +169,8 @@ func TestAStoreMayComeLater(t *testing.T) {
 }
 
 func TestWhatIsNoURLIsRefusedAtOnce(t *testing.T) {
-	for _, at := range []string{"", "sqlite:", "fleet", "nats://a"} {
-		if s, err := Later(at); !errors.Is(err, ErrURL) || s != nil {
+	for at, says := range map[string]string{"": "a store is one of", "sqlite:": `a path must follow "sqlite:"`, "fleet": "a store is one of", "nats://a": "it must end in a slash and the name"} {
+		if s, err := Later(at); !errors.Is(err, ErrURL) || s != nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q: %v, %v", at, s, err)
 		}
 	}

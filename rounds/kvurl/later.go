@@ -20,7 +20,7 @@ const retryAfter = 2 * time.Second
 // a text that is not the URL of a store. Close it.
 func Later(at string) (*Patient, error) {
 	if at == "sqlite:" {
-		return nil, fmt.Errorf("%w: sqlite: needs a path", ErrURL)
+		return nil, fmt.Errorf(`%w: a path must follow "sqlite:"`, ErrURL)
 	}
 	if !strings.HasPrefix(at, "sqlite:") {
 		if _, err := parse(at); err != nil {

@@ -27,17 +27,17 @@ var schema = sqlitedb.Schema{App: 0x66744b56, Steps: []string{ // "ftKV"
 	`CREATE TABLE entries(rev INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, value BLOB NOT NULL)`,
 }}
 
+const anew = "end the processes that use it, and move it away together with the files beside it that end in -wal and -shm"
+
 // Open opens the store in a file, or makes one. A damaged file is an error, and
-// left alone: a new one would know nothing of the terms that were given. To begin
-// again, end all processes that use it, move the file away together with those
-// named like it that end in -wal and -shm, and open again.
+// left alone: a new one would know nothing of the terms that were given.
 func Open(ctx context.Context, path string) (*KV, error) {
 	db, err := sqlitedb.Open(ctx, path, schema)
 	if sqlite.ErrCode(err) == sqlite.ResultNotADB {
-		return nil, fmt.Errorf("%s is not a store, or its beginning is damaged; name another file, or end the processes that use it, and move it away to begin anew", path)
+		return nil, fmt.Errorf("%s is not a store, or is damaged; name another file, or, if it was a store, "+anew, path)
 	}
 	if sqlitedb.Corrupt(err) {
-		return nil, fmt.Errorf("%w; end the processes that use it, and move it away to begin anew", err)
+		return nil, fmt.Errorf("the store %s is damaged; to begin anew, "+anew, path)
 	}
 	if err != nil {
 		return nil, err
