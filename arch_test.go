@@ -57,7 +57,7 @@ var layers = map[string]string{
 	"discovery":         ". share peers",
 	"discovery/dht":     ". p2p share peers",
 	"p2p":               "share peers wire internal/bounds internal/few internal/words",
-	"actors/system":     "peers wire",
+	"actors/system":     "peers wire internal/words",
 	"actors":            "share peers beacon depot leasemgr fetchpool verifier fleet transfer rounds renewal spoken wire actors/system internal/times internal/turns internal/words",
 	"depot/keep":        "actors depot depot/disk share store",
 	"rounds/kvtest":     "rounds",

@@ -328,17 +328,17 @@ func (d *dataStream) match(h *wire.Header) (q *request, size int, err error) {
 		case !h.Last && len(h.Proof) == 0:
 			return bad("an empty header")
 		case h.Last && left > 0 && !cancelled:
-			return bad("ended %d blocks early", left)
+			return bad("ended %s early", words.Count(left, "block"))
 		}
 		return q, 0, nil
 	}
 	switch {
 	case h.Count > left:
-		return bad("%d blocks, %d are left", h.Count, left)
+		return bad("it has %s too many", words.Count(h.Count-left, "block"))
 	case h.First != q.next:
-		return bad("block %d, block %d is next", h.First, q.next)
+		return bad("it has block %d, and block %d is next", h.First, q.next)
 	case h.Last && h.Count < left && !cancelled:
-		return bad("ended %d blocks early", left-h.Count)
+		return bad("ended %s early", words.Count(left-h.Count, "block"))
 	}
 	size = l.layout.RunSpan(p, h.First, h.Count).Len
 	if h.Bytes != size {

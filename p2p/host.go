@@ -406,7 +406,7 @@ func (h *Host) Close() error {
 			h.err = fmt.Errorf("close the libp2p host: %w", err)
 		}
 	case <-limit.C:
-		h.err = errors.New("close: goroutines of the network outlived the shutdown time-out")
+		h.err = errors.New("close: parts of the network were still running when the time for closing was over")
 	}
 	if late {
 		h.log.Debug("closed before all replies were sent")

@@ -104,7 +104,8 @@ func TestEveryViolationEndsTheLink(t *testing.T) {
 				t.Fatal("request refused")
 			}
 			err := recv(t, "the end of the link", c.down)
-			if !errors.Is(err, peers.ErrProtocol) || errors.Is(err, peers.ErrLost) {
+			says := map[string]string{"more than was asked for": "it has 1 block too many", "an end without any blocks": "ended 16 blocks early", "a gap": "it has block 5, and block 4 is next"}[name]
+			if !errors.Is(err, peers.ErrProtocol) || errors.Is(err, peers.ErrLost) || !strings.HasSuffix(err.Error(), says) {
 				t.Error("down:", err)
 			}
 			if l.Request(ask) {

@@ -50,6 +50,7 @@ const (
 	noPunch     = "a relay leads to it, but no direct connection came to be, and the relay carries no content"
 	offline     = "the relay does not know it: it is off, or not connected to that relay"
 	relayFull   = "the relay refuses: it carries as much as it may"
+	relayDenies = "the relay refuses to connect this node: it was asked too often, or does not admit this node"
 	relayGone   = "the relay cannot be reached"
 	noRelay     = "the node named as its relay is not one"
 	hungUp      = "it closed the connection"
@@ -120,7 +121,7 @@ func nameHosts(addrs []ma.Multiaddr) (out []string) {
 var texts = []struct{ part, words string }{
 	{pb.Status_NO_RESERVATION.String(), offline},
 	{pb.Status_RESOURCE_LIMIT_EXCEEDED.String(), relayFull},
-	{pb.Status_PERMISSION_DENIED.String(), relayFull},
+	{pb.Status_PERMISSION_DENIED.String(), relayDenies},
 	{"error opening hop stream to relay", relayGone},
 	{"failed to negotiate", foreign}, // encryption, or streams
 	{"connection failed", hungUp},    // before a stream could be opened
@@ -259,7 +260,7 @@ func streamLost(h *Host, id peers.ID, err error) error {
 }
 
 // owing is what else there is to say of an end amid replies.
-const owing = " with replies owed"
+const owing = " before it had sent all replies"
 
 // stands says whether a connection to a peer is open.
 func stands(h *Host, id peers.ID) bool {

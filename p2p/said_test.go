@@ -134,7 +134,7 @@ func TestWhyARelayIsOfNoUseIsSaidInWords(t *testing.T) {
 	for want, at := range map[string]string{
 		offline:             idle.Addrs()[0],
 		relayFull:           full.Addrs()[0],
-		relayFull + " (":    strict.Addrs()[0],
+		relayDenies + " (":  strict.Addrs()[0],
 		relayGone + " (":    "/ip4/127.0.0.1/tcp/1/p2p/" + string(peerOf(seedKey(78))),
 		noRelay + " (relay": newHost(t, Config{}).Addrs()[0],
 	} {

@@ -14,6 +14,7 @@ import (
 	"github.com/asynkron/protoactor-go/eventstream"
 	cmap "github.com/orcaman/concurrent-map"
 
+	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/peers"
 )
 
@@ -331,11 +332,11 @@ func (s *System) Close(ctx context.Context) error {
 	for i := len(roots) - 1; i >= 0; i-- {
 		s.Root.Stop(roots[i].pid)
 		if err := s.awaitGone(ctx, roots[i]); err != nil {
-			return fmt.Errorf("close: %w: %s still runs", err, strings.Join(s.Running(), ", "))
+			return words.Error(err, "close: not stopped in time: %s", strings.Join(s.Running(), ", "))
 		}
 	}
 	if err := s.awaitIdle(ctx); err != nil {
-		return fmt.Errorf("close: %w: tasks still run", err)
+		return words.Error(err, "close: some tasks have not ended in time")
 	}
 	s.remote.close()
 	if s.world != nil {

@@ -209,7 +209,7 @@ func TestCloseNamesWhoDoesNotStop(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Millisecond)
 	defer cancel()
 	err := s.Close(ctx)
-	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "stuck") {
+	if !errors.Is(err, context.DeadlineExceeded) || !strings.HasPrefix(err.Error(), "close: not stopped in time: ") || !strings.Contains(err.Error(), "stuck") {
 		t.Error("Close:", err)
 	}
 	close(gate)
