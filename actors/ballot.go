@@ -165,7 +165,7 @@ func (b *ballot) others(what fleet.Outcome, rec rounds.Record, again time.Durati
 	switch err := b.secret.Open(b.name, []byte(rec.Data), &d); {
 	case rec.Term == 0:
 	case err != nil:
-		a.Why = fmt.Sprintf("%q coordinates, and %v", rec.Holder, fleet.ErrSeal)
+		a.Why = fmt.Sprintf("%q coordinates, and its entry in the store was not written with the secret of this fleet", rec.Holder)
 	case d.Peer != b.self:
 		a.Seat.Peer = peers.Addr{ID: d.Peer, Addrs: d.Addrs}
 	}

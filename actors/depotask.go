@@ -305,7 +305,7 @@ func (d *depotActor) tell(ctx actor.Context, id share.ID, s depot.State, ended [
 }
 
 func (d *depotActor) tellAll(ctx actor.Context, m told) {
-	d.failed(ctx, "who is to be told of a share is not known", m.err)
+	d.failed(ctx, "the accounts that are to be told of a share cannot be read", m.err)
 	at := d.time.now().Unix()
 	for _, l := range m.leases {
 		h := holdingOf(l)

@@ -21,7 +21,7 @@ func (d *depotActor) remove(ctx actor.Context, id share.ID) {
 			if err == nil && len(leases) == 0 {
 				return unwanted{id}
 			}
-			return depotDone{what: "who holds a share is not known", err: err}
+			return depotDone{what: "the leases of a share cannot be read", err: err}
 		})
 		return
 	}

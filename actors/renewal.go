@@ -206,7 +206,7 @@ func (r *renewals) load(ctx actor.Context) {
 func (r *renewals) loaded(ctx actor.Context, m holdsLoaded) {
 	r.loading = false
 	if m.err != nil {
-		r.s.Log().Error("what depots keep for this node is not known", "error", m.err)
+		r.s.Log().Error("the list of what depots keep for this node cannot be read", "error", m.err)
 		r.retry = r.s.Now().Add(depotRetry)
 	} else {
 		r.core = renewal.New(r.cfg.Renewal, r.s.Seed("renewals"))
@@ -256,12 +256,12 @@ func (r *renewals) saved(ctx actor.Context, m holdsSaved) {
 	if m.err == nil {
 		return
 	}
-	r.s.Log().Error("what depots keep for this node was not written", "error", m.err)
+	r.s.Log().Error("the list of what depots keep for this node could not be written", "error", m.err)
 	r.dirty, r.retry = true, r.s.Now().Add(depotRetry)
 	r.asked = slices.DeleteFunc(r.asked, func(a holdAsked) bool {
 		if a.saving {
 			l := r.list(a.want, a.after)
-			l.Unwritten = fmt.Errorf("what depots keep for this node was not written: %w", m.err)
+			l.Unwritten = fmt.Errorf("the list of what depots keep for this node could not be written: %w", m.err)
 			r.respond(ctx, a.who, l)
 		}
 		return a.saving

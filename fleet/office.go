@@ -206,9 +206,9 @@ func (o *Office) Answer(a Answer, now time.Time) {
 	}
 }
 
-// failed is told that the store did not answer. What runs goes on.
+// failed is told why the store did not say who coordinates. What runs goes on.
 func (o *Office) failed(why string) {
-	o.why = "the store of the fleet does not answer: " + why
+	o.why = "the store of the fleet does not say who coordinates: " + why
 	o.next = o.last.Add(o.cfg.Heartbeat / 2)
 	if o.next.Before(o.now) {
 		o.next = o.now.Add(o.cfg.Heartbeat / 4)

@@ -203,7 +203,7 @@ func TestASilentStoreUnseatsNobody(t *testing.T) {
 	if b.now = b.now.Add(time.Second); calls < 50 || calls > 70 {
 		t.Errorf("%d calls in a minute", calls)
 	}
-	if seat, ours := b.o.Seat(); !ours || seat.Term != 7 || b.o.Why() == "" {
+	if seat, ours := b.o.Seat(); !ours || seat.Term != 7 || b.o.Why() != "the store of the fleet does not say who coordinates: for a test" {
 		t.Errorf("%v, %v, %q", seat, ours, b.o.Why())
 	}
 }

@@ -37,7 +37,7 @@ func (d *DB) AddAccount(ctx context.Context, now time.Time, name string, s depot
 		return 0, err
 	}
 	if name == "" || len(name) > 256 {
-		return 0, errors.New("the name of an account must be of 1 to 256 bytes")
+		return 0, errors.New("the name of an account must have 1 to 256 bytes")
 	}
 	err = d.write(ctx, now, func(t *tx) error {
 		if err := t.exec(`INSERT OR IGNORE INTO accounts(name, quota, max_lease, created, paid) VALUES (?1, ?2, ?3, ?4, ?5)`,

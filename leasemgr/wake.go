@@ -38,7 +38,7 @@ const (
 func (w Why) String() string {
 	return [...]string{"", "not a source of this transfer", "every piece is verified", "banned for sending wrong data",
 		"the transfer is paused", "it holds as many leases as it may", "it has none of the pieces this node lacks",
-		"every piece it has and this node lacks is leased", "it is busy with many peers, and others have what this node lacks of it",
+		"every piece it has and this node lacks is leased", "it is busy with many peers, and others have the pieces that this node lacks",
 		"nobody reads what this node lacks"}[w]
 }
 

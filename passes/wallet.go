@@ -138,7 +138,7 @@ func (w *Wallet) those(is func(*Held) bool) []Held {
 // A ShortError says how many units are missing.
 type ShortError struct{ Missing int64 }
 
-func (e *ShortError) Error() string { return fmt.Sprintf("%d passes are missing", e.Missing) }
+func (e *ShortError) Error() string { return fmt.Sprintf("passes missing: %d", e.Missing) }
 
 // A ChangeError says that the passes cannot make up the sum: Break must be exchanged for smaller
 // ones first.

@@ -42,7 +42,7 @@ func TestReserveTakesWhatCanBeSpent(t *testing.T) {
 		t.Errorf("another sum for the same request: %v", err)
 	}
 	var short *ShortError
-	if _, err := w.Reserve("depot", 5000, RequestID{2}, now, chance); !errors.As(err, &short) || short.Missing != 5000-4097 {
+	if _, err := w.Reserve("depot", 5000, RequestID{2}, now, chance); !errors.As(err, &short) || short.Missing != 5000-4097 || err.Error() != "passes missing: 903" {
 		t.Errorf("too much: %v", err)
 	}
 	var change *ChangeError

@@ -149,7 +149,7 @@ func index(b []byte) (*Manifest, error) {
 	case c.err != nil:
 		return nil, c.err
 	case n > MaxEntries:
-		return nil, errEntries
+		return nil, ErrEntries
 	case n > uint64(len(b)-c.at): // there is no room for that many
 		return nil, fmt.Errorf("%w: %d entries in %d bytes", ErrManifest, n, len(b)-c.at)
 	case !bytes.Equal(appendTop(nil, m.Name, m.single, int(n)), b[:c.at]):

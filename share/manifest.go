@@ -203,7 +203,7 @@ func (m *Manifest) check() error {
 		prev = e.Path
 	}
 	if m.nodes > MaxEntries {
-		return errEntries
+		return ErrEntries
 	}
 	if p := m.problems(); len(p) > 0 {
 		return &PathError{p}
@@ -245,7 +245,7 @@ func (e *Entry) check() error {
 		return wrong("negative size")
 	}
 	if e.Size > MaxFileSize {
-		return fmt.Errorf("%w: %q has %d bytes, and a file may have 2 TiB", ErrLimit, e.Path, e.Size)
+		return fmt.Errorf("%w: %q has %s, and a file may have at most 2.2 TB", ErrLimit, e.Path, Size(e.Size))
 	}
 	if e.PieceExp != PieceExp(e.Size) {
 		return wrong("not the piece size that the file's size demands")

@@ -25,10 +25,11 @@ const (
 	MaxPath       = 4096      // bytes of one path, or of one link target
 )
 
+// What is said of a share that exceeds a limit, and wraps ErrLimit.
 var (
 	errManifestSize = fmt.Errorf("%w: a list of files of more than 64 MiB; share fewer files, or parts of the folder one by one", ErrLimit)
-	errEntries      = fmt.Errorf("%w: more than 2,000,000 files and folders; share parts of the folder one by one", ErrLimit)
-	errPieces       = fmt.Errorf("%w: more than 2,000,000 pieces (about 2 TB); share parts of the folder one by one", ErrLimit)
+	ErrEntries      = fmt.Errorf("%w: more than 2,000,000 files and folders; share parts of the folder one by one", ErrLimit)
+	errPieces       = fmt.Errorf("%w: more than 2,000,000 pieces (2 TB, or more if its files are large); share parts of the folder one by one", ErrLimit)
 )
 
 // Piece is the index of a piece in its share, counted over all files in path order.

@@ -356,7 +356,7 @@ func decodeTicket(body []byte) (Ticket, error) {
 	case v == 2:
 		return decodeV2(n, body)
 	case v > 2:
-		return Ticket{}, fmt.Errorf("%w (%d) of this program, which knows tickets of versions 1 and 2: please update", ErrLater, v)
+		return Ticket{}, fmt.Errorf("%w of this program: the ticket has version %d, and this one knows versions 1 and 2; please update", ErrLater, v)
 	}
 	return Ticket{}, fmt.Errorf("garbled: there is no version %d of tickets", v)
 }

@@ -98,7 +98,7 @@ func (p *Partial) inPlace() error {
 // rename gives the whole share, of which n pieces are durable, its name.
 func (p *Partial) rename(ctx context.Context, n int) error {
 	if all := p.m.Layout().Pieces(); n < all {
-		return fmt.Errorf("%d of %d pieces: %w", n, all, ErrNotYet)
+		return fmt.Errorf("%w: %d of %d pieces are here", ErrNotYet, n, all)
 	}
 	if err := p.makeRest(ctx); err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 	"path"
 	"slices"
 
+	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store/vfs"
 )
@@ -90,7 +91,7 @@ func (p *Partial) toPlace() (todo map[int]vfs.Stamp, whole bool, err error) {
 		}
 	}
 	if absent > 0 {
-		err = fmt.Errorf("%d pieces are missing: %w", absent, ErrNotYet)
+		err = fmt.Errorf("%w: %s missing", ErrNotYet, words.Count(int(absent), "piece"))
 	}
 	return todo, whole, err
 }

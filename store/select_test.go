@@ -416,11 +416,11 @@ func TestSelectChangesWhatIsFinished(t *testing.T) {
 	if err := copyWanted(p, im.Tree, only(im.Manifest, "many")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.Finish(context.Background()); !errors.Is(err, store.ErrNotYet) {
+	if _, err := p.Finish(context.Background()); !errors.Is(err, store.ErrNotYet) || !strings.HasSuffix(err.Error(), ": 3 of 15 pieces are here") {
 		t.Errorf("got %v, want ErrNotYet", err)
 	}
-	p.Select(only(im.Manifest, "many/1", "big"))
-	if _, err := p.Finish(context.Background()); !errors.Is(err, store.ErrNotYet) {
+	p.Select(only(im.Manifest, "many/1", "a/block"))
+	if _, err := p.Finish(context.Background()); !errors.Is(err, store.ErrNotYet) || !strings.HasSuffix(err.Error(), ": 1 piece missing") {
 		t.Errorf("got %v, want ErrNotYet", err)
 	}
 	p.Select(only(im.Manifest, "many/1"))

@@ -90,7 +90,7 @@ var sentences = [...]string{
 	CodeAtCapacity: "the source has as many leases as it may",
 	CodeNothing:    "the source has none of the pieces that the fleet lacks",
 	CodeAllLeased:  "every piece that the source has and the fleet lacks is leased",
-	CodeSpared:     "the source is busy with many peers, and others have what the fleet lacks of it",
+	CodeSpared:     "the source is busy with many peers, and others have the pieces that the fleet lacks",
 
 	CodeGaveBack:  "gave it back",
 	CodeBadData:   "sent wrong data",

@@ -142,7 +142,7 @@ func TestWhatIsMeantForAnotherCommandIsSaid(t *testing.T) {
 		"share 7-marble-fossil":   "7-marble-fossil is a code",
 		"share " + id:             "that is a share ID, not a path, and fetch takes it: fetcher fetch " + id,
 		"ls photos/2026/a-long-name-of-a-folder-that-is-not-there": `"photos/2026/a-long-name-of-a-folder-that-is-not-there" is neither a file or folder`,
-		"ls shareufqxmazda52by": "unreadable ticket: made by a later version (3) of this program",
+		"ls shareufqxmazda52by": "unreadable ticket: made by a later version of this program: the ticket has version 3, and",
 		"ls photo":              `"photo" is neither a file or folder on this machine nor a ticket or an ID`,
 		"ls " + id[:58]:         `"` + id[:58] + `" is not a whole share ID`,
 		"fetch " + id + "," + id[:58] + "," + strings.Replace(id, "hi", "ha", 1): "unreadable ticket: there are 2 different ones",

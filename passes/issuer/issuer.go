@@ -168,7 +168,7 @@ func (i *Issuer) renew(now time.Time) error {
 // Sell makes a voucher for passes worth units, 1 to MaxUnits.
 func (i *Issuer) Sell(units int64, now time.Time) (passes.Voucher, error) {
 	if units < 1 || units > MaxUnits {
-		return passes.Voucher{}, fmt.Errorf("a voucher for %d passes: 1 to %d", units, MaxUnits)
+		return passes.Voucher{}, fmt.Errorf("a voucher is for 1 to %d passes, not for %d", MaxUnits, units)
 	}
 	v, err := passes.NewVoucher(i.chance)
 	if err != nil {

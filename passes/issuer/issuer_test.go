@@ -3,6 +3,7 @@ package issuer
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -143,8 +144,8 @@ func TestAVoucherPaysForOneOrder(t *testing.T) {
 		t.Errorf("%d passes", len(held))
 	}
 	for _, units := range []int64{0, -1, MaxUnits + 1} {
-		if _, err := i.Sell(units, now); err == nil {
-			t.Errorf("a voucher for %d", units)
+		if _, err := i.Sell(units, now); err == nil || !strings.HasSuffix(err.Error(), fmt.Sprint(" passes, not for ", units)) {
+			t.Errorf("a voucher for %d: %v", units, err)
 		}
 	}
 }
