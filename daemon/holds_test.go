@@ -341,7 +341,7 @@ func TestAHoldThatCannotBeWrittenIsSaid(t *testing.T) {
 	film := added(t, d, api.Add{Paths: []string{file(t, "film", t.TempDir(), "film")}})
 	song := added(t, d, api.Add{Paths: []string{file(t, "song", t.TempDir(), "song")}})
 	execCatalog(t, dir, `CREATE TRIGGER full BEFORE INSERT ON hold_wants BEGIN SELECT RAISE(ABORT, 'the disk is full'); END`)
-	if _, err = d.Hold(t.Context(), api.Hold{Entry: film.ID, Depots: depot.node.Addrs()[:1]}); err == nil || !strings.Contains(err.Error(), "was not written: ") {
+	if _, err = d.Hold(t.Context(), api.Hold{Entry: film.ID, Depots: depot.node.Addrs()[:1]}); err == nil || !strings.Contains(err.Error(), "could not be written: ") {
 		t.Error(err)
 	}
 	execCatalog(t, dir, `DROP TRIGGER full`)

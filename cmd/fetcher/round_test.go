@@ -271,9 +271,9 @@ func TestARoundThatWaitsEndsWell(t *testing.T) {
 		"it is ended":            {nil, exitOK, `"counts":{},"exit":0,"round":"job","seq":1,"signal":"SIGTERM"`},
 		"it does not wait":       {[]string{"--once"}, exitNetwork, "no NATS server answers"},
 		"a holder is too long":   {[]string{"--holder", strings.Repeat("x", rounds.MaxHolder+1)}, exitUsage, "the holder needs a name"},
-		"the name is too long":   {[]string{"--name", strings.Repeat("x", 129)}, exitUsage, "cannot be a name"},
+		"the name is too long":   {[]string{"--name", strings.Repeat("x", 129)}, exitUsage, "a name at most 128"},
 		"the holder just fits":   {[]string{"--holder", strings.Repeat("x", rounds.MaxHolder)}, exitOK, `"exit":0`},
-		"the URL is none at all": {[]string{"--kv", "nats://127.0.0.1"}, exitUsage, "the store's name"},
+		"the URL is none at all": {[]string{"--kv", "nats://127.0.0.1"}, exitUsage, "the name of the store"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
