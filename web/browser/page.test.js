@@ -9,6 +9,7 @@ import { join, resolve } from 'node:path';
 import { randomBytes } from 'node:crypto';
 import { after, before, test } from 'node:test';
 import puppeteer from 'puppeteer-core';
+import { size } from '../static/dom.js';
 
 const binary = resolve(process.env.FETCHER || '../../bin/fetcher');
 const axe = readFileSync(new URL('./node_modules/axe-core/axe.min.js', import.meta.url), 'utf8');
@@ -97,6 +98,8 @@ async function press(page, label) {
   await page.waitForSelector(`button[aria-label="${label}"]`);
   await page.evaluate((l) => document.querySelector(`button[aria-label="${l}"]`).click(), label);
 }
+
+test('a size that rounds to the next unit is in that unit', () => assert.deepEqual([999, 999499, 999500].map(size), ['999 B', '999 kB', '1.00 MB']));
 
 test('add, watch, pause, read, finish, remove', { timeout: 300000 }, async () => {
   const ticket = command(origin, 'add', join(top, 'src', 'Holiday film')).trim();

@@ -192,7 +192,7 @@ function facts(e) {
   const row = (k, v) => (v ? [h('dt', {}, k), h('dd', {}, v)] : []);
   return h('dl', {}, ...row('Share ID', e.share && h('code', {}, e.share)), ...row('Ticket', e.ticket && h('code', {}, e.ticket)), ...row('Served from', e.paths && e.paths.join(', ')),
     ...row('Path', e.path), ...row('Folder', !e.path && e.dir), ...row('Added', when(e.added)), ...row('Here since', e.done && when(e.done)), ...row('Earlier versions', e.older && String(e.older.length)),
-    ...row('Served', [e.seed_time && `for ${e.seed_time}`, e.seed_ratio && `until others were sent ${e.seed_ratio} × its size`].filter(Boolean).join(', or ')), ...row('Warnings', (e.warnings || []).join('; ')));
+    ...row('Served', [e.seed_time && `for ${e.seed_time.replace(/([hm])0s$/, '$1').replace(/h0m$/, 'h')}`, e.seed_ratio && `until others were sent ${e.seed_ratio} × its size`].filter(Boolean).join(', or ')), ...row('Warnings', (e.warnings || []).join('; ')));
 }
 
 // pieceMap draws which pieces are here, at most 200 fields of as many pieces each, in the colours of the sources that brought them.
@@ -322,13 +322,14 @@ function standing(s, m) {
 
 function rollout(s, f) {
   const name = (peer) => (f.members.find((m) => m.peer === peer) || { name: short(peer) }).name;
+  const unneeded = s.done && s.done === s.members.length && 'no machine needs a coordinator now';
   const remove = h('button', { 'aria-label': 'Remove ' + (s.name || s.share) + ' from the fleet', onclick: act(async () => {
     if (!confirm(`Have every machine stop fetching ${s.name || s.share}, and serving what it fetched of it? Its files stay. A machine where it was added as a path goes on serving it.`)) return;
     await api.change('DELETE', '/v1/fleet/shares/' + s.share);
     view();
   }) }, 'Remove');
   return h('section', { class: 'card' }, h('h3', {}, s.name || 'Name not known yet'), h('p', {}, h('strong', {}, `${s.done} of ${s.members.length} done`), ', ',
-    s.coordinator ? `coordinated by ${name(s.coordinator)}${s.late ? `, which has not been heard from for ${ago(s.heard)}${s.done && s.done === s.members.length ? '; no machine needs a coordinator now' : ''}` : ''}` : 'nobody coordinates it'), h('progress', { max: s.members.length || 1, value: s.done, 'aria-label': 'Machines that have ' + (s.name || s.share) }),
+    s.coordinator ? `coordinated by ${name(s.coordinator)}${s.late ? `, which has not been heard from for ${ago(s.heard)}${unneeded ? '; ' + unneeded : ''}` : ''}` : unneeded || 'nobody coordinates it'), h('progress', { max: s.members.length || 1, value: s.done, 'aria-label': 'Machines that have ' + (s.name || s.share) }),
   h('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'Machines' }, h('table', {}, h('caption', {}, h('code', {}, s.share)), h('thead', {}, h('tr', {}, h('th', { scope: 'col' }, 'Machine'), h('th', { scope: 'col' }, 'How far'))),
     h('tbody', {}, ...s.members.map((x, i) => h('tr', {}, h('td', {}, f.members[i].name, h('div', { class: 'soft' }, short(x.peer))), h('td', {}, standing(x, f.members[i]))))))), h('div', { class: 'tools' }, remove));
 }

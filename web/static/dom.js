@@ -17,7 +17,7 @@ export function h(tag, attrs, ...children) {
 export function size(n) {
   const units = ['B', 'kB', 'MB', 'GB', 'TB', 'PB'];
   let i = 0;
-  for (n = Number(n) || 0; n >= 1000 && i < units.length - 1; i++) n /= 1000;
+  for (n = Number(n) || 0; n >= (i ? 999.5 : 1000) && i < units.length - 1; i++) n /= 1000;
   return (i === 0 ? n : n.toPrecision(3)) + ' ' + units[i];
 }
 
