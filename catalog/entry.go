@@ -149,7 +149,7 @@ func (w *Wish) Check() error {
 	case !(w.SeedRatio >= 0 && w.SeedRatio <= 1e6):
 		return fmt.Errorf("a ratio to seed to is from 0 to 1,000,000, not %s", strconv.FormatFloat(w.SeedRatio, 'f', -1, 64))
 	case w.SeedTime < 0 || w.SeedTime > 100*366*24*time.Hour:
-		return fmt.Errorf("a time to seed for is from 0 to 100 years, not %v", w.SeedTime)
+		return errors.New("a time to seed for is from 0 to 100 years")
 	case !isRate(w.Up) || !isRate(w.Down):
 		return fmt.Errorf("a limit is from %d to %d bytes per second, or 0 for none, not %d up and %d down", minRate, int64(maxRate), w.Up, w.Down)
 	}

@@ -167,7 +167,7 @@ func (d *Daemon) complete(w *catalog.Wish) error {
 		}
 		switch {
 		case w.Called && len(d.node.Addrs()) == 0:
-			return api.Refuse(api.ErrRequest, "no source can connect to the node, as it listens nowhere")
+			return api.Refuse(api.ErrRequest, "no source can connect to the node, as it listens nowhere; set listen, in node.toml or as a flag")
 		case len(sources) == 0 && !w.Called && d.setting().NoLAN:
 			return api.Refuse(api.ErrRequest, "%s, or the address of a peer that has the share", noSource(w.Source))
 		}

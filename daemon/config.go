@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -186,7 +185,7 @@ func (s Settings) each(called Names) error {
 	bounds.In(&f, called("rescan"), s.Rescan, time.Second, 366*24*time.Hour)
 	const least, most = int64(1 << 20), int64(1 << 50)
 	if c := s.RelayCarries; c != 0 && (c < least || c > most) {
-		f.Add(called("relay-carries"), fmt.Errorf("it must be from %d bytes (%s) to %s, not %s; left out, no content is carried", least, share.Size(least), share.Size(most), share.Size(c)))
+		f.Add(called("relay-carries"), fmt.Errorf("it must be from %d bytes (%s) to %s, not %s; without it, no content is carried", least, share.Size(least), share.Size(most), share.Size(c)))
 	}
 	if len(s.Name) > maxMachine || strings.ContainsFunc(s.Name, unicode.IsControl) {
 		f.Add(called("name"), fmt.Errorf("it must have at most %d bytes and no control characters, not %q", maxMachine, s.Name))
@@ -264,8 +263,8 @@ func (s Settings) checkHTTP(called Names) error {
 		return nil
 	}
 	host, port, err := net.SplitHostPort(s.HTTP)
-	if _, err := strconv.ParseUint(port, 10, 16); errors.Is(err, strconv.ErrRange) {
-		return fmt.Errorf("%q is not an address to answer at: a port is at most 65535", s.HTTP)
+	if _, err := net.LookupPort("tcp", port); err != nil {
+		return fmt.Errorf("%q is not an address to answer at: a port is a number, at most 65535", s.HTTP)
 	}
 	if err != nil {
 		return fmt.Errorf("an address to answer at is like 127.0.0.1:4820, not %q", s.HTTP)

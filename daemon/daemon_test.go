@@ -639,6 +639,25 @@ func TestWhatOfAFolderIsLocked(t *testing.T) {
 	}
 }
 
+// What is advised for what cannot be shared leaves something to be shared.
+func TestWhatIsMendedIsServed(t *testing.T) {
+	dir := t.TempDir()
+	pipe := file(t, "", dir, "pipe")
+	for says, x := range map[string]struct {
+		err   error
+		paths []string
+	}{
+		"add it again with less excluded": {fetcher.ErrNothingSelected, []string{dir}},
+		"Or remove the entry":             {share.ErrPath, []string{pipe}},
+		"with that left out":              {share.ErrPath, []string{dir}},
+		"and add it again with that":      {share.ErrPath, []string{pipe, dir}},
+	} {
+		if got := mended(x.err, x.paths); !strings.HasPrefix(got, ". It is served once ") || !strings.Contains(got, says) || strings.HasSuffix(says, "entry") && !strings.HasSuffix(got, says) {
+			t.Errorf("%q does not say %q", got, says)
+		}
+	}
+}
+
 // A folder with files that the node may not read is not added, nor is a fetch into what is a file: a second try that
 // is right finds nothing of the first.
 func TestWhatTheNodeMayNotUseIsNotAdded(t *testing.T) {

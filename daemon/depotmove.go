@@ -197,7 +197,7 @@ func (x *importer) failed(err error) error {
 		}
 		return api.Refuse(api.ErrRequest, "%v%s", err, came)
 	case errors.Is(err, share.ErrDiskFull):
-		return api.Refuse(share.ErrDiskFull, "%v%s", err, came)
+		return api.Refuse(share.ErrDiskFull, "%v%s. Make room, or lower depot-reserve, then import the same again", err, came)
 	}
 	return err
 }
@@ -285,7 +285,7 @@ func (x *importer) byName(ctx context.Context, now time.Time, a archive.Account,
 			_, err = db.Admit(ctx, now, peers.ID(a.Name), t, depot.MaxStrangers)
 			var r *depot.Refusal
 			if errors.As(err, &r) {
-				x.refuse(a, "this depot has as many accounts of strangers as it may have")
+				x.refuse(a, "this depot has as many accounts of strangers as it may have; make this one with fetcher depot account add, and import again")
 				return nil
 			}
 			x.names[a.Name] = a.Name
@@ -388,7 +388,7 @@ func (x *importer) bring(ctx context.Context, s archive.Share, k depot.Kept, lea
 		space -= k.Bytes
 	}
 	if free >= 0 && free-space < bytes {
-		return fmt.Errorf("%w: %v takes %s, and %s is free", share.ErrDiskFull, id, share.Size(bytes), share.Size(max(free-space, 0)))
+		return fmt.Errorf("%w: %v takes %s, and the depot may use %s more", share.ErrDiskFull, id, share.Size(bytes), share.Size(max(free-space, 0)))
 	}
 	if k.State != depot.None {
 		if state, err := x.enter(ctx, id, bytes, false, leases); err != nil {

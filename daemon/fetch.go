@@ -228,11 +228,15 @@ func (k *keeper) stumble(err error) {
 		return
 	}
 	var at *fs.PathError // not a connection that a firewall does not permit
-	if errors.As(err, &at) && errors.Is(at, fs.ErrPermission) || slices.ContainsFunc(final, func(f error) bool { return errors.Is(err, f) }) {
+	shut := errors.As(err, &at) && errors.Is(at, fs.ErrPermission)
+	if shut || slices.ContainsFunc(final, func(f error) bool { return errors.Is(err, f) }) {
 		k.d.log.Warn("a fetch has failed", "id", k.id, "reason", err)
 		why := words.Plain(err)
-		if errors.Is(err, store.ErrRepairable) {
-			why += ". Repair the entry with fetcher set, or move away what is there"
+		switch {
+		case errors.Is(err, store.ErrRepairable):
+			why += ". With fetcher set, repair the entry, or rescan it once what is there was moved away"
+		case shut, errors.Is(err, share.ErrExists):
+			why += ". Once that is mended, rescan the entry with fetcher set"
 		}
 		k.mu.Lock()
 		k.code = api.ProblemOf(err).Code

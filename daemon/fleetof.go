@@ -219,9 +219,9 @@ func (m *member) otherURL(why error) string {
 	case !errors.Is(why, rounds.ErrLogin):
 		return ""
 	case m.d.setting().Fleet != "":
-		return ". Put the right ones into the URL that fleet gives the node, and restart it"
+		return ". Put the right user and password into the URL of the setting fleet, and restart the node"
 	}
-	return `. Give "fetcher fleet invite" the URL with the right ones on this machine, and the other machines the token that it prints`
+	return `. On this machine, give "fetcher fleet invite" the URL with the right user and password; the other machines join again with the token that it prints`
 }
 
 // alone is what this machine knows of its fleet if the store has not answered yet: its own entries.

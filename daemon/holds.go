@@ -160,7 +160,7 @@ func (d *depots) Hold(ctx context.Context, h api.Hold) ([]api.Held, error) {
 	}
 	before, want, addrs := wanted(was, ask)
 	if n := distinct(want.Depots, depots); h.Copies > n {
-		return nil, api.Refuse(api.ErrRequest, "%d copies need %d depots; named so far: %d. Name another", h.Copies, h.Copies, n)
+		return nil, api.Refuse(api.ErrRequest, "%d copies need %d depots; named so far: %d. Name %d more", h.Copies, h.Copies, n, h.Copies-n)
 	}
 	if err := d.setBudget(ctx, depots, h.Budget); err != nil {
 		return nil, err
@@ -213,8 +213,10 @@ func (k *keeper) whole(ctx context.Context) (*share.Manifest, error) {
 		return nil, api.Refuse(api.ErrRequest, "entry %d is not whole here, as only some of its files are wanted: choose all of them first", e.ID)
 	case k.view().State == api.Missing, k.view().State == api.Failed:
 		return nil, api.Refuse(api.ErrRequest, "entry %d is not whole here: %s", e.ID, k.view().Reason)
+	case k.view().State == api.Ended:
+		return nil, api.Refuse(api.ErrRequest, "entry %d is not served any more, so no depot could fetch it from here: have it served for longer first, with fetcher set", e.ID)
 	case m == nil || k.view().State != api.Served:
-		return nil, api.Refuse(api.ErrRequest, "entry %d is not whole here: wait until all of it was fetched and is served", e.ID)
+		return nil, api.Refuse(api.ErrRequest, "entry %d is not whole here yet: wait until it is served", e.ID)
 	}
 	return m, nil
 }

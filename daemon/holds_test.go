@@ -276,7 +276,7 @@ func TestWhoeverIsOverTheBudgetIsToldWhatHelps(t *testing.T) {
 	t.Parallel()
 	for units, helps := range map[int64]bool{3: true, 9: false} {
 		err := heldError("depot", &renewal.BudgetError{Budget: 5, Left: 1, Units: units, Until: time.Now()})
-		if !errors.Is(err, share.ErrNotAllowed) || !strings.Contains(err.Error(), "raise the budget") || strings.Contains(err.Error(), "or wait") != helps {
+		if !errors.Is(err, share.ErrNotAllowed) || !strings.Contains(err.Error(), "the lease costs ") || !strings.Contains(err.Error(), "raise the budget") || strings.Contains(err.Error(), "or wait") != helps {
 			t.Errorf("%d passes: %v", units, err)
 		}
 	}

@@ -49,6 +49,9 @@ func TestWhatWasFetchedIsServedForAsLongAsWasAsked(t *testing.T) {
 		if e.Ticket != "" || !strings.Contains(e.Reason, "as was asked") {
 			t.Errorf("%s: %+v", what, e)
 		}
+		if _, err := b.Hold(t.Context(), api.Hold{Entry: e.ID, Depots: []string{"nowhere"}}); err == nil || !strings.Contains(err.Error(), "not served any more") {
+			t.Errorf("%s: a hold of it: %v", what, err)
+		}
 		id := b.keepers[1].entry().Share
 		d := begun(t, t.TempDir())
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)

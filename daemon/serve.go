@@ -146,13 +146,25 @@ func (k *keeper) missing(paths []string, err error) {
 	case k.entry().Kind == catalog.Serve && (errors.Is(err, share.ErrPath) || errors.Is(err, share.ErrLimit) || errors.Is(err, fetcher.ErrNothingSelected) || errors.As(err, &bad)):
 		why = cmp.Or(shut, why)
 		k.refuse(err, why)
-		why, state = why+". It is served once that is mended. Or remove the entry, and add it again with that left out", catalog.Failed
+		why, state = why+mended(err, paths), catalog.Failed
 	}
 	if k.entry().State != state {
 		k.d.log.Warn("an entry cannot be served", "id", k.id, "reason", why)
 	}
 	k.fail(state, why)
 	k.lookOut(paths, errors.Is(err, fs.ErrNotExist), min(k.backOff(), k.d.setting().Rescan))
+}
+
+// mended says what to do about an entry whose paths cannot be shared because of err.
+func mended(err error, paths []string) string {
+	info, _ := os.Stat(paths[0])
+	switch {
+	case errors.Is(err, fetcher.ErrNothingSelected):
+		return ". It is served once something in it is not excluded. Or remove the entry, and add it again with less excluded"
+	case len(paths) == 1 && info != nil && !info.IsDir():
+		return ". It is served once that is mended. Or remove the entry"
+	}
+	return ". It is served once that is mended. Or remove the entry, and add it again with that left out"
 }
 
 // notThere says which path of an entry is missing, given what the system says.

@@ -134,6 +134,16 @@ func TestAFetchedEntryIsLookedAtAndRepairedWhenItsOwnerSaysSo(t *testing.T) {
 	if _, err := a.Set(t.Context(), served.ID, api.Set{Repair: true}); !errors.Is(err, api.ErrRequest) {
 		t.Errorf("what is served: %v", err)
 	}
+	for says, bad := range map[string]string{"or rescan it once what is there was moved away": file(t, "x", t.TempDir(), "f"), "Once that is mended, rescan the entry": filepath.Dir(file(t, "x", t.TempDir(), "f", "g"))} {
+		c := begun(t, t.TempDir())
+		got := until(t, c, added(t, c, api.Add{Ticket: served.Ticket, Dir: filepath.Dir(bad)}).ID, "failed", in(api.Failed))
+		if !strings.Contains(got.Reason, says) {
+			t.Errorf("%q does not say %q", got.Reason, says)
+		}
+		must(t, os.RemoveAll(bad))
+		set(t, c, got.ID, api.Set{Rescan: true})
+		until(t, c, got.ID, "here", in(api.Served))
+	}
 }
 
 // Even if the folders above it went, and the next rescan is far away.

@@ -88,7 +88,7 @@ func (m *member) snapshot(ctx context.Context, depot string, t rounds.Target) (i
 	k.settledIn(ctx)
 	v := k.view()
 	if id, err = m.store.AddInternal(ctx, v.Ticket); err != nil {
-		return id, fmt.Errorf("it is %s: %w", v.State, m.told(err))
+		return id, fmt.Errorf("its entry is %s: %w", v.State, m.told(err))
 	}
 	m.awaitCopy(ctx, id)
 	p, err := rounds.NewPointer(m.store.KV, roundOf(depot))

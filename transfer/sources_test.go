@@ -562,10 +562,11 @@ func TestATransferEndsWhenNobodyCanHelp(t *testing.T) {
 }
 
 func TestWhoGivesTheShareIsCounted(t *testing.T) {
+	const one = " the share only to peers that it names"
 	for _, c := range []struct {
 		some, n int
 		want    string
-	}{{1, 1, "the only peer that was asked gives"}, {1, 3, "1 of 3 peers gives"}, {2, 3, "2 of 3 peers give"}} {
+	}{{1, 1, "the only peer that was asked gives" + one}, {1, 3, "1 of 3 peers gives" + one}, {2, 3, "2 of 3 peers give the share only to peers that they name"}} {
 		if got := giving(c.some, c.n); got != c.want {
 			t.Errorf("%d of %d: %q, want %q", c.some, c.n, got, c.want)
 		}

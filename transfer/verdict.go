@@ -38,7 +38,7 @@ func (s *sources) hopeless() error {
 	case unreachable == n:
 		return s.noConnection()
 	case denied > 0 && denied+notFound == n:
-		return fmt.Errorf("%w: %s the share only to peers that it names, or whose ticket has its secret, and this node, %s, is not one of them", share.ErrNotAllowed, giving(denied, n), s.fetch.Self)
+		return fmt.Errorf("%w: %s, or whose ticket has its secret, and this node, %s, is not one of them", share.ErrNotAllowed, giving(denied, n), s.fetch.Self)
 	case notFound == n:
 		return fmt.Errorf("%w: asked %s (%s)", share.ErrNotFound, words.Count(n, "peer"), s.lastWord())
 	case out == n && liars == 0 && !s.cfg.Fleet.Used(): // a coordinator may name others
@@ -65,15 +65,15 @@ func liedOf(some, n int) string {
 	return fmt.Sprintf("%s, and %d lied", noneLeft(n), some)
 }
 
-// giving is some of n peers, with what they do.
+// giving is some of n peers, and to whom they give the share.
 func giving(some, n int) string {
 	switch {
 	case n == 1:
-		return "the only peer that was asked gives"
+		return "the only peer that was asked gives the share only to peers that it names"
 	case some == 1:
-		return fmt.Sprintf("1 of %d peers gives", n)
+		return fmt.Sprintf("1 of %d peers gives the share only to peers that it names", n)
 	}
-	return fmt.Sprintf("%d of %d peers give", some, n)
+	return fmt.Sprintf("%d of %d peers give the share only to peers that they name", some, n)
 }
 
 // noConnection is the end of a transfer none of whose sources took a connection.

@@ -108,7 +108,7 @@ func TestADepotKeepsWhatItPromised(t *testing.T) {
 	if !namesBoth(t, r, owner.status().Peer, keeper.status().Peer) {
 		t.Errorf("the ticket does not name both: %+v", r.lines)
 	}
-	if r := owner.on("hold", src, "--on", at, "--copies", "2"); r.code != exitUsage || !strings.Contains(r.stderr, "2 copies need 2 depots; named so far: 1. Name another") {
+	if r := owner.on("hold", src, "--on", at, "--copies", "2"); r.code != exitUsage || !strings.Contains(r.stderr, "2 copies need 2 depots; named so far: 1. Name 1 more") {
 		t.Errorf("two copies at one depot: exit %d, %s", r.code, r.stderr)
 	}
 	leases, err := keeper.client.Leases(t.Context(), "owner")

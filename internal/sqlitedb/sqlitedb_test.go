@@ -216,7 +216,7 @@ func TestWhatIsNotOursIsRefusedAndLeftAlone(t *testing.T) {
 	newer, other := filepath.Join(dir, "newer.db"), filepath.Join(dir, "other.db")
 	open(t, newer, notes).Close()
 	open(t, other, Schema{App: 1, Steps: notes.Steps}).Close()
-	for path, want := range map[string]string{newer: "use a newer fetcher", other: "database of another kind"} {
+	for path, want := range map[string]string{newer: "use a newer fetcher", other: "database of another kind; move it away"} {
 		before, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
