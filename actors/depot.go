@@ -360,7 +360,7 @@ func (d *depotActor) storeClock(ctx actor.Context) {
 	d.time.now()
 	c, l := d.time.state(), d.cfg.Ledger
 	if c.Frozen && !d.stored {
-		d.s.Log().Error("the clock is not trusted: nothing expires and nothing is collected; if this machine's clock is right, say so", "clock", c.Wall, "drift", c.Drift, "gap", c.Gap)
+		d.s.Log().Error("the clock is not trusted: nothing expires and nothing is collected; if this machine's clock is right, say so with fetcher depot clock ok", "clock", c.Wall, "drift", c.Drift, "gap", c.Gap)
 	}
 	d.stored = c.Frozen
 	d.s.Task(ctx, func(ctx context.Context) any {

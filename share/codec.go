@@ -134,7 +134,7 @@ func index(b []byte) (*Manifest, error) {
 	c.head(cborMap)
 	c.want("v")
 	if v := c.head(cborUint); c.err == nil && v > version {
-		return nil, fmt.Errorf("%w: made by a later version of the format (%d; this one knows %d)", ErrManifest, v, version)
+		return nil, fmt.Errorf("%w: its format has version %d, and this program knows version %d; please update", ErrManifest, v, version)
 	} else if c.err == nil && v != version {
 		return nil, fmt.Errorf("%w: there is no version %d of the format", ErrManifest, v)
 	}

@@ -131,8 +131,8 @@ func isDevice(name string) bool {
 // windowsLink checks a target as Windows sees it, which removes ".." from the
 // text before it follows anything.
 func windowsLink(path, target string) string {
-	if strings.ContainsAny(target, windowsForbidden) {
-		return fmt.Sprintf("is a link to %q, which cannot be one", target)
+	if i := strings.IndexAny(target, windowsForbidden); i >= 0 {
+		return fmt.Sprintf("is a link to %q, whose %q no name may hold", target, target[i])
 	}
 	depth := strings.Count(path, "/")
 	for name := range strings.SplitSeq(target, "/") {

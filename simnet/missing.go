@@ -67,7 +67,7 @@ func (f *Fetch) lacks() []string {
 func (f *Fetch) now() string {
 	switch {
 	case f.ended != nil:
-		return fmt.Sprintf("the fetch ended after %v: %v", f.endedAt, f.ended.Err)
+		return fmt.Sprintf("the fetch ended after %v: %v", f.Took(), f.ended.Err)
 	case f.x.state == frozen:
 		return "its node is frozen"
 	case f.x.state == stopped:
@@ -75,5 +75,13 @@ func (f *Fetch) now() string {
 	case f.life != f.x.life:
 		return "its node runs, and does not fetch it"
 	}
-	return fmt.Sprintf("%v: %s", f.last.State, f.last.Reason)
+	return f.last.State.String() + f.because()
+}
+
+// because is the reason that a fetch gave last, after a colon, if it gave one.
+func (f *Fetch) because() string {
+	if f.last.Reason == "" {
+		return ""
+	}
+	return ": " + f.last.Reason
 }

@@ -205,7 +205,7 @@ func (r *referee) waits(f *Fetch) {
 	}
 	if y, p := r.helper(f, since); y != nil {
 		f.needless = true
-		r.broken(f.x.id, "needless wait", "nothing for %s, and %s has piece %d: %s", words.Duration(quiet), y.Name(), p, f.last.Reason)
+		r.broken(f.x.id, "needless wait", "nothing for %s, and %s has piece %d%s", words.Duration(quiet), y.Name(), p, f.because())
 		r.n.ask(f)
 	}
 }
@@ -384,7 +384,7 @@ func (r *referee) verdict(f *Fetch) {
 	switch {
 	case f.ended == nil && f.opt.MayFail && f.x.state == stopped:
 	case f.ended == nil:
-		r.broken(f.x.id, "end", "has not ended: %v, %d of %d bytes: %s", f.last.State, f.last.Verified, f.c.bytes, f.last.Reason)
+		r.broken(f.x.id, "end", "has not ended: %v, %d of %d bytes%s", f.last.State, f.last.Verified, f.c.bytes, f.because())
 		if f.x.state == running {
 			why, wanted, leased, verified := f.x.host.Why(f)
 			r.plan(f, wanted, leased, verified)

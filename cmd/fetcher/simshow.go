@@ -150,7 +150,7 @@ func (w *catcher) failure(s *simnet.Scenario, fl simFlags, x *seen) {
 		fmt.Fprintf(w, "  %v\n", f)
 	}
 	for _, m := range x.Missing {
-		fmt.Fprintf(w, "\n%s lacks of %s\n", m.Node, m.Share)
+		fmt.Fprintf(w, "\nwhat %s lacks of %s\n", m.Node, m.Share)
 		for _, why := range m.Why {
 			fmt.Fprintf(w, "  %s\n", why)
 		}

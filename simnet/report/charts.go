@@ -68,7 +68,7 @@ func (v *view) events() *chart {
 			shown = append(shown, l)
 		}
 	}
-	p := v.plot("What happened", "Point at a mark to read it. Lines of the same colours go through the charts below.", num(row*len(shown)))
+	p := v.plot("What happened", "Point at a mark to read it; for some, a line of the same colour goes through the charts below.", num(row*len(shown)))
 	p.frame()
 	for i, l := range shown {
 		y := p.y + num(i*row) + row/2
@@ -95,7 +95,7 @@ func (v *view) events() *chart {
 		}
 	}
 	if v.rec.MarksLeftOut > 0 {
-		p.Note = fmt.Sprintf("%d later marks are left out.", v.rec.MarksLeftOut)
+		p.Note = fmt.Sprintf("Left out: %s.", words.Count(v.rec.MarksLeftOut, "later mark"))
 	}
 	return p.chart
 }
@@ -201,7 +201,7 @@ func (v *view) doings() *chart {
 			p.rect("strip "+doingClass(b.doing), p.at(b.from), y+1, p.at(b.to)-p.at(b.from), row-2, v.bandText(node, b))
 		}
 		if n.Ended > 0 {
-			p.line("ended", p.x(n.Ended), y, p.x(n.Ended), y+row, n.Name+" ended after "+seconds(n.Ended))
+			p.line("ended", p.x(n.Ended), y, p.x(n.Ended), y+row, n.Name+": its fetch ended at "+seconds(n.Ended))
 		}
 	}
 	for _, d := range simnet.AllDoings {

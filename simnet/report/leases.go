@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/simnet"
 )
 
@@ -50,7 +51,7 @@ func (v *view) leases(node int) *chart {
 	}
 	p := v.leaseLanes(&v.rec.Nodes[node], lanes, high, total)
 	if lanesLeft > 0 {
-		p.Note += fmt.Sprintf("%d more sources, with fewer leases, are left out. ", lanesLeft)
+		p.Note += fmt.Sprintf("Left out: %s, of those with the fewest leases. ", words.Count(lanesLeft, "more source"))
 	}
 	return p.chart
 }

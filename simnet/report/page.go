@@ -150,7 +150,7 @@ func (p *page) nodes(v *view) {
 	for _, column := range []string{"node", "began", "took", "has", "received", "sent", "twice", "cancelled", "waited", "paused", "absent"} {
 		p.put("<th>%v</th>", column)
 	}
-	p.put("<th class=\"l\">longest without a byte</th></tr>\n")
+	p.put("<th class=\"l\">longest without a verified byte</th></tr>\n")
 	for _, r := range v.table() {
 		p.put(`<tr class="%v"><td>%v`, orBad("", r.Bad), r.Name)
 		p.some(" <i>%v</i>", r.Acts)

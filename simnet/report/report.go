@@ -110,37 +110,33 @@ func (v *view) story() (out []string) {
 	}
 	slow := v.order[0]
 	n := &v.rec.Nodes[slow]
-	switch middle := v.took(v.order[len(v.order)/2]); {
+	switch {
 	case n.Ended == 0:
 		out = append(out, fmt.Sprintf("%s did not get all it wanted: %s of %s.", n.Name, bytesText(n.Samples[v.rec.Samples-1].Verified), bytesText(n.Wanted)))
 	case n.Err != nil:
 		out = append(out, fmt.Sprintf("%s failed after %s, with %s of %s.", n.Name, seconds(v.took(slow)), bytesText(n.Samples[v.rec.Samples-1].Verified), bytesText(n.Wanted)))
-	case len(v.order) > 2 && v.took(slow) < middle+middle/8:
-		out = append(out, fmt.Sprintf("All took about the same time; the last was %s with %s.", n.Name, seconds(v.took(slow))))
-	case len(v.order) > 2 && middle > 0:
-		out = append(out, fmt.Sprintf("The slowest node is %s: %s, %.1f times the median.", n.Name, seconds(v.took(slow)), v.took(slow).Seconds()/middle.Seconds()))
+	case len(v.order) > 2:
+		out = append(out, fmt.Sprintf("The slowest node is %s: %s; the median is %s.", n.Name, seconds(v.took(slow)), seconds(v.took(v.order[len(v.order)/2]))))
 	}
-	if f, ok := v.flat(slow); ok {
-		out = append(out, fmt.Sprintf("The longest time in which nothing came in to %s is from %s to %s: %s.", n.Name, seconds(v.at(f.from)), seconds(v.at(f.to)), f.why))
-	} else if n.Err == nil {
-		out = append(out, fmt.Sprintf("Bytes came in to %s all the time.", n.Name))
+	if f, _ := v.flat(slow); f.to > f.from {
+		out = append(out, fmt.Sprintf("The longest time in which nothing new was verified on %s is from %s to %s: %s.", n.Name, seconds(v.at(f.from)), seconds(v.at(f.to)), f.why))
 	}
 	for _, c := range v.rec.Contents {
 		if from, to, most := v.nobody(&c); most > 0 {
-			out = append(out, fmt.Sprintf("Between %s and %s up to %d of the %d pieces of %s were with nobody, or only with nodes that lie or do not run.",
-				seconds(v.at(from)), seconds(v.at(to)), most, c.Pieces, c.Name))
+			out = append(out, fmt.Sprintf("Between %s and %s some of the %d pieces of %s, at most %d at a time, were with nobody, or only with nodes that lie or do not run.",
+				seconds(v.at(from)), seconds(v.at(to)), c.Pieces, c.Name, most))
 		}
 	}
 	return out
 }
 
-// stretch is a run of samples in which a node got nothing.
+// stretch is a run of samples in which nothing new was verified on a node.
 type stretch struct {
 	from, to int
 	why      string
 }
 
-// flat is the longest time in which a node that wanted something got nothing.
+// flat is the longest time in which nothing new was verified on a node that wanted something. ok says that it is long.
 func (v *view) flat(node int) (f stretch, ok bool) {
 	n := &v.rec.Nodes[node]
 	from := int(n.Began / v.rec.Step)
@@ -155,11 +151,8 @@ func (v *view) flat(node int) (f stretch, ok bool) {
 			f = stretch{from: from, to: i}
 		}
 	}
-	if d := v.at(f.to) - v.at(f.from); d < max(time.Second/2, v.end/25) {
-		return f, false
-	}
 	f.why = v.mostly(n, f.from, f.to)
-	return f, true
+	return f, v.at(f.to)-v.at(f.from) >= max(time.Second/2, v.end/25)
 }
 
 // mostly is what a node did between two samples, in order of time taken, and the
@@ -168,9 +161,6 @@ func (v *view) mostly(n *simnet.NodeRecord, from, to int) string {
 	count := map[simnet.Doing]int{}
 	said := map[simnet.Doing]string{}
 	for _, s := range n.Samples[from+1 : to+1] {
-		if s.Doing == simnet.Fetching {
-			continue // too short to mention
-		}
 		count[s.Doing]++
 		if r := v.rec.Reasons[s.Reason]; r != "" {
 			said[s.Doing] = r

@@ -78,7 +78,7 @@ func TestAPageTellsTheStory(t *testing.T) {
 	check(t, page, `<title>restarts, seed 1: holds</title>`, "Every peer of a swarm is killed", "Again: <code>fetcher sim run restarts</code>",
 		"What happened", "Verified on each node", "What each node did", "Sent per second", "Who has the pieces of photos", "Leases of node", "Came for nothing", "Each node",
 		"source is killed</title>", "bytes flow</title>", "not running</title>", "nobody has it, ", "held by source from ", "prefers-color-scheme: dark",
-		"All took about the same time; the last was node", "The longest time in which nothing came in to node", "of the 96 pieces of photos were with nobody", fmt.Sprintf("%.2f</b><span>copies by sources", r.Copies))
+		"The slowest node is node", "; the median is ", "The longest time in which nothing new was verified on node", "some of the 96 pieces of photos, at most ", fmt.Sprintf("%.2f</b><span>copies by sources", r.Copies))
 	if n := strings.Count(page, "<svg"); n != 11 {
 		t.Errorf("%d pictures", n)
 	}
@@ -126,16 +126,22 @@ func TestAPageOfAFailureSaysWhatIsMissing(t *testing.T) {
 		liar := r.Add(simnet.NodeConfig{Name: "liar", Acts: simnet.Liar(1)}).Seed(c)
 		x := r.Add(simnet.NodeConfig{Name: "node"})
 		x.Fetch(c, part, liar)
+		r.Add(simnet.NodeConfig{Name: "slow", Line: simnet.Line{Up: 1e5, Down: 1e5}}).Fetch(c, part)
 		heal := r.Partition([]*simnet.Node{x}, []*simnet.Node{part})
 		r.After(5*time.Second, heal)
 	}}
 	r, page := recorded(t, s, 0)
-	if r.OK() || len(r.Missing) != 2 {
+	if r.OK() || len(r.Missing) != 3 {
 		t.Fatalf("%v", r.Missing)
 	}
 	check(t, page, "<title>fails, seed 1: does not hold</title>", "with &lt;hostile&gt; names", "What node lacks of a &amp; b", "has not ended: ",
 		"pieces 5-7: wanted; ", "m-fault", "m-cut", "m-heal", "m-ban", "&lt;part&gt; did not get all it wanted: 4.19 MB of 8.39 MB.", "lies in blocks",
-		"of the 8 pieces of a &amp; b were with nobody", "not done")
+		"some of the 8 pieces of a &amp; b, at most ", "not done")
+	for _, f := range r.Faults {
+		if strings.HasSuffix(f.Text, ": ") {
+			t.Errorf("no reason follows: %q", f.Text)
+		}
+	}
 }
 
 // A page stays small, and can be read, with very many nodes.

@@ -210,7 +210,7 @@ var losing = []*simnet.Scenario{
 		s.Pass(61 * time.Minute)
 		s.Gone(d, c)
 	}),
-	ofDepot("disk-not-mounted", "The depot's disk is away for days: nothing is removed, damaged or promised meanwhile, and then all is as it was.", func(s *depots.Story) {
+	ofDepot("disk-not-mounted", "The depot's disk is away for days: nothing is removed, called damaged or promised meanwhile, and then all is as it was.", func(s *depots.Story) {
 		d, a, c := pair(s)
 		old := s.File("film", 200_000)
 		a.Seed(old)

@@ -135,7 +135,7 @@ var ordinary = []*simnet.Scenario{
 	},
 	{
 		Name:  "flash-crowd-leaving",
-		Says:  "The same crowd, but each node leaves as soon as it has the share.",
+		Says:  "A crowd feeds itself, as in flash-crowd, but each node leaves as soon as it has the share.",
 		Nodes: 20,
 		Set:   func(r *simnet.Run) { crowd(r, true) },
 	},

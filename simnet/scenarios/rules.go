@@ -250,7 +250,7 @@ var rules = []*simnet.Scenario{
 	},
 	{
 		Name: "many-announcements",
-		Says: "For a minute a node hears every tenth of a second what another has that fetches slowly.",
+		Says: "For a minute, a node that fetches slowly tells another every tenth of a second what it has.",
 		Set: func(r *simnet.Run) {
 			c := r.Folder("source-tree", 900, 16000)
 			slow := r.Add(simnet.NodeConfig{Name: "slow", Line: even(2*simnet.Mbit, 30*time.Millisecond)}).Seed(c)
