@@ -137,8 +137,11 @@ func longest(s string) (time.Duration, error) {
 		return defaultLease, nil
 	}
 	t, err := words.ParseDuration(s)
-	if err != nil || t < time.Second {
-		return 0, api.Refuse(api.ErrRequest, "a lease lasts a time such as 31d or 36h, not %q", s)
+	switch {
+	case err != nil:
+		return 0, api.Refuse(api.ErrRequest, "the longest time of a lease: %v", err)
+	case t < time.Second:
+		return 0, api.Refuse(api.ErrRequest, "a lease lasts at least 1 s, not %q", s)
 	}
 	return t, nil
 }

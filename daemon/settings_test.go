@@ -96,7 +96,7 @@ func TestSettingsThatCannotBeReadAreNamed(t *testing.T) {
 		"limit-down = \"1\"":                                   "limit-down: a limit is at least 1024 bytes per second, and \"1\" is 1",
 		"limit-up = \"1K\"":                                    "limit-up: a limit is at least 1024 bytes per second, and \"1K\" is 1000",
 		"limit-up = \"1T\"":                                    "limit-up: a limit is bytes per second, a number with K, M, G or none of them, such as 500K or 10M, and at most 1000000G, not \"1T\"",
-		"rescan = \"often\"":                                   "rescan: a time is like 31d or 36h, not \"often\"",
+		"rescan = \"often\"":                                   "rescan: a time is like 30s, 36h or 7d, not \"often\"",
 		"rescan = \"1ms\"":                                     "rescan: it is a time from 1 s to 366 d",
 		"name = \"a\\tb\"":                                     "name: it must have at most 64 bytes and no control characters, not \"a\\tb\"",
 		"limits = 3":                                           "line 1 cannot be read: limits takes tables, each under a line [[limits]]",

@@ -68,15 +68,13 @@ func (fl *fleetFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&fl.from, "lease-from", "", "fetch from outside the fleet only what its coordinator leases, which is at this `ADDR`, a multiaddr that ends in /p2p/ID; implies --identity")
 	f.StringVar(&fl.store.url, "fleet", "", "fetch as a member of the fleet whose store is at this `URL`; see fetcher fleet --help; implies --identity")
 	f.StringVar(&fl.store.secret, "fleet-secret", "", "the fleet's secret is in this `FILE`")
-	spanVar(f, &fl.alone, "alone-after", 0, "go on without the coordinator after this `TIME` without it, or without a verified byte (default wait)")
+	spanVar(f, &fl.alone, "alone-after", 0, 0, maxWait, "go on without the coordinator after this `TIME` without it, or without a verified byte (default wait)")
 }
 
 // fleet is what the flags ask for; close closes the store.
 func (a *app) fleet(ctx context.Context, fl fleetFlags) (f fetcher.Fleet, close func() error, err error) {
 	close = func() error { return nil }
 	switch {
-	case fl.alone < 0:
-		err = usageError{errors.New("--alone-after must not be negative")}
 	case fl.alone > 0 && !fl.used():
 		err = usageError{errors.New("--alone-after needs --lease-from or --fleet")}
 	case fl.from != "" && fl.store.url != "":

@@ -115,7 +115,7 @@ func (fl *fetchFlags) sources(f *pflag.FlagSet) {
 	f.StringArrayVar(&fl.peers, "peer", nil, "fetch from this `ADDR` too, a multiaddr that ends in /p2p/ID; may be repeated")
 	f.StringArrayVar(&fl.listen, "listen", nil, listenHelp+" (default all interfaces, any port)")
 	fl.reach.outbound(f, lookHelp)
-	spanVar(f, &fl.stall, "stall", time.Minute, "give up after this `TIME` without a verified byte")
+	spanVar(f, &fl.stall, "stall", time.Minute, time.Millisecond, maxWait, "give up after this `TIME` without a verified byte")
 	f.StringVar(&fl.limitUp, "limit-up", "", "send others at most this `RATE` of bytes per second, such as 500K or 10M")
 	f.StringVar(&fl.limitDown, "limit-down", "", "ask for at most this `RATE` of bytes per second, such as 500K or 10M")
 	f.BoolVar(&fl.identity, "identity", false, identityHelp)
@@ -141,9 +141,6 @@ func (fl fetchFlags) check() (seed time.Duration, limit rates, err error) {
 	}
 	if _, err := canBeFolder(fl.out); errors.As(err, new(usageError)) {
 		return 0, limit, usageError{fmt.Errorf("-o: %w", err)}
-	}
-	if fl.stall <= 0 {
-		return 0, limit, usageError{errors.New("--stall must be more than 0")}
 	}
 	switch fl.seed {
 	case "", "false":

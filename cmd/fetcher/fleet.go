@@ -380,7 +380,6 @@ type fleetRun struct {
 	limitUp   string
 	limitDown string
 	heartbeat time.Duration
-	typed     string // heartbeat, as it was
 	alone     time.Duration
 }
 
@@ -398,7 +397,6 @@ enters the fleet once. If it is lost, another takes over.
 While the store cannot be reached, what runs goes on, and nobody is elected.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			fl.typed = cmd.Flag("heartbeat").Value.String()
 			return a.run(cmd.Context(), fl)
 		},
 	}
@@ -409,18 +407,12 @@ While the store cannot be reached, what runs goes on, and nobody is elected.`,
 	f.StringArrayVar(&fl.listen, "listen", nil, listenHelp+" (default all interfaces, the same port as last time)")
 	f.StringVar(&fl.limitUp, "limit-up", "", "send others at most this `RATE` of bytes per second, such as 500K or 10M")
 	f.StringVar(&fl.limitDown, "limit-down", "", "ask for at most this `RATE` of bytes per second, such as 500K or 10M")
-	spanVar(f, &fl.heartbeat, "heartbeat", 2*time.Second, "how often the coordinator shows that it is alive, the same on all machines: `TIME` from 50ms to 1m")
-	spanVar(f, &fl.alone, "alone-after", 0, "go on without the coordinator after this `TIME` without it, or without a verified byte (default wait)")
+	spanVar(f, &fl.heartbeat, "heartbeat", 2*time.Second, 50*time.Millisecond, time.Minute, "how often the coordinator shows that it is alive, the same on all machines: `TIME` from 50ms to 1m")
+	spanVar(f, &fl.alone, "alone-after", 0, 0, maxWait, "go on without the coordinator after this `TIME` without it, or without a verified byte (default wait)")
 	return c
 }
 
 func (a fleetApp) run(ctx context.Context, fl fleetRun) error {
-	if fl.heartbeat < 50*time.Millisecond || fl.heartbeat > time.Minute {
-		return usageError{fmt.Errorf("--heartbeat is from 50ms to 1m, not %s", fl.typed)}
-	}
-	if fl.alone < 0 {
-		return usageError{errors.New("--alone-after must not be negative")}
-	}
 	up, err := parseRate("--limit-up", fl.limitUp)
 	if err != nil {
 		return err

@@ -196,7 +196,7 @@ func TestHelpAndTheEnvironmentAreChecked(t *testing.T) {
 		"help nosuch": `there is no command "nosuch"`, "help fleet nosuch": `there is no command "nosuch"`,
 		"stauts": "depot status, or fetcher --dir ", "node stauts": `there is no command "stauts"; did you mean fetcher --dir `,
 		"passes redem": " passes redeem?", "depot gc nosuch": `there is no command "nosuch"; see fetcher depot gc --help`, "help depot crwl": `"crwl"; did you mean fetcher --dir `,
-		"fetch T": `FETCHER_STALL: --stall takes a time such as 30s, 5m or 7d, not "x"`, "hold": "hold needs an ENTRY or PATH",
+		"fetch T": `FETCHER_STALL: --stall: a time is like 30s, 36h or 7d, not "x"`, "hold": "hold needs an ENTRY or PATH",
 	} {
 		if r := command(t, strings.Fields(args)...); r.code != exitUsage || !strings.Contains(r.stderr, says) {
 			t.Errorf("%s: exit %d: %s", args, r.code, r.stderr)
@@ -215,7 +215,7 @@ func TestHelpAndTheEnvironmentAreChecked(t *testing.T) {
 // A mistake in a flag is reported in our own words, not in those of the libraries.
 func TestMistakesInFlagsAreExplained(t *testing.T) {
 	for says, args := range map[string]string{
-		`--stall takes a time such as 30s, 5m or 7d, not "x"`:                                         "fetch T --stall x",
+		`--stall: a time is like 30s, 36h or 7d, not "x"`:                                             "fetch T --stall x",
 		"--new-secret makes the secret itself; leave out --fleet-secret":                              "fleet invite --new-secret --fleet-secret x",
 		"--visible public needs a table to be found in: give --dht too":                               "share x --visible public",
 		"--visible lan needs the local network to be found on: leave out --lan=false, or unset":       "share x --visible lan --lan=false",
@@ -226,7 +226,7 @@ func TestMistakesInFlagsAreExplained(t *testing.T) {
 		`"x" is not an address to announce, such as /dns4/example.org/tcp/4001`:                       "share . --announce x",
 		`"/ip4/1.2.3.4" is not an address to announce: one ends in /tcp/PORT or /udp/PORT/quic-v1`:    "share . --announce /ip4/1.2.3.4",
 		`"none" stands alone: leave it out, or the other addresses to listen on`:                      "share . --listen none --listen 4001",
-		"--every is from 1s to 768h (32 days), such as 1h, not 0s":                                    "round run --kv sqlite:x --name x --every 0s -- true",
+		"--every: it is from 1 s to 32 d, not 0s":                                                     "round run --kv sqlite:x --name x --every 0s -- true",
 		`"192.0.2.1" is not an address to listen on: give a port such as 4001`:                        "share . --listen 192.0.2.1",
 		`--budget takes a number, not "x"`:                                                            "hold x --budget x",
 		`--price: a price is free or passes, not "gold"`:                                              "depot account set me --price gold",

@@ -309,8 +309,6 @@ func flagError(cmd *cobra.Command, err error) error {
 	case errors.As(err, &value):
 		such := "something else"
 		switch f := value.GetFlag(); f.Value.Type() {
-		case "duration":
-			such = "a time such as 30s, 5m or 7d"
 		case "int", "int64", "uint64":
 			such = "a number"
 		case "bool":

@@ -44,7 +44,6 @@ type roundFlags struct {
 	kv, name, holder string
 	every            time.Duration
 	once             bool
-	typed            string // every, as it was
 }
 
 func (a *app) roundRunCommand() *cobra.Command {
@@ -79,9 +78,6 @@ round is about to end is stopped.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if f := cmd.Flag("every"); f.Changed {
-				fl.typed = f.Value.String()
-			}
 			return a.roundRun(cmd.Context(), fl, args)
 		},
 	}
@@ -89,7 +85,7 @@ round is about to end is stopped.`,
 	f.StringVar(&fl.kv, "kv", "", "the store that all machines reach: a `URL`; see fetcher round --help")
 	f.StringVar(&fl.name, "name", "", "`NAME` of the round: letters, digits, _, - and dots")
 	f.StringVar(&fl.holder, "holder", "", "what this machine is called in the store: `WHO` (default the host's name)")
-	spanVar(f, &fl.every, "every", 0, "run it once in each such `TIME`, from 1s to 768h (32 days)")
+	spanVar(f, &fl.every, "every", 0, minEvery, maxEvery, "run it once in each such `TIME`, from 1s to 768h (32 days)")
 	f.BoolVar(&fl.once, "once", false, "ask once, run the command if the round is won, and end")
 	return c
 }
@@ -106,11 +102,8 @@ func (fl *roundFlags) check() error {
 		return usageError{errors.New("--name: give the round a name")}
 	case rounds.CheckKey(fl.name) != nil:
 		return usageError{fmt.Errorf("--name: %w", rounds.CheckKey(fl.name))}
-	case fl.every < minEvery || fl.every > maxEvery:
-		if fl.typed == "" {
-			return usageError{errors.New("--every is from 1s to 768h (32 days), such as 1h, and must be given")}
-		}
-		return usageError{fmt.Errorf("--every is from 1s to 768h (32 days), such as 1h, not %s", fl.typed)}
+	case fl.every == 0:
+		return usageError{errors.New("--every is from 1s to 768h (32 days), such as 1h, and must be given")}
 	}
 	if fl.holder == "" {
 		host, err := os.Hostname()

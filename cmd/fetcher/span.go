@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"fmt"
 	"strings"
 	"time"
 
@@ -12,25 +13,32 @@ import (
 
 // span is the value of a flag that is a time. It is shown as it was typed, or as people write it.
 type span struct {
-	to   *time.Duration
-	text string // that was typed
+	to        *time.Duration
+	low, high time.Duration
+	text      string // that was typed
 }
 
-// spanVar makes a flag that is a time.
-func spanVar(f *pflag.FlagSet, to *time.Duration, name string, usual time.Duration, usage string) {
+// maxWait is the longest time to wait for something.
+const maxWait = 366 * 24 * time.Hour
+
+// spanVar makes a flag that is a time, from low to high.
+func spanVar(f *pflag.FlagSet, to *time.Duration, name string, usual, low, high time.Duration, usage string) {
 	*to = usual
-	f.Var(&span{to: to}, name, usage)
+	f.Var(&span{to: to, low: low, high: high}, name, usage)
 }
 
 func (s *span) Set(text string) error {
 	d, err := words.ParseDuration(text)
+	if err == nil && (d < s.low || d > s.high) {
+		err = fmt.Errorf("it is from %s to %s, not %s", words.Duration(s.low), words.Duration(s.high), text)
+	}
 	if err == nil {
 		*s.to, s.text = d, text
 	}
 	return err
 }
 
-func (s *span) Type() string { return "duration" }
+func (s *span) Type() string { return "" } // its errors have their own words
 
 func (s *span) String() string {
 	if s.to == nil { // pflag asks a zero value how the default looks

@@ -3,6 +3,7 @@
 package words
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -59,13 +60,15 @@ func Date(t time.Time) string { return t.Local().Format("2006-01-02 15:04") }
 // time.ParseDuration does.
 func ParseDuration(s string) (time.Duration, error) {
 	if days, ok := strings.CutSuffix(s, "d"); ok {
-		if n, err := strconv.Atoi(days); err == nil && n >= 0 && n <= 36_600 {
+		if n, err := strconv.ParseUint(days, 10, 64); err == nil && n <= 36_600 {
 			return time.Duration(n) * 24 * time.Hour, nil
+		} else if err == nil || errors.Is(err, strconv.ErrRange) {
+			return 0, fmt.Errorf("a time is at most 36600d, not %q", s)
 		}
 	}
 	d, err := time.ParseDuration(s)
 	if err != nil {
-		return 0, fmt.Errorf("a time is like 31d or 36h, not %q", s)
+		return 0, fmt.Errorf("a time is like 30s, 36h or 7d, not %q", s)
 	}
 	return d, nil
 }
