@@ -82,6 +82,7 @@ func TestATicketThatLeadsToASourceIsSaidToBeNone(t *testing.T) {
 	}
 	const whole = "does not fetch from here: it has all that it wants of the share. Give --to the ticket that fetch --listen-for-source prints there"
 	said("none", whole)
+	said("none", "warning: only whoever made the ticket of --to can fetch from this node: it listens nowhere")
 	said("/ip4/127.0.0.1/tcp/0", whole)
 	source.stop(t)
 	said("none", "does not fetch from here: refused: nothing listens there")

@@ -75,7 +75,7 @@ or until its size has been sent a number of times (2).`,
 	f.StringVar(&fl.priority, "priority", "", "fetch it before or after other shares: `LEVEL` low, normal or high")
 	f.StringVar(&fl.limitUp, "limit-up", "", "send others at most this `RATE` of bytes per second of it, within the node's limit")
 	f.StringVar(&fl.limitDown, "limit-down", "", "ask for at most this `RATE` of bytes per second of it, within the node's limit")
-	f.TextVar(&fl.visible, "visible", fetcher.Private, visibleHelp)
+	f.TextVar(&fl.visible, "visible", fetcher.Private, visibleHelp+"node run --dht)")
 	f.BoolVar(&fl.secret, "secret", false, "give what is served only to those who have its ticket, which then holds a secret")
 	f.BoolVar(&fl.paused, "paused", false, "add it paused; fetcher set --resume starts it")
 	f.StringArrayVar(&fl.seedUntil, "seed-until", nil, seedHelp+"; may be repeated")

@@ -102,7 +102,7 @@ on doing so when it is done.`,
 	fl.sources(f)
 	f.StringArrayVar(&fl.announce, "announce", nil, "put this `ADDR`, a multiaddr, into the tickets of --seed and --listen-for-source instead of the node's own addresses; may be repeated")
 	fl.reach.inbound(f)
-	f.StringArrayVar(&fl.reach.beaconAt, "beacon-at", nil, "ask for a CODE at the beacon at this `ADDR`, a multiaddr that ends in /p2p/ID; and for sources, where the ticket names beacons; may be given twice")
+	f.StringArrayVar(&fl.reach.beaconAt, "beacon-at", nil, "ask for a CODE at the beacon at this `ADDR`, a multiaddr that ends in /p2p/ID (of two, at the first); and ask there for sources, if the ticket names beacons; may be given twice")
 	fl.fleet.add(f)
 	f.StringVar(&fl.seed, "seed", "", "go on serving when done: for a `TIME` such as 30m, or until Ctrl-C")
 	f.Lookup("seed").NoOptDefVal = seedForever
@@ -402,9 +402,9 @@ func (w *watcher) awaitCall(ctx context.Context) error {
 	if len(addrs) == 0 {
 		return usageError{errors.New("--listen-for-source needs an address at which this node can be reached, and it listens nowhere")}
 	}
-	warnings := append([]string{}, reachWarnings(addrs, places, false)...)
+	warnings := append([]string{}, reachWarnings(addrs, places, false, false)...)
 	w.out.write("await", map[string]any{"ticket": ticket, "share": w.t.ID().String(), "peer": string(w.node.ID()), "addrs": addrs, "reach": where(addrs, places), "warnings": warnings})
-	for _, s := range reachWarnings(addrs, places, w.flags.logsWarnings()) {
+	for _, s := range reachWarnings(addrs, places, w.flags.logsWarnings(), false) {
 		fmt.Fprintln(w.stderr, "warning:", s)
 	}
 	fmt.Fprintf(w.stderr, callText, ticket)
@@ -425,8 +425,8 @@ func (w *watcher) offer(ctx context.Context, until string) error {
 		part = append(part, "this node serves only the files that it has fetched")
 	}
 	w.out.write("share", map[string]any{"ticket": ticket, "share": m.ID().String(), "name": m.Name, "bytes": m.Layout().Bytes(), "files": files, "dirs": dirs, "links": links,
-		"peer": string(w.node.ID()), "addrs": addrs, "reach": where(addrs, places), "warnings": slices.Concat(reachWarnings(addrs, places, false), part)})
-	for _, s := range slices.Concat(reachWarnings(addrs, places, w.flags.logsWarnings()), part) {
+		"peer": string(w.node.ID()), "addrs": addrs, "reach": where(addrs, places), "warnings": slices.Concat(reachWarnings(addrs, places, false, false), part)})
+	for _, s := range slices.Concat(reachWarnings(addrs, places, w.flags.logsWarnings(), false), part) {
 		fmt.Fprintln(w.stderr, "warning:", s)
 	}
 	if len(addrs) == 0 {

@@ -312,12 +312,17 @@ func TestFleetStatusFitsOnATerminal(t *testing.T) {
 	}
 }
 
-// The members of a fleet to which nothing is added are known to a program too.
+// The members of a fleet to which nothing is added are known to people and to programs.
 func TestFleetStatusOfAnEmptyListNamesTheMembers(t *testing.T) {
 	var b bytes.Buffer
 	fleetApp{&app{flags: globals{json: true}, out: newReporter(&b, true)}}.showFleet(api.Fleet{Members: []api.FleetMember{{Name: "nas", Peer: "x"}, {Name: "vm", Peer: "y", Silent: true}}}, time.Now())
 	if got := b.String(); strings.Count(got, `"type":"machine"`) != 2 || !strings.Contains(got, `"name":"vm"`) || !strings.Contains(got, `"silent":true`) {
 		t.Error(got)
+	}
+	b.Reset()
+	fleetApp{&app{stdout: &b, out: &reporter{}}}.showFleet(api.Fleet{Members: []api.FleetMember{{Name: "nas", Peer: "12D3KooWJcge8xRZ5k8JqvEmhYiX4BRtBjinpdRf5jNBvhX5ycZN"}}}, time.Now())
+	if got := b.String(); got != "the fleet has no shares; it has 1 member:\n  nas                  vhX5ycZN\n" {
+		t.Errorf("%q", got)
 	}
 }
 

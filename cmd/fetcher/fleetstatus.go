@@ -45,8 +45,9 @@ func (a fleetApp) showFleet(f api.Fleet, now time.Time) {
 		fmt.Fprintf(a.stderr, "warning: %s\n%s\n", f.Away, known)
 	}
 	if len(f.Shares) == 0 && f.Away == "" {
-		text("the fleet has no shares; %s\n", either(len(f.Members) == 0, "a machine is listed once its node runs as a member: a node that ran before its machine joined has to be restarted", "it has "+words.Count(len(f.Members), "member")))
+		text("the fleet has no shares; %s\n", either(len(f.Members) == 0, "a machine is listed once its node runs as a member: a node that ran before its machine joined has to be restarted", "it has "+words.Count(len(f.Members), "member")+":"))
 		for _, m := range f.Members {
+			text("  %-20s %s\n", printable(m.Name), peers.ID(m.Peer).Short())
 			a.out.write("machine", map[string]any{"name": m.Name, "peer": m.Peer, "silent": m.Silent})
 		}
 	}

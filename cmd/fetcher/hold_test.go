@@ -145,8 +145,8 @@ func TestWhatHasNoLeaseIsNotSaidToBeKept(t *testing.T) {
 		}
 	}
 	for want, s := range map[string]api.Status{
-		"1 lease at depots, renewed from here; the first ends in 60 s; 2 more ended or not granted yet: see fetcher holds": {Holds: 1, Unheld: 2, HoldEnds: day.Add(time.Minute)},
-		"0 leases at depots, renewed from here; 1 more ended or not granted yet: see fetcher holds":                        {Unheld: 1},
+		"1 lease at depots, renewed from here; the first ends in 60 s; 2 ended or not granted yet: see fetcher holds": {Holds: 1, Unheld: 2, HoldEnds: day.Add(time.Minute)},
+		"0 leases at depots, renewed from here; 1 ended or not granted yet: see fetcher holds":                        {Unheld: 1},
 	} {
 		if got := holdsText(s, day); got != want {
 			t.Errorf("%q", got)

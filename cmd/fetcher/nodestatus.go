@@ -55,7 +55,7 @@ func holdsText(s api.Status, now time.Time) string {
 		text += "; the first ends in " + words.Duration(s.HoldEnds.Sub(now))
 	}
 	if s.Unheld > 0 {
-		text += fmt.Sprintf("; %d more ended or not granted yet: see fetcher holds", s.Unheld)
+		text += fmt.Sprintf("; %d ended or not granted yet: see fetcher holds", s.Unheld)
 	}
 	return text
 }
@@ -90,7 +90,7 @@ func (a asker) printStatus(s api.Status, all []api.Entry) error {
 			fmt.Fprintf(&b, "relay     %s\n", relayText(p))
 		}
 	}
-	for _, w := range reachWarnings(s.Addrs, placesOf(&s), false) {
+	for _, w := range reachWarnings(s.Addrs, placesOf(&s), false, false) {
 		fmt.Fprintf(&b, "warning: %s\n", w)
 	}
 	for _, e := range all {

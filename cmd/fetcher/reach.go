@@ -187,8 +187,9 @@ func relayText(p fetcher.Place) string {
 }
 
 // reachWarnings are what a person should know about who can fetch from these addresses; none
-// if everybody can. There is one for each relay that does not serve, unless the log has said so.
-func reachWarnings(addrs []string, places []fetcher.Place, logged bool) (out []string) {
+// if everybody can. There is one for each relay that does not serve, unless the log has said so. calls says that the
+// node connects to whoever made the ticket of --to.
+func reachWarnings(addrs []string, places []fetcher.Place, logged, calls bool) (out []string) {
 	dead := 0
 	for _, p := range places {
 		if p.Held {
@@ -205,10 +206,13 @@ func reachWarnings(addrs []string, places []fetcher.Place, logged bool) (out []s
 	near := nearest(addrs)
 	only := either(near == 1, "network", "machine") + " only"
 	switch {
-	case heldAny(places):
-		out = append(out, "nobody can fetch from this node: it listens nowhere, and its relay carries no content; name an address with --listen, or a relay that runs with --relay-carries")
-	case near == 3:
-		out = append(out, "nobody can fetch from this node: it listens nowhere, because it was told to or because this machine has no network; name an address with --listen")
+	case near == share.Nowhere:
+		held := heldAny(places)
+		who, advice := "nobody", "; name an address with --listen"+either(held, ", or a relay that runs with --relay-carries", "")
+		if calls {
+			who, advice = "only whoever made the ticket of --to", ""
+		}
+		out = append(out, who+" can fetch from this node: it listens nowhere, "+either(held, "and its relay carries no content", "because it was told to or because this machine has no network")+advice)
 	case near == 0:
 	case dead > 0 && len(out) == 0:
 		out = append(out, "until a relay serves this node, a ticket of it works on this "+only)

@@ -88,7 +88,7 @@ func TestARelayThatCarriesNothingDoesNotLeadToANodeThatListensNowhere(t *testing
 		1 << 20: {"anywhere", "through the relay", ""},
 	} {
 		held := []fetcher.Place{{Held: true, Carries: carries}}
-		text, warned := reachText(addrs, held), strings.Join(reachWarnings(addrs, held, false), "\n")
+		text, warned := reachText(addrs, held), strings.Join(reachWarnings(addrs, held, false, false), "\n")
 		if at := where(addrs, held); at != want.where || !strings.Contains(text, want.text) || (text == "") != (want.text == "") || !strings.HasPrefix(warned, want.warned) || (warned == "") != (want.warned == "") {
 			t.Errorf("a relay that carries %d: %s, %q, warned of %q", carries, at, text, warned)
 		}
@@ -120,11 +120,16 @@ func TestADeadRelayIsWarnedOfOnce(t *testing.T) {
 		"logged, public":  {public, []fetcher.Place{dead}, true, nil},
 		"logged, but one": {private, []fetcher.Place{dead, held}, true, nil},
 	} {
-		if got := reachWarnings([]string{x.addr}, x.places, x.logged); !slices.Equal(got, x.want) {
+		if got := reachWarnings([]string{x.addr}, x.places, x.logged, false); !slices.Equal(got, x.want) {
 			t.Errorf("%s: %q", name, got)
 		}
 	}
-	if got := reachWarnings([]string{private}, nil, false); len(got) != 1 || !strings.HasSuffix(got[0], "until the router gives this node a public one (--map-port) or a relay serves it (--via)") {
+	for _, places := range [][]fetcher.Place{nil, {held}} {
+		if got := reachWarnings(nil, places, false, true); len(got) != 1 || !strings.HasPrefix(got[0], "only whoever made the ticket of --to can fetch from this node: it listens nowhere, ") || strings.Contains(got[0], "--listen") {
+			t.Errorf("with --to, at %v: %q", places, got)
+		}
+	}
+	if got := reachWarnings([]string{private}, nil, false, false); len(got) != 1 || !strings.HasSuffix(got[0], "until the router gives this node a public one (--map-port) or a relay serves it (--via)") {
 		t.Errorf("without a relay: %q", got)
 	}
 }

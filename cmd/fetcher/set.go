@@ -52,7 +52,7 @@ changed in node.toml or by a flag of node run.`,
 	f.StringArrayVar(&fl.first, "first", nil, firstHelp+"; \"\" clears them")
 	f.BoolVar(&fl.all, "all", false, "fetch all of it, whatever --only and --skip said before")
 	f.StringArrayVar(&fl.seedUntil, "seed-until", nil, seedHelp+"; \"never\" serves it for ever; may be repeated")
-	f.StringVar(&fl.visible, "visible", "", visibleHelp)
+	f.StringVar(&fl.visible, "visible", "", visibleHelp+"node run --dht)")
 	f.StringVar(&fl.limitUp, "limit-up", "", "send others at most this `RATE` of bytes per second, of it or of all; 0 is no limit")
 	f.StringVar(&fl.limitDown, "limit-down", "", "ask for at most this `RATE` of bytes per second, of it or of all; 0 is no limit")
 	return c
@@ -184,11 +184,13 @@ func (a asker) set(ctx context.Context, c *api.Client, args []string, fl setFlag
 		if s.Priority != nil || s.Visible != nil || s.LimitUp != nil || s.LimitDown != nil {
 			fmt.Fprintf(a.stderr, "visible %s, priority %s, %s\n", e.Visible, e.Priority, limitsText(api.Limits{Up: e.LimitUp, Down: e.LimitDown}))
 		}
-		if t, err := share.Parse(e.Ticket); err == nil && s.Visible != nil && t.Secret != nil && e.Visible != fetcher.Private.String() {
+		t, err := share.Parse(e.Ticket)
+		secret := err == nil && t.Secret != nil
+		if secret && s.Visible != nil && e.Visible != fetcher.Private.String() {
 			fmt.Fprintln(a.stderr, seenByOthers)
 		}
 		if was.Visible == fetcher.Public.String() && e.Visible != was.Visible {
-			fmt.Fprintln(a.stderr, "it stays in the hash table for up to an hour, in that of IPFS for two days; until then, whoever finds it there is served")
+			fmt.Fprintln(a.stderr, "it stays in the hash table for up to an hour, in that of IPFS for two days; until then, whoever "+either(secret, "has the ticket finds it there too", "finds it there is served"))
 		}
 		switch {
 		case fl.rescan && e.State == api.Paused:

@@ -65,13 +65,13 @@ a slash matches at any depth, and one that begins with a slash only at the top.`
 	f.StringArrayVar(&fl.exclude, "exclude", nil, "leave out what matches this `PATTERN`; may be repeated")
 	f.StringArrayVar(&fl.listen, "listen", nil, listenHelp+" (default all interfaces, any port)")
 	f.StringArrayVar(&fl.announce, "announce", nil, "put this `ADDR`, a multiaddr, into the ticket instead of the node's own addresses; may be repeated")
-	f.TextVar(&fl.visible, "visible", fetcher.Private, visibleHelp)
+	f.TextVar(&fl.visible, "visible", fetcher.Private, visibleHelp+"--dht)")
 	fl.reach.add(f)
 	f.StringArrayVar(&fl.allow, "allow", nil, "give it only to this `PEER`, an ID; may be repeated; others are refused")
 	f.BoolVar(&fl.secret, "secret", false, "give it only to those who have its ticket, which then holds a secret, and to those of --allow")
 	f.StringVar(&fl.links, "links", "keep", "what to do with symbolic links: `MODE` keep those that stay inside, skip all, or refuse them")
 	f.StringVar(&fl.limitUp, "limit-up", "", "send at most this `RATE` of bytes per second, such as 500K or 10M")
-	f.BoolVar(&fl.code, "code", false, "also give the ticket to whoever types the code that you tell them; it needs --beacon-at")
+	f.BoolVar(&fl.code, "code", false, "also give the ticket to whoever types the code that you tell them; it needs --beacon-at (of two, the first counts)")
 	f.StringVar(&fl.to, "to", "", "connect to whoever made this `TICKET` with fetch --listen-for-source, for when they cannot reach this machine")
 	f.BoolVar(&fl.qr, "qr", false, "show the ticket as a QR code too")
 	return c
@@ -140,8 +140,8 @@ func badName(name string) string {
 	return ""
 }
 
-// visibleHelp describes --visible.
-const visibleHelp = "who can find it by its ID alone: `WHO` is private (nobody), lan (the local network) or public (everybody, through the table of --dht)"
+// visibleHelp describes --visible, up to the command whose --dht counts.
+const visibleHelp = "who can find it by its ID alone: `WHO` is private (nobody), lan (the local network) or public (everybody, through the table of "
 
 func linkMode(s string) (store.LinkMode, error) {
 	switch s {
@@ -182,7 +182,7 @@ func (a *app) share(cmd *cobra.Command, paths []string, fl shareFlags) error {
 		defer kept.remove()
 		paths, opt.Passing = []string{filepath.Join(kept.dir, stdinName)}, true
 	}
-	s := &sharer{app: a, node: node, children: children, opt: opt, reach: fl.reach, qr: fl.qr, code: fl.code, calls: make(chan answer, 16), answered: map[peers.ID]string{}}
+	s := &sharer{app: a, node: node, children: children, opt: opt, reach: fl.reach, qr: fl.qr, code: fl.code, to: fl.to, calls: make(chan answer, 16), answered: map[peers.ID]string{}}
 	if len(fl.reach.beaconAt) > 0 {
 		s.beaconAt = fl.reach.beaconAt[0]
 	}
@@ -192,7 +192,7 @@ func (a *app) share(cmd *cobra.Command, paths []string, fl shareFlags) error {
 		}
 		return err
 	}
-	if err := s.call(fl.to); err != nil {
+	if err := s.call(); err != nil {
 		return err
 	}
 	s.places = fl.reach.settled(ctx, node)
@@ -213,6 +213,7 @@ type sharer struct {
 	qr       bool   // show the tickets as QR codes
 	code     bool   // give the ticket for a code
 	said     bool   // there is one, or was
+	to       string // the ticket of --to
 	beaconAt string // the first beacon of the ticket; "": there is none
 	places   []fetcher.Place
 	calls    chan answer // of those to whom the ticket of --to leads
@@ -301,7 +302,7 @@ func (s *sharer) describe() error {
 		from := map[string]string{"anywhere": "from anywhere", "network": "on this network", "machine": "on this machine"}[reach]
 		fmt.Fprintf(e, "works    %s: %s\n", from, text)
 	}
-	for _, w := range reachWarnings(addrs, s.places, s.flags.logsWarnings()) {
+	for _, w := range reachWarnings(addrs, s.places, s.flags.logsWarnings(), s.to != "") {
 		fmt.Fprintf(e, "warning: %s\n", w)
 	}
 	if s.beaconAt != "" {
@@ -384,7 +385,7 @@ func (s *sharer) describeOne(one served, addrs []string) {
 	for _, p := range one.Idle() {
 		warnings = append(warnings, idleWarning(p))
 	}
-	warnings = append(warnings, reachWarnings(addrs, s.places, false)...)
+	warnings = append(warnings, reachWarnings(addrs, s.places, false, s.to != "")...)
 	s.out.write("share", map[string]any{"ticket": one.Ticket(), "share": one.ID().String(), "name": m.Name, "bytes": bytes, "files": files, "dirs": dirs, "links": links,
 		"hashed_bytes": imp.Hashed, "cached_bytes": imp.Cached, "excluded": imp.Excluded, "peer": string(s.node.ID()), "addrs": addrs, "reach": where(addrs, s.places), "warnings": warnings, "seconds": one.took.Seconds()})
 	what := []string{words.Count(files, "file")}

@@ -400,9 +400,9 @@ func TestASecretThatIsAnnouncedIsExplained(t *testing.T) {
 		src = filepath.Join(t.TempDir(), "other")
 		rig.WriteRandom(t, src, 3000, 2)
 	}
-	for _, was := range []bool{true, false} {
-		if r := inDir(t, n.dir, "set", "1", "--visible", "private"); r.code != 0 || strings.Contains(r.stderr, "stays in the hash table for up to an hour") != was {
-			t.Errorf("private, public before: %v: exit %d: %s", was, r.code, r.stderr)
+	for _, x := range []struct{ entry, says string }{{"1", "whoever has the ticket finds it there too"}, {"2", "whoever finds it there is served"}, {"1", ""}} {
+		if r := inDir(t, n.dir, "set", x.entry, "--visible", "private"); r.code != 0 || strings.Contains(r.stderr, "stays in the hash table for up to an hour") != (x.says != "") || !strings.Contains(r.stderr, x.says) {
+			t.Errorf("private, public before: %q: exit %d: %s", x.says, r.code, r.stderr)
 		}
 	}
 }

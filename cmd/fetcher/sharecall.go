@@ -17,12 +17,12 @@ type answer struct {
 	err  error
 }
 
-// call has the share that a ticket is for told to whoever made that.
-func (s *sharer) call(to string) (err error) {
-	if to == "" {
+// call has the share that the ticket of --to is for told to whoever made that.
+func (s *sharer) call() (err error) {
+	if s.to == "" {
 		return nil
 	}
-	t, err := share.Parse(to)
+	t, err := share.Parse(s.to)
 	if err == nil && !slices.ContainsFunc(s.shares, func(x served) bool { return x.ID() == t.ID }) {
 		these := "none of these is that share"
 		if len(s.shares) == 1 {
@@ -31,7 +31,7 @@ func (s *sharer) call(to string) (err error) {
 		return usageError{fmt.Errorf("the ticket of --to is for share %[1]s, and %[2]s: give the files of share %[1]s", t.ID.Short(), these)}
 	}
 	for _, one := range s.shares {
-		if err = one.Call(to, s.heard); err == nil {
+		if err = one.Call(s.to, s.heard); err == nil {
 			fmt.Fprintf(s.stderr, "connecting to whoever made the ticket of --to, to offer %s, and again whenever the connection is lost\n", printable(one.Manifest().Name))
 			return nil
 		}
