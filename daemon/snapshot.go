@@ -233,7 +233,7 @@ func RestoreLeases(ctx context.Context, cfg Config) (r Restored, err error) {
 	}
 	at, err := p.Get(ctx)
 	if errors.Is(err, rounds.ErrNever) {
-		return r, words.Error(rounds.ErrNever, "no snapshot of this depot's leases was made yet, so the fleet has none; run the node without one: it enters the leases that it finds in the depot's folder")
+		return r, words.Error(rounds.ErrNever, "no snapshot of this depot's leases was made yet, so the fleet has none; "+withoutSnapshot)
 	}
 	if err != nil {
 		return r, err
@@ -274,6 +274,12 @@ func depotName(dir string) (string, error) {
 	return is.Depot, err
 }
 
+// withoutSnapshot says how a depot begins whose snapshot no machine has.
+const withoutSnapshot = "run the node without one: it enters the leases that it finds in the depot's folder"
+
+// ErrNoSnapshot says that no machine of the fleet gave the snapshot of a depot's leases, which some have.
+var ErrNoSnapshot = errors.New("no machine of the fleet gave the leases that it keeps")
+
 // fetchSnapshot fetches a share from the members of the fleet.
 func fetchSnapshot(ctx context.Context, cfg Config, s fetcher.FleetStore, id share.ID, into string) error {
 	r, err := s.Rollout(ctx)
@@ -287,7 +293,7 @@ func fetchSnapshot(ctx context.Context, cfg Config, s fetcher.FleetStore, id sha
 		}
 	}
 	if ticket == "" {
-		return fmt.Errorf("snapshot %s is %w", id.Short(), fetcher.ErrNotListed)
+		return words.Error(rounds.ErrNever, "the snapshot of this depot's leases is no longer on the list of the fleet; "+withoutSnapshot)
 	}
 	node, err := fetcher.Open(ctx, fetcher.Config{Dir: cfg.Dir, Sole: true, Listen: cfg.Listen, Announce: cfg.Announce, Reach: cfg.reach(), Logger: cfg.Logger,
 		Fleet: fetcher.Fleet{Store: s}})
@@ -296,8 +302,16 @@ func fetchSnapshot(ctx context.Context, cfg Config, s fetcher.FleetStore, id sha
 	}
 	defer node.Close()
 	t, err := node.Fetch(ctx, ticket, fetcher.FetchOptions{Dir: into})
-	if err != nil {
-		return err
+	if err == nil {
+		err = t.Wait(ctx)
 	}
-	return t.Wait(ctx)
+	return unfetched(err)
+}
+
+// unfetched marks an error of a fetch that ended because of the machines there.
+func unfetched(err error) error {
+	if errors.Is(err, share.ErrNetwork) || errors.Is(err, share.ErrNotFound) || errors.Is(err, share.ErrStalled) {
+		return fmt.Errorf("%w: %w", ErrNoSnapshot, err)
+	}
+	return err
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/leasedb"
 	"github.com/piecelease/fetcher/rounds"
+	"github.com/piecelease/fetcher/rounds/kvurl"
 	"github.com/piecelease/fetcher/share"
 )
 
@@ -135,6 +136,19 @@ func TestALostDatabaseOfLeasesComesBackFromTheFleet(t *testing.T) {
 	must(t, err)
 	if len(back) != 2 || back[1].Name != "photos" || back[1].Quota != account.Quota || len(back[1].Keys) != 1 {
 		t.Errorf("the accounts: %+v", back)
+	}
+	for is, away := range map[error]bool{nil: false, share.ErrNetwork: true, share.ErrNotFound: true, share.ErrStalled: true, share.ErrDiskFull: false} {
+		if got := unfetched(is); errors.Is(got, ErrNoSnapshot) != away || !errors.Is(got, is) {
+			t.Errorf("%v becomes %v", is, got)
+		}
+	}
+	must(t, again.Close())
+	store, err := kvurl.Open(t.Context(), m.URL)
+	must(t, err)
+	defer store.Close()
+	must(t, fetcher.FleetStore{KV: store, Secret: m.Secret}.Remove(t.Context(), r.Share))
+	if _, err := RestoreLeases(t.Context(), cfg); !errors.Is(err, rounds.ErrNever) {
+		t.Errorf("when the fleet does not list it: %v", err)
 	}
 }
 

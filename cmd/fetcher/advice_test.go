@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/piecelease/fetcher"
+	"github.com/piecelease/fetcher/daemon"
 	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
@@ -155,6 +156,9 @@ func TestAdviceFollowsTheError(t *testing.T) {
 	locked := fmt.Errorf("%w: %w", fetcher.ErrStateDir, fs.ErrPermission)
 	if s := advice(locked); !strings.Contains(s, "the user who owns it") {
 		t.Errorf("the state directory of another user: %q", s)
+	}
+	if s := advice(fmt.Errorf("%w: %w", daemon.ErrNoSnapshot, share.ErrStalled)); strings.Contains(s, "ticket") || !strings.Contains(s, "a machine of the fleet") {
+		t.Errorf("the leases that the fleet keeps: %q", s)
 	}
 	if s := advice(errors.New("anything")) + advice(io.EOF); s != "" {
 		t.Error(s)

@@ -47,6 +47,8 @@ func (a depots) restore(ctx context.Context, fl nodeFlags) error {
 		return usageError{err}
 	case err != nil && ctx.Err() != nil:
 		return cause(ctx)
+	case errors.Is(err, share.ErrNetwork) && !errors.Is(err, daemon.ErrNoSnapshot):
+		return marked{err, errListen}
 	case err != nil:
 		return err
 	}

@@ -275,11 +275,11 @@ Exit codes, the first that holds in this order:
    13  the target exists and differs (identical content is success)
    11  held by another process, or the node has it already
     9  disk full; hold: over the quota, or the depot's disk is full
-    6  network: no peer, depot or store could be reached, or a --listen address
-       cannot be used
+    6  network: no peer, depot, hash table or store could be reached, the store
+       cannot be used, or a --listen or --http address cannot be used
     3  every peer said that it does not have the share; release: not held there;
        passes redeem: no such voucher; a code that leads nowhere;
-       round show: nobody has held it
+       round show: nobody has held it; depot restore: the fleet has no copy
     7  the share is for named peers only, and this node is not one of them, or
        the coordinator of its fleet does not admit it;
        hold, release: the depot does not know this node;
