@@ -321,7 +321,7 @@ func (a depots) accountAddCommand() *cobra.Command {
 		})
 	}}
 	c.Flags().StringVar(&fl.quota, "quota", "10G", "let it hold this many bytes, `SIZE`, such as 500M or 50G")
-	c.Flags().StringVar(&fl.price, "price", "", priceHelp)
+	c.Flags().StringVar(&fl.price, "price", "", priceHelp+" (default that of node run --depot-price)")
 	c.Flags().StringVar(&fl.name, "name", "", "call the account `NAME` (default the peer ID)")
 	c.Flags().StringVar(&fl.maxLease, "max-lease", "", "grant leases for this `TIME` at most, such as 31d (default 31 days)")
 	return c

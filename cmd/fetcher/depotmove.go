@@ -108,7 +108,7 @@ func leftOut(n int) string {
 	if n == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; %s with leases left out, as not all of the data is here", words.Count(n, "share"))
+	return fmt.Sprintf("; left out: %s with leases, as not all of the data is here", words.Count(n, "share"))
 }
 
 func (a depots) importCommand() *cobra.Command {

@@ -85,7 +85,7 @@ func holdFlags(f *pflag.FlagSet, h *api.Hold, keep *int, budget *int64, wait *bo
 	f.StringVar(&h.For, "for", "", "ask for leases of this `TIME`, such as 36h, from 10s to 366d (default 31 days)")
 	f.IntVar(&h.Copies, "copies", 0, "have this `NUMBER` of the depots keep it, with the others in reserve (default all)")
 	f.IntVar(keep, "keep", 0, "keep this `NUMBER` of earlier versions too (default as before, at first 0)")
-	f.Int64Var(budget, "budget", 0, "pay each depot at --on at most this `NUMBER` of passes in 31 days; 0: any")
+	f.Int64Var(budget, "budget", 0, "pay each depot at --on at most this `NUMBER` of passes in 31 days; 0 is no limit (default as before, at first 0)")
 	f.BoolVar(&h.Pin, "pin", false, "keep this version, and do not follow the files to later ones")
 	f.BoolVar(&h.Fleet, "fleet", false, "have the depots keep it for the node's fleet: any member renews it")
 	f.BoolVar(wait, "wait", false, "wait until the depots have all of it; fail if one does not take it")

@@ -85,7 +85,7 @@ flags override it:
     depot = "/srv/depot"         # keep shares for accounts here
     depot-reserve = "10G"        # leave this much of its disk free
     depot-open = "1G"            # let every node hold up to this much
-    depot-grace = "24h"          # keep a share this long after its last lease
+    depot-grace = "24h"          # keep a share this long once its leases expire
     depot-price = "free"         # or "passes": what new accounts pay
     fleet = "nats://10.0.0.5/ours"  # and fleet-secret, a file
     name = "office"              # of this machine, in fleet status

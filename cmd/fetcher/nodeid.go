@@ -115,7 +115,7 @@ func (a asker) nodeOpen(ctx context.Context, show bool) error {
 		name, args = "rundll32", []string{"url.dll,FileProtocolHandler", address}
 	}
 	if err := exec.Command(name, args...).Run(); err != nil {
-		return fmt.Errorf("no browser could be opened (%w); fetcher node open --print prints the address for one", err)
+		return fmt.Errorf("no browser could be opened with %s; fetcher node open --print prints the address for one", name)
 	}
 	return nil
 }
