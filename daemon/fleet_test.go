@@ -300,13 +300,13 @@ func TestANodeIsToldOfAnotherPassword(t *testing.T) {
 			t.Errorf("%+v, %v", f, err)
 		}
 	}
-	says(`Give "fetcher fleet invite" the URL`)
+	says(`give "fetcher fleet invite" the URL`)
 	m.URL = "nats://me:x@" + l.Addr().String() + "/f"
 	must(t, m.Save(dir))
 	says("Restart the node")
 	secret := file(t, m.Secret, t.TempDir(), "secret")
 	a = begun(t, t.TempDir(), func(c *Config) { c.Fleet, c.FleetSecret = m.URL, secret })
-	says("the URL that fleet gives the node")
+	says("the URL of the setting fleet")
 }
 
 func TestAMembershipIsOfTheSettingsOrTheDirectory(t *testing.T) {

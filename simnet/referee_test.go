@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/piecelease/fetcher/actors"
+	"github.com/piecelease/fetcher/actors/system"
 	"github.com/piecelease/fetcher/share"
 )
 
@@ -84,6 +85,20 @@ func TestWhoIsMarkedAsDishonestMayBeBlamed(t *testing.T) {
 		}}
 		if r := s.Run(1, 0); r.OK() != marked {
 			t.Errorf("marked: %v: %v", marked, r.Faults)
+		}
+	}
+}
+
+// What is done to a node excuses the errors that it logs, and no panic.
+func TestPanicsAreFaultsOfNodesThatMayComplain(t *testing.T) {
+	for msg, fault := range map[string]bool{"the disk is gone": false, system.Panicked: true} {
+		s := &Scenario{Name: "complains", Set: func(r *Run) {
+			x := r.Add(NodeConfig{Name: "node"})
+			x.MayComplain(true)
+			r.After(time.Second, func() { r.World.Log.With("node", string(x.ID())).Error(msg) })
+		}}
+		if got := ruled(s.Run(1, 0), "error"); len(got) != 0 != fault {
+			t.Errorf("%s: %v", msg, got)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/piecelease/fetcher/actors/system"
 	"github.com/piecelease/fetcher/peers"
 )
 
@@ -63,7 +64,8 @@ func (t *Timeline) last(n int) string {
 	return b.String()
 }
 
-// complaints takes the log of all nodes: errors are faults of the program.
+// complaints takes the log of all nodes: errors are faults of the program, unless they are expected of a node;
+// panics always are.
 type complaints struct {
 	n    *Net
 	node string
@@ -83,7 +85,7 @@ func (h *complaints) Handle(_ context.Context, r slog.Record) error {
 		add(a)
 	}
 	r.Attrs(add)
-	if x := h.n.byID[peers.ID(h.node)]; r.Level >= slog.LevelError && (x == nil || !x.complains) {
+	if x := h.n.byID[peers.ID(h.node)]; r.Level >= slog.LevelError && (x == nil || !x.complains || strings.HasPrefix(r.Message, system.Panicked)) {
 		h.n.ref.broken(peers.ID(h.node), "error", "%s", b.String())
 	} else {
 		h.n.log.add(MarkNone, peers.ID(h.node), "%v: %s", r.Level, b.String())

@@ -120,12 +120,15 @@ func (m *mailbox) recovered(msg any) {
 	m.inv.EscalateFailure(r, msg)
 }
 
+// Panicked is the message under which a panic of an actor, or of its task, is logged.
+const Panicked = "actor panicked"
+
 func (m *mailbox) panicked(reason any, stack []byte, msg any) {
 	inner := actor.UnwrapEnvelopeMessage(msg)
 	if t, ok := inner.(TaskPanic); ok {
 		stack = t.stack
 	}
-	m.sys.log.Error("actor panicked", "actor", m.pid.Id, "type", fmt.Sprintf("%T", inner), "reason", reason, "stack", string(stack))
+	m.sys.log.Error(Panicked, "actor", m.pid.Id, "type", fmt.Sprintf("%T", inner), "reason", reason, "stack", string(stack))
 }
 
 func (m *mailbox) unanswered(asker *actor.PID) {

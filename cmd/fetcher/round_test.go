@@ -190,17 +190,17 @@ func TestRoundMistakes(t *testing.T) {
 	t.Parallel()
 	kv := newStore(t)
 	for want, args := range map[string][]string{
-		"--kv":                               {"run", "--name", "x", "--every", "1h", "--", "true"},
-		"nats://":                            {"run", "--kv", "http://x/y", "--name", "x", "--every", "1h", "--", "true"},
-		"--name":                             {"run", "--kv", kv, "--every", "1h", "--", "true"},
-		`not a name: "a/b"; a name has`:      {"run", "--kv", kv, "--name", "a/b", "--every", "1h", "--", "true"},
-		"--every is from":                    {"run", "--kv", kv, "--name", "x", "--", "true"},
-		"--every is from 1s":                 {"run", "--kv", kv, "--name", "x", "--every", "1000h", "--", "true"},
-		"round run needs a command after --": {"run", "--kv", kv, "--name", "x", "--every", "1h"},
-		"no-such-command":                    {"run", "--kv", kv, "--name", "x", "--every", "1h", "--", "no-such-command"},
-		"needs a NAME":                       {"show", "--kv", kv},
-		"there is no command":                {"stop"},
-		`round: not a name: "a b"; a name`:   {"show", "--kv", kv, "a b"},
+		"--kv":                          {"run", "--name", "x", "--every", "1h", "--", "true"},
+		"nats://":                       {"run", "--kv", "http://x/y", "--name", "x", "--every", "1h", "--", "true"},
+		"--name":                        {"run", "--kv", kv, "--every", "1h", "--", "true"},
+		`not a name: "a/b"; a name has`: {"run", "--kv", kv, "--name", "a/b", "--every", "1h", "--", "true"},
+		"--every is from":               {"run", "--kv", kv, "--name", "x", "--", "true"},
+		"--every: it is from 1 s to 32 d, not 1000h": {"run", "--kv", kv, "--name", "x", "--every", "1000h", "--", "true"},
+		"round run needs a command after --":         {"run", "--kv", kv, "--name", "x", "--every", "1h"},
+		"no-such-command":                            {"run", "--kv", kv, "--name", "x", "--every", "1h", "--", "no-such-command"},
+		"needs a NAME":                               {"show", "--kv", kv},
+		"there is no command":                        {"stop"},
+		`round: not a name: "a b"; a name`:           {"show", "--kv", kv, "a b"},
 	} {
 		if out, says, code := inside(append([]string{"round"}, args...)...); code != exitUsage || !strings.Contains(out+says, want) {
 			t.Errorf("%q: exit %d, no %q in %s%s", args, code, want, out, says)
