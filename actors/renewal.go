@@ -47,7 +47,10 @@ var ErrNoHolds = errors.New("this node has no book for what depots keep for it")
 // ErrOthersTurn says that another member of the fleet is renewing what a depot keeps: nothing is wrong.
 var ErrOthersTurn = errors.New("another member of the fleet is renewing what this depot keeps")
 
-var errNotServed = errors.New("this node does not serve the share now, so the depot cannot fetch it from here")
+var (
+	errNotServed = errors.New("this node does not serve the share now, so the depot cannot fetch it from here")
+	errGuarded   = errors.New("this node serves the share only to peers that it names, or that have its secret, so the depot cannot fetch it")
+)
 
 const (
 	visitTime = 2 * depotTime // how long a depot may take for one request, connecting included
@@ -376,14 +379,23 @@ func (r *renewals) work(ctx actor.Context, v *depotVisit) {
 			r.ask(ctx, v, wire.Release{Share: t.Share, Request: request})
 			return
 		}
-		if _, reply := r.catalog.Offered(t.Share, v.to.ID); reply.Status == wire.OK {
+		_, reply := r.catalog.Offered(t.Share, v.to.ID)
+		if reply.Status == wire.OK {
 			own := []peers.Addr{{ID: r.net.Self(), Addrs: r.net.Addrs()}}
 			r.ask(ctx, v, wire.Hold{Share: t.Share, Request: request, Bytes: t.Bytes, Until: until, Sources: own})
 			return
 		}
-		r.refused(v, errNotServed)
+		r.refused(v, unserved(reply))
 	}
 	r.end(v)
+}
+
+// unserved says why a depot cannot have a share from this node, which answers it with r.
+func unserved(r wire.Reply) error {
+	if r.Status == wire.Refused {
+		return errGuarded
+	}
+	return errNotServed
 }
 
 // request returns a name for a request to a depot that no other request of this node has.

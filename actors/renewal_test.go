@@ -23,17 +23,18 @@ import (
 type heldWorld struct {
 	Network
 	Catalog
-	t      *testing.T
-	w      *system.World
-	s      *system.System
-	r      *renewals // of now
-	pid    *actor.PID
-	asked  []AskDepot
-	names  []string                        // of requests
-	answer func(depot peers.ID, q any) any // nil: there is none
-	book   renewal.Book
-	fault  error // of the book
-	purse  int64 // units that a payment was entered with
+	t       *testing.T
+	w       *system.World
+	s       *system.System
+	r       *renewals // of now
+	pid     *actor.PID
+	asked   []AskDepot
+	names   []string                        // of requests
+	answer  func(depot peers.ID, q any) any // nil: there is none
+	book    renewal.Book
+	fault   error       // of the book
+	purse   int64       // units that a payment was entered with
+	offered wire.Status // of what is held
 }
 
 func (h *heldWorld) Self() peers.ID                                      { return "self" }
@@ -43,7 +44,7 @@ func (h *heldWorld) Request(wire.PieceRequest) bool                      { retur
 func (h *heldWorld) Cancel(uint64)                                       {}
 func (h *heldWorld) Close()                                              {}
 func (h *heldWorld) Offered(share.ID, peers.ID) (int, wire.Reply) {
-	return 1, wire.Reply{Status: wire.OK}
+	return 1, wire.Reply{Status: h.offered}
 }
 func (h *heldWorld) LoadHolds(context.Context) (renewal.Book, error)          { return h.book, h.fault }
 func (h *heldWorld) SaveHolds(_ context.Context, b renewal.Book) error        { h.book = b; return h.fault }
@@ -74,7 +75,7 @@ func (h *heldWorld) hear(ctx actor.Context) {
 
 func newHeld(t *testing.T, start func(*heldWorld)) *heldWorld {
 	w, n, _ := newWorld(1, "self")
-	h := &heldWorld{t: t, w: w, s: n[0]}
+	h := &heldWorld{offered: wire.OK, t: t, w: w, s: n[0]}
 	h.answer = func(_ peers.ID, q any) any {
 		if m, ok := q.(wire.Hold); ok {
 			return wire.Held{Share: m.Share, At: h.s.Wall().Unix(), State: uint8(depot.Stable), Bytes: m.Bytes, Expires: m.Until, Added: m.Until - h.s.Wall().Unix()}
@@ -108,6 +109,18 @@ func (h *heldWorld) keep(id int64, depots ...peers.ID) {
 	}
 	h.s.Send(h.pid, m)
 	h.w.Run(time.Second)
+}
+
+// Why a depot cannot fetch a share from here is said as it is.
+func TestADepotIsSaidNotToBeLetIn(t *testing.T) {
+	for status, want := range map[wire.Status]error{wire.Refused: errGuarded, wire.Gone: errNotServed, wire.NotFound: errNotServed} {
+		h := newHeld(t, nil)
+		h.offered = status
+		h.keep(1, "d")
+		if got := h.r.errs[renewal.Key{Depot: "d", Share: share.IDOf([]byte{1})}]; got.err != want {
+			t.Errorf("%v: %v, want %v", status, got.err, want)
+		}
+	}
 }
 
 // Depots remember requests by their names: no name comes again after a restart.

@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/piecelease/fetcher"
+	"github.com/piecelease/fetcher/api"
 	"github.com/piecelease/fetcher/daemon"
 	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/peers"
@@ -194,5 +195,22 @@ func TestTheAdviceAboutAProxyIsForWhatItDoes(t *testing.T) {
 		if got := advice(errors.Join(share.ErrNetwork, is)); !strings.HasPrefix(got, want) || !strings.HasSuffix(got, sharedText) {
 			t.Errorf("%v: %q", is, got)
 		}
+	}
+}
+
+// A command that leaves nothing out says which does, where something can be left out.
+func TestWhatCannotBeSharedIsLeftOutFirst(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "a")
+	rig.WriteRandom(t, file, 10, 1)
+	part := &api.Problem{Detail: "cannot be shared", Unshared: []api.Unshared{{Path: "p", Why: "it is a named pipe"}}}
+	for at, first := range map[string]bool{dir: true, file: false, filepath.Join(dir, "none"): false} {
+		err := restFirst(part, at, "hold that entry")
+		if strings.Contains(sentence(err), "first run fetcher add with --exclude PATTERN, then hold that entry") != first || !errors.As(err, new(*api.Problem)) {
+			t.Errorf("%s: %v", at, err)
+		}
+	}
+	if err := restFirst(fs.ErrNotExist, dir, ""); err != fs.ErrNotExist {
+		t.Error(err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os/signal"
+	"path"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -239,7 +240,7 @@ func fileOf(m *share.Manifest, file string) (share.Entry, error) {
 		case share.File:
 			return e, nil
 		case share.Symlink:
-			return share.Entry{}, usageError{fmt.Errorf("%q is a link to %q; name that", p, e.Target)}
+			return share.Entry{}, usageError{fmt.Errorf("%q is a link to %q; name that", p, path.Join(path.Dir(p), e.Target))}
 		case share.Dir:
 			return share.Entry{}, usageError{fmt.Errorf("%q is an empty folder", p)}
 		}

@@ -85,6 +85,7 @@ func TestCatSaysWhatIsWrong(t *testing.T) {
 	src := filepath.Join(t.TempDir(), "tree")
 	rig.WriteRandom(t, filepath.Join(src, "a", "big.bin"), 100, 1)
 	must(t, os.Symlink("a/big.bin", filepath.Join(src, "link")))
+	must(t, os.Symlink("../link", filepath.Join(src, "a", "up")))
 	s := startShare(t, src)
 	nobody := s.addrs[0][:strings.Index(s.addrs[0], "/tcp/")] + "/tcp/1" + s.addrs[0][strings.Index(s.addrs[0], "/p2p/"):]
 	for _, c := range []struct {
@@ -97,6 +98,7 @@ func TestCatSaysWhatIsWrong(t *testing.T) {
 		{[]string{s.ticket, "nowhere"}, 2, "nowhere"},
 		{[]string{s.ticket, "a"}, 2, "is a folder"},
 		{[]string{s.ticket, "link"}, 2, "a/big.bin"},
+		{[]string{s.ticket, "a/up"}, 2, `to "link"; name that`},
 		{[]string{s.ticket, "a/big.bin", "--json"}, 2, "--json"},
 		{[]string{s.ticket, "a/big.bin", "--stall", "0"}, 2, "--stall"},
 		{[]string{s.ticket[:20], "a/big.bin"}, 2, "ticket"},

@@ -259,6 +259,16 @@ func inPart(err error, paths []string) error {
 	return importError{marked{err, bad}, dir}
 }
 
+// restFirst has an error of the node, about some of the files in a folder, say how a command that leaves none out
+// takes the rest.
+func restFirst(err error, at, then string) error {
+	var part importError
+	if errors.As(inPart(err, []string{at}), &part) {
+		return words.Error(err, "%s\nTo leave these out, first run fetcher add with --exclude PATTERN, then %s", words.Plain(err), then)
+	}
+	return err
+}
+
 // onlyBad says whether there are paths, and each is one of those that cannot be shared.
 func onlyBad(bad *store.ProblemsError, paths []string) bool {
 	return len(paths) > 0 && !slices.ContainsFunc(paths, func(p string) bool {

@@ -241,7 +241,7 @@ func (w *watcher) failed(cmd *cobra.Command, err error, ticket string, fl fetchF
 		fmt.Fprintf(w.stderr, "interrupted; each whole piece that is verified is kept. To resume:\n\n    %s\n", again(cmd, ticket, fl.out))
 	case w.t.Progress().Verified > 0:
 		w.kept = true
-	case fl.called:
+	case fl.called && (errors.Is(err, share.ErrStalled) || errors.Is(err, share.ErrNetwork)):
 		return marked{err, errUncalled}
 	case fl.fleet.used() && fl.fleet.alone == 0 && errors.Is(err, share.ErrStalled):
 		return marked{err, errLeased}

@@ -232,6 +232,7 @@ func (a fleetApp) addPath(ctx context.Context, d fleetDoor, path string) error {
 	}
 	return asker(a).asking(ctx, func(c *api.Client) error {
 		e, err := c.Add(ctx, api.Add{Paths: []string{at}})
+		err = restFirst(err, at, "give fleet add its ticket")
 		added := err == nil
 		if errors.Is(err, api.ErrHave) {
 			e, err = servedAt(ctx, c, at)

@@ -32,7 +32,8 @@ is added to the node first, unless every depot refuses. The depot fetches it
 from this node, so both must run until it has all of it; --wait waits for that,
 and shows how far it is. The depot's owner must first let this node in, with
 fetcher depot account add, unless the depot lets every node in (--depot-open).
-A depot can read what it keeps: encrypt first what it should not read.
+A depot can read what it keeps: encrypt first what it should not read. It is not
+told secrets: what was added with --secret cannot be held.
 
 The node renews the lease until fetcher release ends it. For that it must run,
 and reach the depot, some time in the last third of --for.
@@ -212,6 +213,7 @@ func (a depots) held(ctx context.Context, c *api.Client, what string, ask api.Ho
 		return 0, false, err
 	}
 	e, err := c.Add(ctx, api.Add{Paths: []string{at}})
+	err = restFirst(err, at, "hold that entry")
 	if err == nil {
 		e, err = a.await(ctx, c, e)
 	}
