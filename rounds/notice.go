@@ -50,9 +50,19 @@ func (n Notice) String() string {
 		return fmt.Sprintf("round %s: %q acquired term %d at %s, and here it is %s; set the clock that is wrong", n.Round, r.Holder, r.Term, show(r.Acquired), show(n.Clock))
 	case Overtaken:
 		lost := &LostError{n.Round, n.Term, r}
+		if r.Term == 0 {
+			return lost.Error()
+		}
 		return fmt.Sprintf("%v, acquired at %s; here it is %s; if these times do not fit, set the clock that is wrong", lost, show(r.Acquired), show(n.Clock))
 	case Unresolved:
-		return fmt.Sprintf("round %s: term %d was neither completed nor abandoned; nobody gets the round for %s", n.Round, r.Term, words.Duration(r.TTL))
+		text, left := fmt.Sprintf("round %s: term %d was neither completed nor abandoned", n.Round, r.Term), r.TTL
+		if !r.Office {
+			left = r.Expires().Sub(n.Clock)
+		}
+		if left > 0 {
+			text += "; nobody gets the round for " + words.Duration(left)
+		}
+		return text
 	case Twin:
 		return fmt.Sprintf("round %s: another process is called %q too, and took term %d; if a state directory was copied, give each machine one of its own", n.Round, r.Holder, r.Term)
 	default:

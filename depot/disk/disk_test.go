@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -89,6 +90,17 @@ func TestFolderIsTheDepotsOrIsLeftAlone(t *testing.T) {
 	}
 	identity, kept := filepath.Join(dir, "depot"), filepath.Join(dir, "kept")
 	os.Rename(identity, kept)
+	for says, record := range map[string][]byte{
+		"another depot's folder is in its place": vfs.EncodeRecord(vfs.DepotRecord, []byte("another\nx")),
+		"another database has taken it":          vfs.EncodeRecord(vfs.DepotRecord, []byte(first.Depot+"\nx")),
+		"its identity cannot be read: ":          nil,
+	} {
+		os.WriteFile(identity, record, 0o600)
+		if _, err := r.Look(id); !errors.Is(err, ErrAway) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v, want %q", err, says)
+		}
+	}
+	os.Remove(identity)
 	away("without an identity")
 	os.WriteFile(identity, vfs.EncodeRecord(vfs.DepotRecord, []byte("another\nx")), 0o600)
 	away("with another's")

@@ -179,8 +179,13 @@ func ReadIdentity(dir vfs.FS) (is Identity, err error) {
 
 // same returns an error unless the folder still has its identity.
 func (r *Root) same() error {
-	if is, err := ReadIdentity(r.dir); err != nil || is != r.is {
-		return fmt.Errorf("%w: its identity is not what it was (%v)", ErrAway, err)
+	switch is, err := ReadIdentity(r.dir); {
+	case err != nil: // not wrapped: that it is missing says nothing about what was asked for
+		return fmt.Errorf("%w: its identity cannot be read: %v", ErrAway, err)
+	case is.Depot != r.is.Depot:
+		return fmt.Errorf("%w: another depot's folder is in its place", ErrAway)
+	case is != r.is:
+		return fmt.Errorf("%w: another database has taken it", ErrAway)
 	}
 	return nil
 }
