@@ -212,7 +212,7 @@ func (q *quiet) why(word string) (Wait, string) {
 	case q.plan.Leased > 0 && q.now.Sub(q.moved) < patience(q.limit) && slices.ContainsFunc(q.sources.order, func(src *source) bool { return src.paced }):
 		return ForLimit, Paced(q.limit, q.own)
 	case q.plan.Leased > 0:
-		return ForBytes, fmt.Sprintf("waiting for %s from %s (%s)", words.Count(q.plan.Leased, "piece"), words.Count(active, "source"), word)
+		return ForBytes, fmt.Sprintf("waiting for %s; connected to %s (%s)", words.Count(q.plan.Leased, "piece"), words.Count(active, "source"), word)
 	}
 	if asked > 0 { // under leases that have ended since the plan was made
 		return ForBytes, fmt.Sprintf("asked %s, and nothing has come yet", words.Count(asked, "source"))

@@ -347,7 +347,7 @@ func TestWhyNothingMovesIsSaid(t *testing.T) {
 			w.find("a")
 			w.status(SourceStatus{Source: "a", Why: "waiting for leases", State: Active, Connected: true, Busy: true})
 		}, reason: "nothing comes from 1 source (a: answered that it is busy)", end: "a: answered that it is busy", wait: ForLease},
-		"waits": {plan: PlanStatus{Leased: 2, Why: []string{"x"}}, reason: "waiting for 2 pieces from 1 source (a: fetching)", end: "no verified byte for 20 s: waiting for 2 pieces", wait: ForBytes},
+		"waits": {plan: PlanStatus{Leased: 2, Why: []string{"x"}}, reason: "waiting for 2 pieces; connected to 1 source (a: fetching)", end: "no verified byte for 20 s: waiting for 2 pieces", wait: ForBytes},
 		"idle":  {plan: PlanStatus{}, reason: "connected to 1 source, and nothing is sent (a: fetching)", end: "nothing is sent", wait: ForLease},
 		"asked": {begin: func(w *world) {
 			w.find("a", "b")
@@ -357,10 +357,10 @@ func TestWhyNothingMovesIsSaid(t *testing.T) {
 		"a piece":       {plan: PlanStatus{Why: []string{"piece 3: nobody has it"}}, reason: "piece 3: nobody has it", end: "nobody has it", wait: ForLease},
 		"the fleet":     {plan: PlanStatus{Fleet: "the fleet waits", Why: []string{"x"}}, reason: "the fleet waits", end: "the fleet waits", wait: ForLease},
 		"not a member":  {plan: PlanStatus{Fleet: "the fleet waits", Barred: "not allowed: it is not listed"}, reason: "the fleet waits", end: "not a member of the fleet: it is not listed", class: share.ErrNotAllowed, wait: ForLease},
-		"fleet moves":   {plan: PlanStatus{Fleet: "the fleet waits", Leased: 1}, reason: "waiting for 1 piece from 1 source (a: fetching)", end: "waiting for 1 piece", wait: ForBytes},
+		"fleet moves":   {plan: PlanStatus{Fleet: "the fleet waits", Leased: 1}, reason: "waiting for 1 piece; connected to 1 source (a: fetching)", end: "waiting for 1 piece", wait: ForBytes},
 		"lacking":       {plan: PlanStatus{Why: []string{"x"}, Lacking: true}, reason: "x", end: "x", wait: ForHolder},
 		"our limit":     {plan: PlanStatus{Leased: 1}, limit: share.BlockSize / 8, begin: paced, reason: "paced by the download limit of this node: it asks for at most 8.19 kB a second, from all sources together", end: "no verified byte for 52 s: waiting for 1 piece", wait: ForLimit},
-		"slow below it": {plan: PlanStatus{Leased: 1}, limit: share.BlockSize / 8, reason: "waiting for 1 piece from 1 source (a: fetching)", end: "no verified byte for 52 s: waiting for 1 piece", wait: ForBytes},
+		"slow below it": {plan: PlanStatus{Leased: 1}, limit: share.BlockSize / 8, reason: "waiting for 1 piece; connected to 1 source (a: fetching)", end: "no verified byte for 52 s: waiting for 1 piece", wait: ForBytes},
 		"its own":       {plan: PlanStatus{Leased: 1}, limit: share.BlockSize / 8, own: true, begin: paced, reason: "paced by the download limit of this fetch: it asks for at most 8.19 kB a second, from all sources together", end: "no verified byte for 52 s: waiting for 1 piece", wait: ForLimit},
 	} {
 		w := newWorld(t, Config{Stall: 20 * time.Second}, Fetch{Share: theManifest.ID(), Manifest: theManifest})
