@@ -16,12 +16,12 @@ const (
 	Serving               // it fetches nothing, or has fetched all
 	Looking               // it looks for a peer that has the list of files
 	Fetching              // bytes are arriving
-	Pausing               // for a moment nothing arrives
+	Pausing               // for a moment nothing new was verified
 	Writing               // it prepares or finishes its files
 	Full                  // its disk is full
 	Alone                 // no source is connected
 	Lacking               // there are sources, and none has what is missing
-	Waiting               // sources hold leases, and deliver nothing
+	Waiting               // sources hold leases, and nothing new was verified
 	Idle                  // there are sources, and none holds a lease
 	Failed                // a fetch of it has ended incomplete
 )
@@ -30,8 +30,8 @@ const (
 var AllDoings = []Doing{Fetching, Serving, Pausing, Looking, Writing, Waiting, Idle, Lacking, Alone, Full, Frozen, Off, Failed}
 
 func (d Doing) String() string {
-	return [...]string{"not running", "frozen", "nothing to fetch", "looking for the list of files", "bytes flow", "pausing", "writing files",
-		"disk full", "no source to fetch from", "sources lack the rest", "sources do not deliver", "nothing leased", "failed"}[d]
+	return [...]string{"not running", "frozen", "nothing to fetch", "looking for the list of files", "bytes flow", "nothing new yet", "writing files",
+		"disk full", "no source to fetch from", "sources lack the rest", "waiting for leased pieces", "nothing leased", "failed"}[d]
 }
 
 // Quiet says whether it is waiting for bytes that do not come.
@@ -43,7 +43,7 @@ func (d Doing) Quiet() bool {
 	return false
 }
 
-// aMoment is how long nothing may arrive before a node counts as pausing.
+// aMoment is how long nothing new may be verified before a node counts as pausing.
 const aMoment = 500 * time.Millisecond
 
 // doing sums up a node, with the reason that the node itself gives.

@@ -144,7 +144,11 @@ func (d *Depot) keeping(offers *store.Offers) (k *keep.Keep) {
 func (d *Depot) changed(id share.ID, s depot.State, why string) {
 	d.keep.Changed(id)
 	d.told[id] = append(d.told[id], s)
-	d.net.Timeline().Note("%s: %v is %v: %s", d.cfg.Name, id, s, why)
+	text := fmt.Sprintf("%s: %v is %v", d.cfg.Name, id, s)
+	if why != "" {
+		text += ": " + why
+	}
+	d.net.Timeline().Note("%s", text)
 }
 
 func (d *Depot) closed() { must(d.keep.Root.Close()) }

@@ -103,7 +103,7 @@ func (v *view) events() *chart {
 // verified is a line for each node, from nothing to the whole share.
 func (v *view) verified() *chart {
 	p := v.plot("Verified on each node", "", 220)
-	p.Help = "A line per node, of what it wants; the slowest is bold. Behind it, in the colours of the next chart, what the slowest did while nothing came in."
+	p.Help = "A line per node, of what it wants; the slowest is bold. Behind it, in the colours of the next chart, what the slowest did while nothing new was verified."
 	if len(v.order) > 0 {
 		for _, b := range v.bands(v.order[0]) {
 			if !b.doing.Quiet() {
@@ -266,7 +266,7 @@ func (v *view) sent() *chart {
 func (v *view) availability(c *simnet.ContentRecord) *chart {
 	rows := len(c.Holders)
 	high := num(min(max(float64(rows)*3, 60), 260))
-	p := v.plot("Who has the pieces of "+c.Name, fmt.Sprintf("The %d pieces from top to bottom. The colour is how many honest nodes that run have the piece.", c.Pieces), high)
+	p := v.plot("Who has the pieces of "+c.Name, words.Count(c.Pieces, "piece")+", from top to bottom. The colour is how many honest nodes that run have a piece.", high)
 	p.frame()
 	row := high / num(rows)
 	used := map[int]bool{}

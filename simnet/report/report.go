@@ -123,8 +123,11 @@ func (v *view) story() (out []string) {
 	}
 	for _, c := range v.rec.Contents {
 		if from, to, most := v.nobody(&c); most > 0 {
-			out = append(out, fmt.Sprintf("Between %s and %s some of the %d pieces of %s, at most %d at a time, were with nobody, or only with nodes that lie or do not run.",
-				seconds(v.at(from)), seconds(v.at(to)), c.Pieces, c.Name, most))
+			some := fmt.Sprintf("some of the %d pieces of %s, at most %d at a time, were", c.Pieces, c.Name, most)
+			if c.Pieces == 1 {
+				some = fmt.Sprintf("the only piece of %s was", c.Name)
+			}
+			out = append(out, fmt.Sprintf("Between %s and %s %s with nobody, or only with nodes that lie or do not run.", seconds(v.at(from)), seconds(v.at(to)), some))
 		}
 	}
 	return out

@@ -196,7 +196,7 @@ func (f *electors) leases(within time.Duration) {
 		}
 		done = true
 		took := f.r.Elapsed() - began
-		f.r.Timeline().Note("%v after the kill somebody leases again", took)
+		f.r.Timeline().Note("%v after the coordinator was gone, somebody leases again", took)
 		f.r.Expect(took <= within, "it took %v to lease anything, and at most %v is allowed", took, within)
 	})
 	f.r.Finally(func() { f.r.Expect(done, "nobody leased anything") })

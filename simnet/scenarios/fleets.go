@@ -266,7 +266,14 @@ func whole(r *simnet.Run, f *simnet.Fleet, source *simnet.Node, copies float64) 
 		st, err := f.Status()
 		// A coordinator that has just restarted does not know yet what its members have.
 		begun := st.Absent > 0
-		r.Expect(err == nil && (begun || st.Wanted == 0 && st.Leased == 0 && st.Waiting == ""), "in the end of the fleet %d pieces are wanted and %d leased (%v, %q)",
-			st.Wanted, st.Leased, err, st.Waiting)
+		rest := ""
+		switch {
+		case err != nil:
+			rest = ": " + err.Error()
+		case st.Waiting != "":
+			rest = ": " + st.Waiting
+		}
+		r.Expect(err == nil && (begun || st.Wanted == 0 && st.Leased == 0 && st.Waiting == ""), "when all is over, %d pieces of the fleet are wanted and %d leased%s",
+			st.Wanted, st.Leased, rest)
 	})
 }

@@ -34,7 +34,7 @@ var networks = []*simnet.Scenario{
 	},
 	{
 		Name:  "asymmetric-cuts",
-		Says:  "Every few seconds one direction between two nodes of a swarm is cut for a while.",
+		Says:  "Again and again one direction between two nodes of a swarm is cut for a while.",
 		Nodes: 5,
 		Set: func(r *simnet.Run) {
 			c := r.Folder("photos", 96, 256<<10)
