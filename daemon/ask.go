@@ -98,7 +98,7 @@ func (d *Daemon) Add(ctx context.Context, a api.Add) (api.Entry, error) {
 	var err, err2 error
 	w.Priority, err = parsePriority(a.Priority)
 	w.Visible = wishVisible(a.Visible)
-	err3 := findable(w, !d.setting().NoLAN, d.inTable)
+	err3 := findable(w, d.onLAN, d.inTable)
 	w.SeedTime, err2 = parseTime(a.SeedTime)
 	if err := errors.Join(err, err2, err3); err != nil {
 		return api.Entry{}, err
@@ -165,10 +165,11 @@ func (d *Daemon) complete(w *catalog.Wish) error {
 		if err != nil {
 			return api.Refuse(api.ErrRequest, "%v", err)
 		}
+		t, _ := share.Parse(w.Source)
 		switch {
 		case w.Called && len(d.node.Addrs()) == 0:
 			return api.Refuse(api.ErrRequest, "no source can connect to the node, as it listens nowhere; set listen, in node.toml or as a flag")
-		case len(sources) == 0 && !w.Called && d.setting().NoLAN:
+		case len(sources)+len(t.Beacons) == 0 && !w.Called && !d.onLAN && !d.inTable:
 			return api.Refuse(api.ErrRequest, "%s, or the address of a peer that has the share", noSource(w.Source))
 		}
 		w.Source = strings.Join(strings.Fields(w.Source), "")
@@ -212,19 +213,24 @@ func (d *Daemon) added(ctx context.Context, w catalog.Wish) (*keeper, error) {
 // holds mu.
 func (d *Daemon) fetchable(w catalog.Wish) error {
 	id, sources, err := fetcher.ParseSource(w.Source, w.Peers)
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil // not a fetch
-	case len(sources) == 1 && sources[0].ID == d.node.ID() && w.Fleet: // all of the fleet are told
+	}
+	own := len(sources) == 1 && sources[0].ID == d.node.ID()
+	if own && w.Fleet { // all of the fleet are told
 		return api.Refuse(api.ErrHave, "%s", unserved(d.keepers, id))
-	case len(sources) == 1 && sources[0].ID == d.node.ID():
-		return api.Refuse(api.ErrHave, "that is a ticket of this node itself, for share %s; another machine can fetch it", id.Short())
 	}
 	for _, k := range d.keepers {
 		e := k.entry()
+		if own && e.Share == id {
+			return api.Refuse(api.ErrHave, "that is a ticket of this node itself, for entry %d; another machine can fetch it while it is served", e.ID)
+		}
 		if other, err := share.Parse(e.Source); err == nil && other.ID == id && e.Dir != w.Dir {
 			return api.Refuse(api.ErrHave, "this share is entry %d already, in %s", e.ID, e.Dir)
 		}
+	}
+	if own {
+		return api.Refuse(api.ErrRequest, "that is a ticket of this node itself, which does not serve share %s any more; name a peer that has it", id.Short())
 	}
 	return nil
 }

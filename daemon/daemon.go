@@ -36,6 +36,7 @@ type Daemon struct {
 	tally   *tally
 	holds   *holds
 	purse   *purse.Purse
+	onLAN   bool // the node looks for peers there, and is found
 	inTable bool // of a distributed hash table, where others find what is public
 
 	choosing sync.Mutex // held while limits are chosen; taken before mu
@@ -69,7 +70,7 @@ func Open(ctx context.Context, cfg Config) (*Daemon, error) {
 	}
 	now := time.Now()
 	d := &Daemon{dir: cfg.Dir, log: cfg.Logger, since: now, feed: api.NewFeed(strconv.FormatInt(now.UnixNano(), 36)), queue: newQueue(cfg.Fetches),
-		reads: make(chan struct{}, imports), tally: newTally(), inTable: len(cfg.DHT) > 0, settings: cfg.Settings, began: cfg.Settings, look: make(chan struct{}),
+		reads: make(chan struct{}, imports), tally: newTally(), onLAN: !cfg.NoLAN, inTable: len(cfg.DHT) > 0, settings: cfg.Settings, began: cfg.Settings, look: make(chan struct{}),
 		keepers: map[catalog.ID]*keeper{}, bounded: map[share.ID]int64{}}
 	d.life, d.end = context.WithCancel(context.Background())
 	r, _, _ := limitsAt(d.chosen.rates(cfg.Settings), cfg.Schedule, now)
@@ -217,7 +218,7 @@ func (d *Daemon) Reload(s Settings) (later []string, err error) {
 	for name, same := range map[string]bool{
 		"listen": slices.Equal(old.Listen, s.Listen), "announce": slices.Equal(old.Announce, s.Announce), "http": old.HTTP == s.HTTP,
 		"socket": old.Socket == s.Socket, "fleet": old.Fleet == s.Fleet, "fleet-secret": old.FleetSecret == s.FleetSecret, "via": slices.Equal(old.Via, s.Via), "map-port": old.MapPort == s.MapPort, "proxy": old.Proxy == s.Proxy,
-		"relay": old.Relay == s.Relay, "beacon": old.Beacon == s.Beacon, "beacon-at": slices.Equal(old.BeaconAt, s.BeaconAt), "dht": slices.Equal(old.DHT, s.DHT), "relay-carries": old.RelayCarries == s.RelayCarries,
+		"relay": old.Relay == s.Relay, "beacon": old.Beacon == s.Beacon, "beacon-at": slices.Equal(old.BeaconAt, s.BeaconAt), "dht": slices.Equal(old.DHT, s.DHT), "lan": old.NoLAN == s.NoLAN, "relay-carries": old.RelayCarries == s.RelayCarries,
 		"name": old.Name == s.Name, "depot": old.Depot == s.Depot, "depot-reserve": old.Reserve == s.Reserve, "depot-open": old.DepotOpen == s.DepotOpen, "depot-grace": old.DepotGrace == s.DepotGrace, "depot-price": old.DepotPaid == s.DepotPaid,
 		"http-hosts": slices.Equal(old.Hosts, s.Hosts), "http-cert": old.Cert == s.Cert, "http-key": old.Key == s.Key, "http-insecure": old.Insecure == s.Insecure,
 	} {

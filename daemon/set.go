@@ -33,7 +33,7 @@ func (d *Daemon) Set(ctx context.Context, id int64, s api.Set) (api.Entry, error
 			return api.Refuse(api.ErrRequest, "%v", err)
 		}
 		if s.Visible != nil {
-			return findable(*w, !d.setting().NoLAN, d.inTable)
+			return findable(*w, d.onLAN, d.inTable)
 		}
 		return nil
 	})

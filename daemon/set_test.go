@@ -195,15 +195,21 @@ func TestAPathThatComesBackIsNoticed(t *testing.T) {
 }
 
 func TestAShareIsAddedOnceBeforeItIsKnownToo(t *testing.T) {
-	rig.Slow(t)
 	t.Parallel()
 	a := begun(t, t.TempDir())
-	ticket := added(t, a, api.Add{Paths: []string{file(t, "content", t.TempDir(), "f")}}).Ticket
-	if _, err := a.Add(t.Context(), api.Add{Ticket: ticket}); !errors.Is(err, api.ErrHave) || !strings.Contains(err.Error(), "of this node itself") {
+	served := added(t, a, api.Add{Paths: []string{file(t, "content", t.TempDir(), "f")}})
+	ticket := served.Ticket
+	if _, err := a.Add(t.Context(), api.Add{Ticket: ticket}); !errors.Is(err, api.ErrHave) || !strings.Contains(err.Error(), "of this node itself, for entry 1; another machine") {
 		t.Errorf("its own ticket: %v", err)
 	}
 	if err := a.fetchable(catalog.Wish{Source: ticket, Fleet: true}); !errors.Is(err, api.ErrHave) || !strings.Contains(err.Error(), "fetcher fleet remove") {
 		t.Errorf("its own ticket on the list of its fleet: %v", err)
+	}
+	added(t, a, api.Add{Paths: []string{file(t, "other", t.TempDir(), "f")}})
+	_, err := a.Remove(t.Context(), served.ID, false)
+	must(t, err)
+	if _, err := a.Add(t.Context(), api.Add{Ticket: ticket}); !errors.Is(err, api.ErrRequest) || !strings.Contains(err.Error(), "any more; name a peer that has it") {
+		t.Errorf("its own ticket, once it was removed: %v", err)
 	}
 	must(t, a.Close()) // so that it does not know the share
 	b := begun(t, t.TempDir())

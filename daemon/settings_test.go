@@ -235,13 +235,16 @@ func TestAReloadChangesWhatCanChange(t *testing.T) {
 	t.Parallel()
 	d := begun(t, t.TempDir())
 	s := d.setting()
-	s.Up, s.Down, s.Fetches, s.Rescan, s.Listen, s.HTTP = 5000, 6000, 1, time.Minute, []string{"none"}, "127.0.0.1:1"
+	s.Up, s.Down, s.Fetches, s.Rescan, s.Listen, s.HTTP, s.NoLAN = 5000, 6000, 1, time.Minute, []string{"none"}, "127.0.0.1:1", false
 	later, err := d.Reload(s)
-	if err != nil || !slices.Equal(later, []string{"http", "listen"}) {
+	if err != nil || !slices.Equal(later, []string{"http", "lan", "listen"}) {
 		t.Errorf("%v, %v", later, err)
 	}
+	if _, err := d.Add(t.Context(), api.Add{Paths: []string{t.TempDir()}, Visible: "lan"}); err == nil || !strings.Contains(err.Error(), "does not use the local network") {
+		t.Errorf("to be found there before the next start: %v", err)
+	}
 	s.Rescan = time.Hour
-	if later, err := d.Reload(s); err != nil || !slices.Equal(later, []string{"http", "listen"}) {
+	if later, err := d.Reload(s); err != nil || !slices.Equal(later, []string{"http", "lan", "listen"}) {
 		t.Errorf("after another: %v, %v", later, err)
 	}
 	c := d.Feed().From("")

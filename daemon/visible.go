@@ -18,7 +18,7 @@ func findable(w catalog.Wish, onLAN, inTable bool) error {
 	case v == fetcher.VisibleLAN && !onLAN:
 		return api.Refuse(api.ErrRequest, "the node does not use the local network, where such shares are found: start it without lan = false, which is in its node.toml, or was given as a flag or in the environment")
 	case v == fetcher.Public && !inTable:
-		return api.Refuse(api.ErrRequest, "the node takes part in no distributed hash table, where public shares are found: set dht = [\"own\"] in its node.toml, or start it with the flag of that name")
+		return api.Refuse(api.ErrRequest, "the node takes part in no distributed hash table, where public shares are found: set dht = [\"own\"] in its node.toml and start it again, or start it with the flag of that name")
 	}
 	return nil
 }

@@ -5,9 +5,13 @@ import (
 	"testing"
 	"time"
 
+	ma "github.com/multiformats/go-multiaddr"
+
 	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/catalog"
 	"github.com/piecelease/fetcher/internal/rig"
+	"github.com/piecelease/fetcher/share"
 )
 
 // announced reports whether a daemon's node announces anything, or would.
@@ -77,12 +81,38 @@ func TestWhatNobodyCouldFindIsRefused(t *testing.T) {
 	t.Parallel()
 	d := begun(t, t.TempDir()) // silent on the local network, and in no table
 	e := added(t, d, api.Add{Paths: []string{file(t, large(1), t.TempDir(), "f")}})
-	for where, want := range map[string]string{"lan": "lan = false, which is in its node.toml", "public": "no distributed hash table"} {
+	for where, want := range map[string]string{"lan": "lan = false, which is in its node.toml", "public": "and start it again"} {
 		if _, err := d.Set(t.Context(), e.ID, api.Set{Visible: &where}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", where, err)
 		}
 		if _, err := d.Add(t.Context(), api.Add{Ticket: e.Share, Visible: where}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", where, err)
+		}
+	}
+}
+
+// Where a search may find a peer, none need be named.
+func TestWhatNamesNoPeerIsTakenWhereOneMayBeFound(t *testing.T) {
+	t.Parallel()
+	d := begun(t, t.TempDir())
+	id := share.IDOf(nil)
+	beacon := ma.StringCast("/ip4/192.0.2.1/tcp/4001/p2p/" + string(d.node.ID()))
+	ticket := share.Ticket{ID: id}
+	for _, c := range []struct {
+		source       string
+		lan, inTable bool
+		want         string
+	}{
+		{id.String(), false, false, "an ID alone names none; give the ticket"},
+		{ticket.String(), false, false, "the ticket names none"},
+		{id.String(), true, false, ""},
+		{id.String(), false, true, ""},
+		{ticket.AtBeacons(&share.Secret{}, []ma.Multiaddr{beacon}).String(), false, false, ""},
+	} {
+		d.onLAN, d.inTable = c.lan, c.inTable
+		err := d.complete(&catalog.Wish{Source: c.source})
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s, on the local network %t, in a table %t: %v, want %q", c.source, c.lan, c.inTable, err, c.want)
 		}
 	}
 }
