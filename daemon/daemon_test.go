@@ -343,7 +343,7 @@ func TestPauseAndResume(t *testing.T) {
 	b := begun(t, t.TempDir())
 	f := added(t, b, api.Add{Ticket: e.Share, Peers: d.node.Addrs()})
 	until(t, b, f.ID, "waiting", func(x api.Entry) bool {
-		return x.State == api.Waiting && strings.Contains(x.Reason, "; tried again at 20") && x.Share == e.Share
+		return x.State == api.Waiting && strings.Contains(x.Reason, "; it is tried again at 20") && x.Share == e.Share
 	})
 	_, err = d.Set(t.Context(), e.ID, api.Set{Paused: &no})
 	must(t, err)

@@ -123,7 +123,7 @@ func releasedOf(before, l fetcher.HoldList, was []fetcher.HoldStanding) (out []a
 			case x.Kept:
 				v.Delay = "another hold needs it, or the depot does not have the later version yet"
 			case err != nil:
-				refused = api.Refuse(err, "%v. So nothing was released there; from here the lease is not renewed any more", err)
+				refused = api.Refuse(err, "%v. So nothing was released there; this node does not renew the lease any more", err)
 				v.Delay = refused.Error()
 			default:
 				v.Delay = "the depot does not answer; it is asked again, and the lease is not renewed"

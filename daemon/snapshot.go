@@ -88,7 +88,10 @@ func (m *member) snapshot(ctx context.Context, depot string, t rounds.Target) (i
 	k.settledIn(ctx)
 	v := k.view()
 	if id, err = m.store.AddInternal(ctx, v.Ticket); err != nil {
-		return id, fmt.Errorf("its entry is %s: %w", v.State, m.told(err))
+		if !errors.Is(err, rounds.ErrAway) { // told is for whoever can run a command again
+			err = m.told(err)
+		}
+		return id, fmt.Errorf("its entry is %s: %w", v.State, err)
 	}
 	m.awaitCopy(ctx, id)
 	p, err := rounds.NewPointer(m.store.KV, roundOf(depot))
