@@ -71,7 +71,7 @@ func TestAPortThatIsTakenIsSaid(t *testing.T) {
 	if portOf(n) == port || n.state.LoadPort() != portOf(n) {
 		t.Errorf("it listens on %d, and %d is kept", portOf(n), n.state.LoadPort())
 	}
-	if !strings.Contains(log.String(), "tickets that were handed out before no longer work") {
+	if !strings.Contains(log.String(), "tickets that were handed out name the old one, and may not work") {
 		t.Errorf("it said %q", log.String())
 	}
 }

@@ -80,7 +80,7 @@ func (s Schema) owns(c *sqlite.Conn) error {
 	case app == 0 && version == 0 && tables == 0:
 		return nil // new
 	case app != int64(s.App):
-		return errors.New("it is a database of another kind; move it away, or name another")
+		return errors.New("it is a database of another kind; move it away, or name another file or folder")
 	case version > int64(len(s.Steps)):
 		return fmt.Errorf("it is of version %d, and this program knows version %d; use a newer fetcher", version, len(s.Steps))
 	}
