@@ -144,7 +144,7 @@ type Imported struct {
 	Refused  []string `json:"refused" doc:"sentences: accounts whose leases were not entered"`
 	Damaged  []string `json:"damaged" doc:"shares that were not entered, as their data is not what it should be; the first 1000"`
 	Leaving  int      `json:"leaving" doc:"shares that are being removed or fetched here: import them again later"`
-	Expired  int      `json:"expired" doc:"shares that were not entered, as no lease of them that is live was"`
+	Expired  int      `json:"expired" doc:"shares that were not entered, as all their leases have ended, or are of accounts that were not entered"`
 	LeftOut  int      `json:"left_out" doc:"shares with leases that the other depot did not have whole, and left out"`
 }
 

@@ -22,7 +22,7 @@ type Problem struct {
 	Title  string   `json:"title"`
 	Status int      `json:"status"`
 	Detail string   `json:"detail,omitempty" doc:"one sentence"`
-	Code   string   `json:"code" doc:"stable; the name of an exit code, or no_entry, have, denied, too_large, too_many"`
+	Code   string   `json:"code" doc:"stable; the name of an exit code, or no_entry, have, missing, denied, too_large, too_many"`
 	Errors []string `json:"errors,omitempty" doc:"what is wrong with which field"`
 	// Unshared tells whoever wants to share the rest what to leave out.
 	Unshared []Unshared `json:"unshared,omitempty" doc:"files and folders in what was to be shared that cannot be; the first 100"`

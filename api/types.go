@@ -109,7 +109,7 @@ type Entry struct {
 	Kind      string     `json:"kind" enum:"serve,fetch"`
 	State     string     `json:"state" enum:"opening,waiting,fetching,served,ended,paused,missing,failed"`
 	Reason    string     `json:"reason" doc:"a sentence: why nothing moves, or what is wrong; may be empty"`
-	Code      string     `json:"code,omitempty" doc:"failed: the code of a problem, the reason's; empty if it has failed before this run of the node"`
+	Code      string     `json:"code,omitempty" doc:"failed: the code of a problem, the reason's; empty if it failed before this run of the node"`
 	Name      string     `json:"name" doc:"of the share; empty until it is known"`
 	Share     string     `json:"share" doc:"share ID; empty until it is known"`
 	Ticket    string     `json:"ticket" doc:"for others to fetch it from here; empty if nothing is served"`
@@ -213,11 +213,11 @@ type Child struct {
 	Bytes    int64     `json:"bytes" doc:"of content that it was sent of the entry"`
 	Since    time.Time `json:"since" doc:"when it began to take"`
 	Set      string    `json:"set" enum:"active,passive,tracked,outside" doc:"active: it hears of new pieces and is served first; passive: served when no active one waits; tracked: when nobody else does; outside: it asks without a subscription"`
-	Tier     int       `json:"tier" doc:"by its round trip: 0, below 5 ms; 1, below 50; 2, below 100; 3, below 150; 4, the rest"`
+	Tier     int       `json:"tier" doc:"by its round trip: 0, below 5 ms; 1, below 50; 2, below 100; 3, below 150; 4, the rest, and those not measured"`
 	Location string    `json:"location,omitempty" doc:"the /16 of its address, or /32 of IPv6"`
 	Score    float64   `json:"score" doc:"what it made of its place lately, 0 to 1; 0.3: a newcomer"`
 	Moved    time.Time `json:"moved,omitzero" doc:"when it came into its set"`
-	Why      string    `json:"why,omitempty" enum:"arrived,refilled,claimed,gave-way,crowded,better,tried,worse,invalid" doc:"why it is in its set: there was room when it came; a place was free; it had a claim to one; it gave way to a claim; the set was full; it did better than another; it had waited longest; another did better than it; it sent what is not valid"`
+	Why      string    `json:"why,omitempty" enum:"arrived,refilled,claimed,gave-way,crowded,better,tried,worse,invalid" doc:"why it is in its set: there was room when it came; a place was free; it had a claim to one; it gave way to a claim; the set before it was full; it did better than another; it had waited longest; another did better than it; it sent what is not valid"`
 }
 
 // Failures counts the piece leases that a source did not keep.

@@ -173,7 +173,7 @@ function sourcesTable(items) {
 // childrenView shows who fetches an entry from here: how many by their distance, and the standing of each.
 function childrenView(items) {
   if (!items.length) return '';
-  const tiers = ['below 5 ms', '5 to 50 ms', '50 to 100 ms', '100 to 150 ms', 'farther'].map((words, tier) => [words, items.filter((c) => c.set !== 'outside' && c.tier === tier).length]);
+  const tiers = ['below 5 ms', '5 to 50 ms', '50 to 100 ms', '100 to 150 ms', '150 ms or more, or not measured'].map((words, tier) => [words, items.filter((c) => c.set !== 'outside' && c.tier === tier).length]);
   const most = Math.max(1, ...tiers.map(([, n]) => n));
   return h('section', {}, h('h3', {}, 'Who fetches it from here, by round trip'), h('dl', { class: 'bars' }, ...tiers.flatMap(([words, n]) => [h('dt', {}, words), h('dd', {}, h('meter', { max: most, value: n, 'aria-label': `${words}: ${n}` }), ' ' + n)])),
     table('Peers that fetch it' + cut(items, 100), ['Peer', 'Set', 'Tier', 'Score', 'Sent'], [...items].sort((a, b) => b.score - a.score).slice(0, 100).map((c) => [h('a', { href: '#/peer/' + c.peer }, short(c.peer)), c.set + (c.why ? ', because ' + cause[c.why] : ''), c.set === 'outside' ? '' : c.tier, c.set === 'outside' ? '' : c.score.toFixed(2), size(c.bytes)])));
@@ -379,7 +379,7 @@ async function depot() {
     const [d, accounts] = await Promise.all([api.get('/v1/depot'), api.get('/v1/depot/accounts')]);
     if (shown !== '#/depot') return;
     replace(body, ...depotFacts(d), table('Accounts', ['Account', 'Used', 'Quota', 'Longest lease'], accounts.items.map((a) => [
-      h('div', {}, a.name.length > 24 ? short(a.name) : a.name, h('progress', { max: a.quota || 1, value: a.quota ? Math.min(a.used, a.quota) : 0, 'aria-label': 'Quota used by ' + a.name })), size(a.used), a.quota ? size(a.quota) : 'none', a.max_lease_seconds ? times([a.max_lease_seconds])[0] : 'none'])));
+      h('div', {}, a.name.length > 24 ? short(a.name) : a.name, h('progress', { max: a.quota || 1, value: a.quota ? Math.min(a.used, a.quota) : 0, 'aria-label': 'Quota used by ' + a.name })), size(a.used), a.max_lease_seconds ? size(a.quota) : '-', a.max_lease_seconds ? times([a.max_lease_seconds])[0] : '-'])));
   });
 }
 
