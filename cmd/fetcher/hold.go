@@ -32,8 +32,7 @@ is added to the node first, unless every depot refuses. The depot fetches it
 from this node, so both must run until it has all of it; --wait waits for that,
 and shows how far it is. The depot's owner must first let this node in, with
 fetcher depot account add, unless the depot lets every node in (--depot-open).
-A depot can read what it keeps: encrypt first what it should not read. It is not
-told secrets: what was added with --secret cannot be held.
+A depot can read what it keeps, and cannot fetch what was added with --secret.
 
 The node renews the lease until fetcher release ends it. For that it must run,
 and reach the depot, some time in the last third of --for.
@@ -41,9 +40,9 @@ and reach the depot, some time in the last third of --for.
 When the files change, the depot fetches what has changed, and keeps the earlier
 version until it has all of the new one, which costs as much as a new share.
 --keep 3 keeps the three versions before the latest too, and pays for each; when
-there would be a fourth, the oldest is released. --pin keeps this
-version alone. fetcher holds shows each version, how long its lease lasts, what
-went wrong, and how to fetch it.
+there would be a fourth, the oldest is released. --pin keeps this version alone.
+fetcher holds shows each, how long its lease lasts, what went wrong, and how to
+fetch it.
 
 With --on several times each of the depots keeps a copy, or as many as --copies
 says: when one of these refuses, or is away until the lease nearly ends, another
