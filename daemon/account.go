@@ -27,7 +27,7 @@ func depotError(err error, account string) error {
 	case errors.Is(err, depot.ErrNoKey):
 		return api.Refuse(api.ErrNoEntry, "the account %q has no such key; fetcher depot account list shows its keys", account)
 	case errors.Is(err, depot.ErrTaken):
-		return api.Refuse(api.ErrHave, "another account has that name or key; fetcher depot account list shows which; if it is the name, fetcher depot account set adds a key to that account")
+		return api.Refuse(api.ErrHave, "that name or key is taken; fetcher depot account list shows by which account; if it is the name, fetcher depot account set adds a key to that account")
 	case errors.Is(err, depot.ErrInUse):
 		return api.Refuse(api.ErrHave, "the account %q holds leases: it can be removed when they are released or have ended", account)
 	case errors.Is(err, depot.ErrIncomplete):
@@ -139,7 +139,7 @@ func longest(s string) (time.Duration, error) {
 	t, err := words.ParseDuration(s)
 	switch {
 	case err != nil:
-		return 0, api.Refuse(api.ErrRequest, "the longest time of a lease: %v", err)
+		return 0, api.Refuse(api.ErrRequest, "the length of a lease: %v", err)
 	case t < time.Second:
 		return 0, api.Refuse(api.ErrRequest, "a lease lasts at least 1 s, not %q", s)
 	}

@@ -123,7 +123,7 @@ func (d *depots) troubles(ctx context.Context) (out []string) {
 	case s.Trouble != "":
 		out = append(out, "the depot waits: "+s.Trouble)
 	case s.Frozen:
-		out = append(out, "the depot does not trust the clock, so nothing expires there; fetcher depot status says more")
+		out = append(out, "the depot does not trust the clock, so nothing expires or is removed there; fetcher depot status says more")
 	}
 	if why := d.lender.issuer.Trouble(); why != nil {
 		out = append(out, "the depot takes no passes now: "+words.Plain(why))

@@ -231,12 +231,12 @@ func (d *Daemon) removeFiles(ctx context.Context, e catalog.Entry, m *share.Mani
 	}
 	if m == nil {
 		if m, err = d.node.Manifest(ctx, e.Share.String(), nil); err != nil {
-			return gone, "the list of files is not here any more, so nothing was removed"
+			return gone, "the list of files is not here any more, so nothing of " + e.Path + " was removed"
 		}
 	}
 	imp, err := store.Import(ctx, e.Path, store.ImportOptions{})
 	if err != nil {
-		return gone, fmt.Sprintf("nothing was removed, because it is not known what was fetched: %v", err)
+		return gone, fmt.Sprintf("nothing was removed there, because what was fetched cannot be read: %s", words.Plain(err))
 	}
 	defer imp.Tree.Close()
 	if why := d.stays(e); why != "" { // to read all of it may have taken hours

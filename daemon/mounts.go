@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/piecelease/fetcher/catalog"
+	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store/vfs"
 )
@@ -38,7 +39,7 @@ func notMounted(e catalog.Entry) error {
 		}
 	}
 	if e.Kind == catalog.Serve && e.Files > 0 && !slices.ContainsFunc(paths, hasFiles) {
-		return fmt.Errorf("it has no files any more, and had %d: they were removed, or the disk that has them is not mounted. It is served again when there are files. If they are gone for good, remove the entry", e.Files)
+		return fmt.Errorf("it has no files any more, and had %s, removed by now or on a disk that is not mounted. It is served again when there are files. If they are gone for good, remove the entry", words.Count(int(e.Files), "file"))
 	}
 	return nil
 }

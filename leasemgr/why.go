@@ -168,7 +168,7 @@ func (m *Manager) next(e Explanation, f findings) string {
 	case e.Connected == 0:
 		return "no source is connected that has any of it; waits for one"
 	case e.Has == 0:
-		return plural(e.Connected, "source is", "sources are") + " connected and none has it; waits for one that does"
+		return plural(e.Connected, "source is connected and does not have it", "sources are connected and none has it") + "; waits for one that does"
 	case f.banned == e.Has:
 		return "every source that has it is banned for sending wrong data; waits for another source"
 	case f.able == 1:

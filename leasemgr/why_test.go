@@ -28,7 +28,7 @@ func TestWhySaysWhatToDo(t *testing.T) {
 		}, "piece 7: wanted; 2 sources are connected and none has it; waits for one that does"},
 		{"the one source lacks it", func(r *rig) {
 			r.add("a").has("a", 1)
-		}, "piece 7: wanted; 1 source is connected and none has it; waits for one that does"},
+		}, "piece 7: wanted; 1 source is connected and does not have it; waits for one that does"},
 		{"disk full", func(r *rig) {
 			r.add("a").full("a")
 			r.m.Pause("disk full: need 3 GiB, have 1 GiB")

@@ -48,7 +48,7 @@ func parseGlob(text string) (Glob, error) {
 		case p == "" || p == "." || p == "..":
 			return g, &PatternError{text, "no part of it may be empty, . or .."}
 		case err != nil:
-			return g, &PatternError{text, `each [ needs its ], and each \ a character after it`}
+			return g, &PatternError{text, `each [ needs its ], with characters or ranges such as a-z between them, and each \ a character after it`}
 		}
 	}
 	return g, nil

@@ -272,7 +272,7 @@ func TestLimitsHaveTheirOwnSentences(t *testing.T) {
 		entries []Entry
 		says    string
 	}{
-		{"a file of 2 TiB and a byte", []Entry{{Path: "f", Size: MaxFileSize + 1}}, "2 TiB"},
+		{"a file of 2 TiB and a byte", []Entry{{Path: "f", Size: MaxFileSize + 1}}, "2.2 TB"},
 		{"too many pieces", many, "2,000,000 pieces"},
 		{"too many directories", dirs, "2,000,000 files and folders"},
 		{"a manifest of 65 MiB", long, "64 MiB"},

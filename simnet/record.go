@@ -80,7 +80,7 @@ const (
 )
 
 func (e LeaseEnd) String() string {
-	return [...]string{"open at the end", "verified", "given back", "late", "another was first", "source or node lost"}[e]
+	return [...]string{"open at the end", "verified", "given back", "taken back", "another was first", "source or node lost"}[e]
 }
 
 const (

@@ -195,7 +195,7 @@ func TestMissingPiecesAreExplained(t *testing.T) {
 		befal func(x *simnet.Node)
 		want  string
 	}{
-		{"goes on", func(*simnet.Node) {}, "piece 2: wanted; 1 source is connected and none has it"},
+		{"goes on", func(*simnet.Node) {}, "piece 2: wanted; 1 source is connected and does not have it"},
 		{"killed", (*simnet.Node).Kill, "pieces 5-6: its node does not run"},
 		{"frozen", (*simnet.Node).Freeze, "piece 2: its node is frozen"},
 	} {

@@ -296,7 +296,7 @@ func (r *referee) told(f *Fetch, e actors.Event) {
 func (r *referee) ended(f *Fetch) {
 	for _, s := range f.last.Sources {
 		if y := r.n.byID[s.Peer]; y != nil && y.acts.honest() && (s.BadBlocks > 0 || s.Banned) {
-			r.broken(f.x.id, "blame", "%s is honest, and is blamed for %s (the last: %s); banned: %v", y.Name(), words.Count(s.BadBlocks, "lie"), s.Lie, s.Banned)
+			r.broken(f.x.id, "blame", "%s is honest, and is blamed for %s (%s); banned: %v", y.Name(), words.Count(s.BadBlocks, "lie"), cmp.Or(s.Lie, "before this run"), s.Banned)
 		}
 	}
 	if f.ended.Err != nil {

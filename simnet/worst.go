@@ -61,7 +61,7 @@ func (w Worst) exceeded(r *Result) (how []string) {
 		{"were given back", is.Leases.Returned, w.Leases.Returned},
 	} {
 		if most := e.worst + e.worst/2 + 5; e.is > most {
-			how = append(how, fmt.Sprintf("%d leases %s, and at most %d may: %d was the worst", e.is, e.end, most, e.worst))
+			how = append(how, fmt.Sprintf("%d leases %s, and at most %d are allowed: %d was the worst", e.is, e.end, most, e.worst))
 		}
 	}
 	return how

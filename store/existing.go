@@ -406,7 +406,7 @@ func (im *importing) compare(ctx context.Context, m *share.Manifest) (*Tree, err
 		case errors.As(err, &bad) && errors.Is(bad.Problems[0].Err, fs.ErrPermission):
 			err = uncompared(bad.Problems[0].Path)
 		case errors.As(err, &bad):
-			err = differs("%q: %v", bad.Problems[0].Path, bad.Problems[0].Err)
+			err = fmt.Errorf("%q cannot be compared with the share: %w", bad.Problems[0].Path, bad.Problems[0].Err)
 		}
 		return nil, err
 	}

@@ -128,7 +128,7 @@ func begunText(what string, d api.Depot) string {
 		return "gc is off, so nothing is removed; fetcher depot gc on turns it on"
 	case what == "gc-off":
 		return "the depot removes nothing from now on"
-	case what == "gc-on" && d.Trouble != "":
+	case what == "gc-on" && (d.Trouble != "" || d.Frozen || !d.Complete):
 		return "the depot removes what nobody holds, as soon as it can"
 	case what == "clock-ok":
 		return "the clock is trusted: leases end by it"
@@ -261,7 +261,7 @@ func troubleText(d api.Depot) string {
 		fmt.Fprintln(&b, "the first look at the disk is not done: more may be used than is shown, and nothing is removed")
 	}
 	if d.Frozen {
-		fmt.Fprintf(&b, "the clock is not trusted, so nothing expires: for leases it is %s. If this machine's clock is right, say so with fetcher depot clock ok\n", words.Date(d.Now))
+		fmt.Fprintf(&b, "the clock is not trusted, so nothing expires and nothing is removed: for leases it is %s. If this machine's clock is right, say so with fetcher depot clock ok\n", words.Date(d.Now))
 	}
 	if d.PassesTrouble != "" {
 		fmt.Fprintf(&b, "the depot takes no passes now: %s\n", printable(d.PassesTrouble))

@@ -493,3 +493,17 @@ func TestWhatARemovedAccountHadPaidIsSaid(t *testing.T) {
 		}
 	}
 }
+
+// What is turned on and cannot begin yet is not said to begin.
+func TestWhatADepotCannotDoYetDoesNotBegin(t *testing.T) {
+	for want, ds := range map[string][]api.Depot{
+		"beginning now":     {{Complete: true}},
+		"as soon as it can": {{}, {Complete: true, Frozen: true}, {Complete: true, Trouble: "the folder is away"}},
+	} {
+		for _, d := range ds {
+			if got := begunText("gc-on", d); !strings.Contains(got, want) {
+				t.Errorf("%+v: %q, want %q", d, got, want)
+			}
+		}
+	}
+}

@@ -23,7 +23,8 @@ func (a depots) exportCommand() *cobra.Command {
 FILE, a tar; - is the standard output. The depot goes on meanwhile. What was
 paid and is not used up, and the names that accounts gave their shares, are not
 in it. fetcher depot import enters it at another depot, or here after a loss.
-Whoever holds leases here is not told of that depot: name it with hold --on.`,
+Whoever holds leases here is not told of that depot, and has to name it with
+fetcher hold --on.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if _, err := share.ParseID(after); after != "" && err != nil {
 				return usageError{fmt.Errorf("--after: %q is not the whole ID of a share; fetcher depot leases --json shows them", after)}

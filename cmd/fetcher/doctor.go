@@ -175,7 +175,7 @@ func checkDepot(ctx context.Context, c *api.Client, s api.Status) []finding {
 	case d.Trouble != "":
 		return []finding{{"depot", false, "it waits: " + d.Trouble, "Mount its disk, or name the folder where it is now, with --depot or as depot in node.toml, and start the node again."}}
 	case d.Frozen:
-		return []finding{{"depot", false, "it does not trust the clock, so nothing expires there", "If this machine's clock is right, say so with fetcher depot clock ok."}}
+		return []finding{{"depot", false, "it does not trust the clock, so nothing expires or is removed there", "If this machine's clock is right, say so with fetcher depot clock ok."}}
 	case d.PassesTrouble != "":
 		return []finding{{"depot", false, "it takes no passes now: " + d.PassesTrouble, ""}}
 	}

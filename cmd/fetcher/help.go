@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/share"
 )
 
@@ -84,6 +85,9 @@ func noCommand(c *cobra.Command, name string) error {
 func withoutCommand(what string) string {
 	if _, err := share.Parse(what); err == nil {
 		return "a command is missing; did you mean fetcher fetch TICKET?"
+	}
+	if _, err := fetcher.ParseCode(what); err == nil {
+		return "a command is missing; did you mean fetcher fetch CODE?"
 	}
 	if _, err := os.Lstat(what); err == nil {
 		return fmt.Sprintf("there is no command %q; did you mean fetcher share %s?", what, quote(what))

@@ -56,7 +56,7 @@ func TestAHoldIsPaidWithPasses(t *testing.T) {
 	if r := owner.on("passes", "redeem", code); r.code != exitNotAllowed || !strings.Contains(r.stderr, "redeemed before") {
 		t.Errorf("a code entered twice: exit %d, %s", r.code, r.stderr)
 	}
-	if r := owner.on("hold", src, "--on", at, "--budget", "2"); r.code != exitNotAllowed || !strings.Contains(r.stderr, "it costs 3 passes, and of this depot's budget of 2 passes in 31 days") {
+	if r := owner.on("hold", src, "--on", at, "--budget", "2"); r.code != exitNotAllowed || !strings.Contains(r.stderr, "the lease costs 3 passes, and of this depot's budget of 2 passes in 31 days") {
 		t.Errorf("a hold beyond the budget: exit %d, %s", r.code, r.stderr)
 	}
 	if r := owner.on("hold", src, "--on", at, "--copies", "5", "--budget", "1"); r.code != exitUsage || passesOf(owner).Budget != 2 {

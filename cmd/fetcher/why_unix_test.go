@@ -72,7 +72,7 @@ func sameWhy(t *testing.T, got []string, want ...string) {
 const fetching = `; no byte for TIME: the fetch gives up in TIME unless one comes`
 
 // lacking is what is said when no source has the rest: in short, until the plan was looked at.
-const lacking = `fetching: (pieces N: wanted; 1 source is connected and none has it; waits for one that does|connected to 1 source, and nothing is sent \(WORD\)|asked 1 source, and nothing has come yet)`
+const lacking = `fetching: (pieces N: wanted; 1 source is connected and does not have it; waits for one that does|connected to 1 source, and nothing is sent \(WORD\)|asked 1 source, and nothing has come yet)`
 
 func TestWhyWhenAllSourcesAreGone(t *testing.T) {
 	rig.Slow(t)
@@ -107,7 +107,7 @@ func TestWhyWhenNobodyHasAPiece(t *testing.T) {
 		lacking+fetching,
 		`source PEER: (resting|connecting) for TIME, .*; N bytes in N pieces`,
 		`source PEER: active for TIME, it has none of the pieces this node lacks; N bytes in N pieces`,
-		`pieces N: wanted; 1 source is connected and none has it; waits for one that does`)
+		`pieces N: wanted; 1 source is connected and does not have it; waits for one that does`)
 }
 
 func TestWhyWhenTheOnlySourceIsBanned(t *testing.T) {
@@ -142,7 +142,7 @@ func TestWhyWhenTheOnlySourceIsBanned(t *testing.T) {
 		lacking+fetching,
 		`source PEER: TIME ago banned for \d+ h: it lied before; N bytes in N pieces`,
 		`source PEER: active for TIME, .*; N bytes in N pieces`,
-		`pieces N: wanted; 1 source is connected and none has it; waits for one that does`)
+		`pieces N: wanted; 1 source is connected and does not have it; waits for one that does`)
 }
 
 // holder starts a process that has fetched some of what origin shares and serves

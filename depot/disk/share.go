@@ -245,8 +245,10 @@ func (r *Root) Remove(id share.ID) error {
 		return err
 	}
 	for _, name := range []string{from, to} {
-		if _, err := dir.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("%s is still there (%v)", name, err)
+		if _, err := dir.Lstat(name); err == nil {
+			return fmt.Errorf("%s is still there", name)
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return err
 		}
 	}
 	return nil

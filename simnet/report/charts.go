@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/piecelease/fetcher/internal/words"
@@ -166,7 +167,7 @@ func (v *view) bands(node int) (out []band) {
 func (v *view) bandText(node int, b band) string {
 	text := fmt.Sprintf("%s, %s to %s: %v", v.rec.Nodes[node].Name, seconds(v.at(b.from)), seconds(v.at(b.to)), b.doing)
 	if b.reason != "" {
-		text += ": " + b.reason
+		text += ": " + strings.TrimPrefix(b.reason, b.doing.String()+": ")
 	}
 	return text
 }

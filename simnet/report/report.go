@@ -178,7 +178,7 @@ func (v *view) mostly(n *simnet.NodeRecord, from, to int) string {
 		}
 		part := fmt.Sprintf("%v for %s", d, seconds(time.Duration(count[d])*v.rec.Step))
 		if said[d] != "" {
-			part += " (" + said[d] + ")"
+			part += " (" + strings.TrimPrefix(said[d], d.String()+": ") + ")"
 		}
 		parts = append(parts, part)
 	}

@@ -359,13 +359,13 @@ function table(caption, heads, rows) {
 function depotFacts(d) {
   const row = (k, v) => [h('dt', {}, k), h('dd', {}, v)];
   const c = d.crawl;
-  return [d.trouble ? h('p', { class: 'panel' }, 'The depot waits: ' + d.trouble) : '', d.passes_trouble ? h('p', { class: 'panel' }, 'The depot takes no passes now: ' + d.passes_trouble) : '', d.frozen ? h('p', { class: 'panel' }, 'The clock is not trusted, so nothing expires. If it is right: fetcher depot clock ok') : '',
+  return [d.trouble ? h('p', { class: 'panel' }, 'The depot waits: ' + d.trouble) : '', d.passes_trouble ? h('p', { class: 'panel' }, 'The depot takes no passes now: ' + d.passes_trouble) : '', d.frozen ? h('p', { class: 'panel' }, 'The clock is not trusted, so nothing expires and nothing is removed. If it is right: fetcher depot clock ok') : '',
     d.complete ? '' : h('p', { class: 'panel' }, 'The first look at the disk is not done: more may be used than is shown, and nothing is removed.'),
     table('Shares by state', ['State', 'Shares', 'Size', 'Leases'], d.states.map((s) => [s.state, s.shares, size(s.bytes), s.leases])),
     h('dl', {}, ...row('Folder', d.dir), ...row('Free', d.free_bytes < 0 ? 'not known' : size(d.free_bytes) + (d.reserve ? `, of which ${size(d.reserve)} is kept free` : '')), ...row('Suspect', some(d.suspect, 'share') + ' seen damaged once'),
       ...row('Crawler', c.done ? `cycle ${c.cycle} is done; the next begins ${new Date(d.next).toLocaleString()}` : `cycle ${c.cycle}: ${some(c.examined, 'share')} seen${d.left_seconds ? `, about ${Math.ceil(d.left_seconds / 60)} min left` : ''}`),
       ...row('In that cycle', `${size(c.bytes)} seen, ${some(c.corrupt, 'share')} corrupt, ${some(c.failed, 'share')} could not be looked at`),
-      ...row('In their state for', c.weeks.map((n, i) => (n ? `${i === c.weeks.length - 1 ? `${i} weeks or more` : 'at most ' + some(i + 1, 'week')}: ${some(n, 'share')}` : '')).filter(Boolean).join(', ') || 'nothing has been seen yet'),
+      ...row('In their state for', c.weeks.map((n, i) => (n ? `${i === c.weeks.length - 1 ? `${i} weeks or more` : i ? `${i} to ${i + 1} weeks` : 'less than 1 week'}: ${some(n, 'share')}` : '')).filter(Boolean).join(', ') || 'nothing has been seen yet'),
       ...row('Nobody holds', `${some(c.expired, 'share')}, ${size(c.expired_bytes)}; ${size(c.removable_bytes)} of that can be removed${d.gc ? '' : ', and stays, as removing is off'}`))];
 }
 
@@ -396,7 +396,7 @@ function held(all) {
     view();
   }) }, 'Release');
   return h('section', { class: 'card' }, h('h3', {}, e ? h('a', { href: '#/entry/' + e.id }, name) : name),
-    h('p', {}, h('strong', {}, `${whole} of ${wanted.length === 1 ? '1 copy is' : wanted.length + ' copies are'} whole`), `, ${some(all.reduce((n, x) => n + x.cost, 0), 'pass', 'passes')} paid so far`, all[0].pin ? ', this version alone' : ''),
+    h('p', {}, h('strong', {}, wanted.length ? `${whole} of ${some(wanted.length, 'copy', 'copies')} ${whole === 1 || wanted.length === 1 ? 'is' : 'are'} whole` : 'No copy is wanted any more'), `, ${some(all.reduce((n, x) => n + x.cost, 0), 'pass', 'passes')} paid so far`, all[0].pin ? ', this version alone' : ''),
     table('Leases of ' + name, ['Depot', 'State', 'Left', 'Next visit'], all.map((x, i) => [short(x.depot), x.state + (x.ending ? ', ending' : x.earlier ? ', earlier' : ''),
       h('span', { class: x.late ? 'state failed' : '' }, left[i]), new Date(x.next) > Date.now() ? 'in ' + next[i] : 'now'])),
     ...all.filter((x) => x.why).map((x) => h('p', { class: 'panel' }, `${short(x.depot)}: ${x.why}`)), h('div', { class: 'tools' }, release));
