@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/piecelease/fetcher/api"
 	"github.com/piecelease/fetcher/depot"
 )
 
@@ -22,7 +23,7 @@ var (
 	descQuotas    = desc("depot_account_quota_used", "Accounts by the part of their quota that is used.")
 	descHeld      = desc("depot_leases", "Live leases at the depot, by the state of their share.", "state")
 	descRemovable = desc("depot_removable_bytes", "Bytes that removing would free, of the shares that the crawler has seen in its cycle.")
-	descAccount   = desc("depot_account_bytes", "Bytes of the live leases of the accounts that its owner made: the 20 largest by name, all others together as others.", "account")
+	descAccount   = desc("depot_account_bytes", "Bytes of the live leases of the depot's accounts: the 20 that take most, without those of strangers, under their names; all others together as others.", "account")
 	descUsed      = desc("depot_leased_bytes", "Bytes of the live leases of all accounts.")
 	descQuota     = desc("depot_quota_bytes", "The quotas of all accounts, in bytes.")
 	descDepotFree = desc("depot_free_bytes", "Free bytes on the depot's disk, less what stays free; -1 if not known.")
@@ -60,7 +61,7 @@ func (c collector) depot(ctx context.Context, gauge figure, out chan<- prometheu
 	}
 	gauge(descNext, next)
 	gauge(descSuspect, float64(d.Suspect))
-	gauge(descDepotFree, float64(max(d.Free-d.Reserve, -1)))
+	gauge(descDepotFree, float64(usable(d)))
 	for how, is := range map[string]bool{"away": d.Trouble != "", "frozen": d.Frozen, "complete": d.Complete, "collecting": d.GC, "taking": d.PassesTrouble == ""} {
 		v := 0.0
 		if is {
@@ -121,4 +122,12 @@ func (c collector) accounts(ctx context.Context, gauge figure, out chan<- promet
 	gauge(descUsed, used)
 	gauge(descQuota, quota)
 	out <- prometheus.MustNewConstHistogram(descQuotas, n, parts, buckets)
+}
+
+// usable is how many bytes a depot may still take; -1: not known.
+func usable(d api.Depot) int64 {
+	if d.Free < 0 {
+		return -1
+	}
+	return max(d.Free-d.Reserve, 0)
 }

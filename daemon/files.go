@@ -236,7 +236,7 @@ func (d *Daemon) removeFiles(ctx context.Context, e catalog.Entry, m *share.Mani
 	}
 	imp, err := store.Import(ctx, e.Path, store.ImportOptions{})
 	if err != nil {
-		return gone, fmt.Sprintf("nothing was removed there, because what was fetched cannot be read: %s", words.Plain(err))
+		return gone, unlooked(e.Path, err)
 	}
 	defer imp.Tree.Close()
 	if why := d.stays(e); why != "" { // to read all of it may have taken hours
@@ -244,6 +244,18 @@ func (d *Daemon) removeFiles(ctx context.Context, e catalog.Entry, m *share.Mani
 	}
 	more, why := removeMade(e, m, found.Placed, imp)
 	return append(gone, more...), cmp.Or(why, kept)
+}
+
+// unlooked says why nothing was removed at a path that cannot be looked at.
+func unlooked(path string, err error) string {
+	switch bad := (*store.ProblemsError)(nil); {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Sprintf("there is nothing at %s any more, so nothing was removed there", path)
+	case errors.As(err, &bad):
+		return fmt.Sprintf("nothing of %s was removed, because not all that is there can be read; remove it by hand:%s", path, bad.List())
+	default:
+		return fmt.Sprintf("nothing of %s was removed, because it cannot be read: %s; remove it by hand", path, words.Plain(err))
+	}
 }
 
 // stays says why all of an entry stays where it is; empty: what the node made of it need not.

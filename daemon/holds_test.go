@@ -226,7 +226,7 @@ func TestAWarningSaysThatTheVersionBeforeIsKept(t *testing.T) {
 	late.Expires = late.Since
 	said("the lease of photos at the depot d, which may remove it, ended on " + late.Since.Local().Format("2006-01-02 15:04") + ", and was not renewed: 5 passes are missing")
 	late.State = renewal.Missing
-	said("the depot d does not keep photos any more, and was not renewed: 5 passes are missing")
+	said("the depot d does not keep photos any more, and the lease was not renewed: 5 passes are missing")
 	late.Left = time.Hour
 	said("the lease of photos at the depot d ends in 60 min, and was not renewed: 5 passes are missing")
 	late.Why = "the depot d refuses: its disk has only 5 MB left"

@@ -84,7 +84,7 @@ func lateText(h fetcher.HoldStanding, left time.Duration, name string, others bo
 	case h.Expires.IsZero():
 		what, why = fmt.Sprintf("the depot %s does not keep %s yet", depot, name), ": "
 	case h.State == renewal.Missing: // the depot has said so
-		what = fmt.Sprintf("the depot %s does not keep %s any more", depot, name)
+		what, why = fmt.Sprintf("the depot %s does not keep %s any more", depot, name), ", and the lease was not renewed: "
 	default:
 		what = fmt.Sprintf("the lease of %s at the depot %s, which may remove it, ended on %s", name, depot, words.Date(h.Expires))
 	}

@@ -54,7 +54,11 @@ type Listening struct {
 func (d *Daemon) Listen() (*Listening, error) {
 	l := &Listening{d: d, conf: d.setting()}
 	err := l.openUnix(Socket(d.dir), 0o600)
-	if err == nil && l.conf.Socket != "" {
+	switch {
+	case err != nil || l.conf.Socket == "":
+	case filepath.Clean(l.conf.Socket) == filepath.Clean(Socket(d.dir)):
+		err = words.Error(ErrSettings, "the socket %s is the one that only the owner of this state directory may open; give socket another path, in node.toml or as a flag", l.conf.Socket)
+	default:
 		err = l.openUnix(l.conf.Socket, 0o660)
 	}
 	if err == nil && l.conf.HTTP != "" {
@@ -79,8 +83,9 @@ func (l *Listening) close() {
 // openUnix listens at a path, which belongs to this process for as long as it holds the lock beside
 // it. Until the socket has its mode, only its owner may connect.
 func (l *Listening) openUnix(path string, mode fs.FileMode) error {
+	own := path == Socket(l.d.dir)
 	unusable := func(err error) error {
-		if path == Socket(l.d.dir) {
+		if own {
 			return fmt.Errorf("%w: its socket %s cannot be made: %w", fetcher.ErrStateDir, path, err)
 		}
 		return words.Error(errors.Join(ErrSettings, err), "the socket %s cannot be made: %s; give socket another path, in node.toml or as a flag", path, words.Plain(err))
@@ -98,13 +103,18 @@ func (l *Listening) openUnix(path string, mode fs.FileMode) error {
 	defer dir.Close()
 	held, err := dir.Lock(filepath.Base(path) + ".lock")
 	switch {
+	case errors.Is(err, share.ErrHeld) && own:
+		return words.Error(share.ErrHeld, "another fetcher has the socket of this state directory, %s", path)
 	case errors.Is(err, share.ErrHeld):
 		return words.Error(share.ErrHeld, "another fetcher uses the socket %s; give socket another path, in node.toml or as a flag", path)
 	case err != nil:
 		return unusable(err)
 	}
 	l.held = append(l.held, held)
-	if answered(path) {
+	switch ours := answered(path); {
+	case ours && own:
+		return words.Error(share.ErrHeld, "another program answers at the socket of this state directory, %s", path)
+	case ours:
 		return words.Error(share.ErrHeld, "another program answers at the socket %s; give socket another path, in node.toml or as a flag", path)
 	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {

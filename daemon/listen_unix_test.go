@@ -53,6 +53,16 @@ func TestOneSocketIsOfOneDaemon(t *testing.T) {
 	l.close()
 }
 
+// The socket for others cannot be the one that is its owner's alone.
+func TestTheOwnersSocketIsNotForOthers(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	d := begun(t, dir, func(c *Config) { c.Socket = filepath.Join(dir, ".", SocketName) })
+	if _, err := d.Listen(); !errors.Is(err, ErrSettings) || !strings.Contains(err.Error(), "only the owner of this state directory may open") {
+		t.Error(err)
+	}
+}
+
 // A socket on which another program listens is not replaced, though that program holds no lock of ours.
 func TestASocketTakesThePlaceOfNoOtherPrograms(t *testing.T) {
 	rig.Slow(t)

@@ -167,7 +167,7 @@ func Leave(dir string) error {
 	case !ok:
 		return words.Error(ErrMembership, "this machine has joined no fleet, or has left it: a node that runs here leaves when it is restarted. To leave one that is set by fleet in %s, or by a flag, remove it there", SettingsName)
 	case m.Next != "":
-		return errors.New("a change of the fleet's secret was cut short on this machine: first repeat the command that began it")
+		return errors.New("a change of the fleet's secret was cut short on this machine: first repeat \"fetcher fleet invite\" as it was given then, with a new secret")
 	}
 	return os.Remove(filepath.Join(dir, MembershipName))
 }

@@ -250,3 +250,12 @@ func TestWhatChildrenTookIsCountedOnce(t *testing.T) {
 		t.Errorf("3 more were sent, and %d counted", got)
 	}
 }
+
+// A depot that has less room than it is to leave is full, not one of which nothing is known.
+func TestUsableSpaceOfADepot(t *testing.T) {
+	for want, d := range map[int64]api.Depot{-1: {Free: -1, Reserve: 5}, 0: {Free: 3, Reserve: 5}, 4: {Free: 9, Reserve: 5}} {
+		if got := usable(d); got != want {
+			t.Errorf("%+v: %d, want %d", d, got, want)
+		}
+	}
+}

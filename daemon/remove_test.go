@@ -1,6 +1,8 @@
 package daemon
 
 import (
+	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -422,4 +424,35 @@ func TestRemoveLeavesWhatWasThereThoughThatWasNotWritten(t *testing.T) {
 			t.Errorf("removed: %v; %s", r.Data, r.Kept)
 		}
 	}
+}
+
+// What is gone, or cannot be looked at, is said as it is.
+func TestRemoveSaysWhatItCouldNotLookAt(t *testing.T) {
+	t.Parallel()
+	_, ticket := photos(t)
+	for want, spoil := range map[string]func(at string) error{
+		"there is nothing at %s any more, so nothing was removed there": os.RemoveAll,
+		"nothing of %s was removed, because not all that is there can be read; remove it by hand:\n  \"s\": it is a socket, and only files, folders and symlinks can be shared": aSocket,
+	} {
+		to := t.TempDir()
+		b := begun(t, t.TempDir())
+		got := until(t, b, added(t, b, api.Add{Ticket: ticket, Dir: to}).ID, "here", in(api.Served))
+		at := filepath.Join(to, "tree")
+		must(t, spoil(at))
+		r, err := b.Remove(t.Context(), got.ID, true)
+		must(t, err)
+		if want := fmt.Sprintf(want, at); r.Kept != want || len(r.Data) > 0 {
+			t.Errorf("removed: %v; %s, want %s", r.Data, r.Kept, want)
+		}
+	}
+}
+
+// aSocket is left by a program that listened in a folder.
+func aSocket(dir string) error {
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, "s")})
+	if err != nil {
+		return err
+	}
+	l.SetUnlinkOnClose(false)
+	return l.Close()
 }

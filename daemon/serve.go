@@ -147,6 +147,8 @@ func (k *keeper) missing(paths []string, err error) {
 		why = cmp.Or(shut, why)
 		k.refuse(err, why)
 		why, state = why+mended(err, paths), catalog.Failed
+	case errors.As(err, &bad):
+		why += ". It is served again once that is mended"
 	}
 	if k.entry().State != state {
 		k.d.log.Warn("an entry cannot be served", "id", k.id, "reason", why)

@@ -330,7 +330,7 @@ func (m *Member) status() (line, stuck string) {
 		return line + "; goes on alone, because nothing comes", ""
 	}
 	if why != "" {
-		line += fmt.Sprintf("; no more leases for %d of these sources: %s", waiting, why)
+		line += fmt.Sprintf("; no more leases for %s: %s", words.Count(waiting, "source"), why)
 	}
 	if held == 0 && waiting > 0 && waiting == len(m.order) {
 		stuck = line

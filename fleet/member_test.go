@@ -926,7 +926,7 @@ func TestAMemberSaysHowTheFleetStands(t *testing.T) {
 	no := d.response(0)
 	no.Refused = wire.Why(wire.CodeWhole)
 	d.respond(no)
-	says(false, "no more leases for 1 of these sources: the fleet has every piece")
+	says(false, "no more leases for 1 source: the fleet has every piece")
 	d.verified(3)
 	says(true, "0 pieces may")
 	d.do(func() { d.m.SourceUp("y", Port{Node: "here", Name: "y"}, d.now) })

@@ -54,7 +54,7 @@ type Pointer struct {
 
 // NewPointer returns the pointer of the round with that name.
 func NewPointer(kv KV, name string) (*Pointer, error) {
-	if err := checkName(name); err != nil {
+	if err := CheckName(name); err != nil {
 		return nil, err
 	}
 	return &Pointer{kv, name}, nil

@@ -55,7 +55,7 @@ func (c *Config) check() error {
 	if c.Notice == nil {
 		c.Notice = func(Notice) {}
 	}
-	if err := checkName(c.Name); err != nil {
+	if err := CheckName(c.Name); err != nil {
 		return err
 	}
 	switch {
@@ -75,14 +75,12 @@ func (c *Config) check() error {
 
 const maxName = 128
 
-func checkName(name string) error {
-	if err := CheckKey(name); err != nil {
-		return fmt.Errorf("round: %w", err)
+// CheckName returns an [ErrKey] if a round, or a pointer, may not have the name.
+func CheckName(name string) error {
+	if n := len(name); n == 0 || n > maxName {
+		return fmt.Errorf("%w: it has %d bytes, and a name has 1 to %d", ErrKey, n, maxName)
 	}
-	if len(name) > maxName {
-		return fmt.Errorf("round: %w: it has %d bytes, and a name at most %d", ErrKey, len(name), maxName)
-	}
-	return nil
+	return CheckKey(name)
 }
 
 // A new meaning of a record or a pointer needs another key.
@@ -148,7 +146,7 @@ func (e *HeldError) Error() string {
 // Current returns the record of a round as it is in the store, or [ErrNever], or
 // [ErrCorrupt].
 func Current(ctx context.Context, kv KV, name string) (Record, error) {
-	if err := checkName(name); err != nil {
+	if err := CheckName(name); err != nil {
 		return Record{}, err
 	}
 	e, err := get(ctx, kv, roundKey(name), callTimeout)

@@ -26,7 +26,7 @@ func IDOf(manifest []byte) ID { return ID{blake3.Sum256(manifest)} }
 // IDFromBytes reads the bytes of a CID, as Bytes makes them.
 func IDFromBytes(b []byte) (ID, error) {
 	if len(b) != len(idPrefix)+len(Hash{}) || string(b[:len(idPrefix)]) != idPrefix {
-		return ID{}, fmt.Errorf("%w: %d bytes that are no share ID", ErrTicket, len(b))
+		return ID{}, idError(fmt.Sprintf("%d bytes that are no share ID", len(b)))
 	}
 	return ID{Hash(b[len(idPrefix):])}, nil
 }

@@ -31,7 +31,7 @@ var AllDoings = []Doing{Fetching, Serving, Pausing, Looking, Writing, Waiting, I
 
 func (d Doing) String() string {
 	return [...]string{"not running", "frozen", "nothing to fetch", "looking for the list of files", "bytes flow", "nothing new yet", "writing files",
-		"disk full", "no source to fetch from", "sources lack the rest", "waiting for leased pieces", "nothing leased", "failed"}[d]
+		"disk full", "no source to fetch from", "sources lack the rest", "waiting for leased pieces", "nothing leased", "ended incomplete"}[d]
 }
 
 // Quiet says whether it is waiting for bytes that do not come.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/piecelease/fetcher/actors"
+	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store"
@@ -312,7 +313,11 @@ func (x *Node) SetLine(l Line) {
 
 // SetClock makes the node's wall clock differ from the world's.
 func (x *Node) SetClock(ahead time.Duration) {
-	x.net.log.add(MarkTurn, x.id, "its clock is %v ahead", ahead)
+	how := "ahead"
+	if ahead < 0 {
+		how = "behind"
+	}
+	x.net.log.add(MarkTurn, x.id, "its clock is %s %s", words.Duration(ahead.Abs()), how)
 	x.wall = ahead
 	x.host.Changed()
 }

@@ -1,8 +1,10 @@
 package simnet
 
 import (
+	"errors"
 	"time"
 
+	"github.com/piecelease/fetcher/actors"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 )
@@ -36,6 +38,9 @@ type NodeRecord struct {
 	Err     error         // how a fetch that never became whole failed
 	Samples []Sample
 }
+
+// Stopped says whether a fetch was ended by the scenario, not by what went wrong.
+func (n *NodeRecord) Stopped() bool { return errors.Is(n.Err, actors.ErrStopped) }
 
 // Sample is a node at one time. Counts include all its lives.
 type Sample struct {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/piecelease/fetcher/actors/system"
+	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/peers"
 )
 
@@ -56,7 +57,7 @@ func (t *Timeline) last(n int) string {
 	var b strings.Builder
 	from := max(0, len(t.entries)-n)
 	if hidden := from + t.lost; hidden > 0 {
-		fmt.Fprintf(&b, "  ... %d earlier lines\n", hidden)
+		fmt.Fprintf(&b, "  ... %s\n", words.Count(hidden, "earlier line"))
 	}
 	for _, e := range t.entries[from:] {
 		fmt.Fprintf(&b, "  %9.3f  %-8s  %s\n", e.At.Seconds(), t.n.called(e.Node), e.Text)

@@ -48,7 +48,7 @@ func (c *coder) next() bool {
 		return false
 	}
 	if num > protowire.MaxValidNumber { // ConsumeTag lets it pass
-		c.fail("field %d: number over the last", num)
+		c.fail("field %d: no field can have this number", num)
 		return false
 	}
 	c.b, c.num, c.typ = c.b[n:], num, typ

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/piecelease/fetcher/api"
 	"github.com/piecelease/fetcher/internal/rig"
 )
 
@@ -82,5 +83,13 @@ func TestADepotMovesToAnother(t *testing.T) {
 	leases, err := second.client.Leases(t.Context(), "owner")
 	if err != nil || len(leases) != 1 || leases[0].State != "stable" {
 		t.Errorf("%+v, %v", leases, err)
+	}
+}
+
+func TestWhatADepotLeavesFree(t *testing.T) {
+	for want, d := range map[string]api.Depot{"": {Free: 5}, ", of which 3.00 kB is kept free": {Free: 5e3, Reserve: 3e3}, ", less than the 9.00 kB that is to stay free": {Free: 5e3, Reserve: 9e3}} {
+		if got := reserveText(d); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }

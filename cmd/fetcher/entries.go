@@ -320,10 +320,9 @@ func describeChild(c api.Child, now time.Time) string {
 	return fmt.Sprintf("%s for %s, because %s, tier %d, score %.2f", s, brief(now.Sub(c.Moved)), why.Reason(), c.Tier, c.Score)
 }
 
-// reasonOf is the reason of an entry's state, on one line.
-func reasonOf(e api.Entry) string {
-	s := ""
-	for line := range strings.Lines(e.Reason) {
+// oneLine is a text of several lines, such as the reason of an entry's state, as one.
+func oneLine(lines string) (s string) {
+	for line := range strings.Lines(lines) {
 		switch line = strings.TrimSpace(line); {
 		case s == "" || line == "":
 			s += line
@@ -344,7 +343,7 @@ func describeEntry(e api.Entry) string {
 		s = fmt.Sprintf("%d %%, %s of %s, %s/s%s", e.Verified*100/e.Bytes, share.Size(e.Verified), share.Size(e.Bytes), share.Size(e.Rate), of)
 	}
 	if e.Reason != "" {
-		s += ": " + reasonOf(e)
+		s += ": " + oneLine(e.Reason)
 	}
 	return s
 }
@@ -471,7 +470,7 @@ func (a asker) rm(ctx context.Context, c *api.Client, args []string, data bool) 
 		}
 		fmt.Fprintln(a.stderr)
 		if r.Kept != "" {
-			fmt.Fprintln(a.stderr, printable(r.Kept))
+			fmt.Fprintln(a.stderr, oneLine(r.Kept))
 		}
 		if err := a.tellHeld(ctx, c, r.Entry); err != nil {
 			return err

@@ -187,7 +187,7 @@ func (a asker) printList(all []api.Entry) error {
 	}
 	for _, e := range all {
 		if e.Reason != "" {
-			fmt.Fprintf(a.prose(), "%d: %s\n", e.ID, reasonOf(e))
+			fmt.Fprintf(a.prose(), "%d: %s\n", e.ID, oneLine(e.Reason))
 		}
 	}
 	fmt.Fprintln(a.stderr, "fetcher list ENTRY shows one of them in full: its ticket, where it is, and why it waits")

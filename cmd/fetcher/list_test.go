@@ -62,7 +62,7 @@ func TestSourcesAreCountedOnce(t *testing.T) {
 // The lines of a reason are told apart where it is on one line.
 func TestAReasonIsOnOneLine(t *testing.T) {
 	e := api.Entry{Reason: "/x: cannot be shared:\n  \"a\": permission denied\n  \"b\": permission denied. Let that user read it"}
-	if got, want := reasonOf(e), `/x: cannot be shared: "a": permission denied; "b": permission denied. Let that user read it`; got != want {
+	if got, want := oneLine(e.Reason), `/x: cannot be shared: "a": permission denied; "b": permission denied. Let that user read it`; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }

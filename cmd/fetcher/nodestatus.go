@@ -95,7 +95,7 @@ func (a asker) printStatus(s api.Status, all []api.Entry) error {
 	}
 	for _, e := range all {
 		if e.State == api.Missing || e.State == api.Failed {
-			fmt.Fprintln(&b, troubleOf(e, reasonOf(e)))
+			fmt.Fprintln(&b, troubleOf(e, oneLine(e.Reason)))
 		}
 	}
 	_, err := fmt.Fprint(a.prose(), b.String())

@@ -100,8 +100,8 @@ func (fl *roundFlags) check() error {
 		return usageError{errors.New("--kv: name the store that all machines reach; see fetcher round --help")}
 	case fl.name == "":
 		return usageError{errors.New("--name: give the round a name")}
-	case rounds.CheckKey(fl.name) != nil:
-		return usageError{fmt.Errorf("--name: %w", rounds.CheckKey(fl.name))}
+	case rounds.CheckName(fl.name) != nil:
+		return usageError{fmt.Errorf("--name: %w", rounds.CheckName(fl.name))}
 	case fl.every == 0:
 		return usageError{errors.New("--every is from 1s to 768h (32 days), such as 1h, and must be given")}
 	}

@@ -200,7 +200,7 @@ func TestRoundMistakes(t *testing.T) {
 		"no-such-command":                            {"run", "--kv", kv, "--name", "x", "--every", "1h", "--", "no-such-command"},
 		"needs a NAME":                               {"show", "--kv", kv},
 		"there is no command":                        {"stop"},
-		`round: not a name: "a b"; a name`:           {"show", "--kv", kv, "a b"},
+		`not a name: "a b"; a name`:           {"show", "--kv", kv, "a b"},
 	} {
 		if out, says, code := inside(append([]string{"round"}, args...)...); code != exitUsage || !strings.Contains(out+says, want) {
 			t.Errorf("%q: exit %d, no %q in %s%s", args, code, want, out, says)
@@ -271,7 +271,7 @@ func TestARoundThatWaitsEndsWell(t *testing.T) {
 		"it is ended":            {nil, exitOK, `"counts":{},"exit":0,"round":"job","seq":1,"signal":"SIGTERM"`},
 		"it does not wait":       {[]string{"--once"}, exitNetwork, "no NATS server answers"},
 		"a holder is too long":   {[]string{"--holder", strings.Repeat("x", rounds.MaxHolder+1)}, exitUsage, "the holder needs a name"},
-		"the name is too long":   {[]string{"--name", strings.Repeat("x", 129)}, exitUsage, "a name at most 128"},
+		"the name is too long":   {[]string{"--name", strings.Repeat("x", 129)}, exitUsage, "a name has 1 to 128"},
 		"the holder just fits":   {[]string{"--holder", strings.Repeat("x", rounds.MaxHolder)}, exitOK, `"exit":0`},
 		"the URL is none at all": {[]string{"--kv", "nats://127.0.0.1"}, exitUsage, "the name of the store"},
 	} {

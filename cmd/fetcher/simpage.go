@@ -24,8 +24,10 @@ func (a *app) writePage(ctx context.Context, s *simnet.Scenario, fl simFlags, x 
 			return fmt.Errorf("%s with seed %d went differently the second time: trace %016x, then %016x", s.Name, x.Seed, x.Trace, r.Trace)
 		}
 	}
+	shown := *r
+	shown.Says = saysWith(s, fl)
 	var page bytes.Buffer
-	if err := report.Write(&page, r, replay(s, fl, x.Seed)); err != nil {
+	if err := report.Write(&page, &shown, replay(s, fl, x.Seed)); err != nil {
 		return err
 	}
 	if err := os.WriteFile(fl.report, page.Bytes(), 0o666); err != nil {

@@ -102,16 +102,21 @@ func replay(s *simnet.Scenario, fl simFlags, seed uint64) string {
 	return c
 }
 
+// saysWith is what a scenario says of itself, and how many nodes it has here, if not as many as it means.
+func saysWith(s *simnet.Scenario, fl simFlags) string {
+	if fl.nodes > 0 && fl.nodes != s.Nodes {
+		return s.Says + fmt.Sprintf("\nHere with --nodes %d, in place of %d.", fl.nodes, s.Nodes)
+	}
+	return s.Says
+}
+
 // show reports one run, and all of them, to people and programs.
 func (a *app) show(s *simnet.Scenario, fl simFlags, x *seen, all tally, wall time.Duration) error {
 	if a.flags.json {
 		a.showJSON(fl, x)
 		return nil
 	}
-	w, says := &catcher{w: a.stdout}, s.Says
-	if fl.nodes > 0 && fl.nodes != s.Nodes {
-		says += fmt.Sprintf("\nHere with --nodes %d, in place of %d.", fl.nodes, s.Nodes)
-	}
+	w, says := &catcher{w: a.stdout}, saysWith(s, fl)
 	switch {
 	case !x.OK():
 		fmt.Fprintf(w, "%s DOES NOT HOLD with seed %d\n%s\n\n", s.Name, x.Seed, says)

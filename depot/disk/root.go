@@ -144,8 +144,11 @@ func (r *Root) take(ctx context.Context, b Book, meta depot.Meta, dir vfs.FS) er
 		return fmt.Errorf("%w: the folder belongs to another depot", ErrAway)
 	}
 	lock, err := dir.Lock("lock")
-	if err != nil {
+	if errors.Is(err, share.ErrHeld) {
 		return words.Error(err, "another process uses the folder")
+	}
+	if err != nil {
+		return err
 	}
 	if err := r.adopt(ctx, b, meta, dir, &is); err != nil {
 		lock.Close()

@@ -87,7 +87,7 @@ func (v *view) leaseLanes(n *simnet.NodeRecord, lanes []lane, high num, total in
 		p.Note += fmt.Sprintf("%d of %d leases are drawn. ", maxBars, total)
 	}
 	if v.rec.LeasesLeftOut > 0 {
-		p.Note += fmt.Sprintf("%d later leases, of all nodes, were not recorded. ", v.rec.LeasesLeftOut)
+		p.Note += fmt.Sprintf("Not recorded: %s, of all nodes. ", words.Count(v.rec.LeasesLeftOut, "later lease"))
 	}
 	return p
 }

@@ -87,6 +87,8 @@ func (v *view) tiles() []tile {
 func (v *view) tookText(node int) string {
 	if n := v.rec.Nodes[node]; n.Ended == 0 {
 		return "not done"
+	} else if n.Stopped() {
+		return "stopped, " + seconds(n.Ended-n.Began)
 	} else if n.Err != nil {
 		return "failed, " + seconds(n.Ended-n.Began)
 	}
@@ -113,6 +115,8 @@ func (v *view) story() (out []string) {
 	switch {
 	case n.Ended == 0:
 		out = append(out, fmt.Sprintf("%s did not get all it wanted: %s of %s.", n.Name, bytesText(n.Samples[v.rec.Samples-1].Verified), bytesText(n.Wanted)))
+	case n.Stopped():
+		out = append(out, fmt.Sprintf("%s was stopped after %s, with %s of %s.", n.Name, seconds(v.took(slow)), bytesText(n.Samples[v.rec.Samples-1].Verified), bytesText(n.Wanted)))
 	case n.Err != nil:
 		out = append(out, fmt.Sprintf("%s failed after %s, with %s of %s.", n.Name, seconds(v.took(slow)), bytesText(n.Samples[v.rec.Samples-1].Verified), bytesText(n.Wanted)))
 	case len(v.order) > 2:

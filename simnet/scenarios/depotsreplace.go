@@ -91,14 +91,14 @@ var replacing = []*simnet.Scenario{
 		s.Gone(d, v[0])
 		holds(s, a, d, v[2])
 	}),
-	ofDepot("killed-in-replace", "The depot is killed, or its power goes, at each step of a replacement: one of both versions is there, whole, at every time.", func(s *depots.Story) {
+	ofDepot("killed-in-replace", "The depot is killed, or its power goes, at each step of a replacement: one of the two versions is there, whole, at any time.", func(s *depots.Story) {
 		d, a, v := versions(s)
 		rng := s.Rand("crash")
 		for i := range 3 {
 			old, next := v[i%3], v[(i+1)%3]
 			d.CrashIn(1+rng.IntN(40), rng.IntN(2) == 0)
 			again(s, d, a, s.ReplaceOf(d, "photos", old, next, 20*day))
-			s.Until("one of both is there", time.Minute, func() bool { return d.Here(old) == nil || d.Here(next) == nil })
+			s.Until("one of the two is there", time.Minute, func() bool { return d.Here(old) == nil || d.Here(next) == nil })
 			s.Kept(d, next)
 			s.Pass(time.Minute)
 			s.Do(d, actors.CollectNow{})

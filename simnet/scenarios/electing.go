@@ -1,7 +1,9 @@
 package scenarios
 
 import (
+	"cmp"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/piecelease/fetcher/fleet"
@@ -157,16 +159,19 @@ const cuttable = 6
 // each at most, and once they can, nothing that was already fetched enters again.
 func cutOff(r *simnet.Run, which int) {
 	f := joined(r, 6, 3, 1.2*simnet.Mbit)
-	r.Timeline().Note("cut off in way %06b", which)
 	at := 2*time.Second + time.Duration(r.Rand("when").IntN(8000))*time.Millisecond
+	var cut []string
 	for i, x := range f.members {
 		if which>>i&1 != 0 {
+			cut = append(cut, x.Name()+" from the store")
 			r.After(at, func() { f.store.Cut(x) })
 		}
 		if y := f.members[(i+1)%3]; which>>(3+i)&1 != 0 {
+			cut = append(cut, x.Name()+" from "+y.Name())
 			r.After(at, func() { r.After(25*time.Second, r.Partition([]*simnet.Node{x}, []*simnet.Node{y})) })
 		}
 	}
+	r.Timeline().Note("cut off for 25 s: %s", cmp.Or(strings.Join(cut, ", "), "nobody"))
 	r.After(at+25*time.Second, f.store.Heal)
 	parts, most := 1.0, 1.02
 	switch which >> 3 {

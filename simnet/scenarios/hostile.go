@@ -95,13 +95,13 @@ var hostile = []*simnet.Scenario{
 			r.After(time.Second, func() { f = x.FetchWith(c, simnet.FetchOptions{Manifest: true}, bad, good) })
 			r.AtLeast(2 * time.Second)
 			r.Finally(func() {
-				r.Expect(r.Soon(f.Took(), 30*time.Second), "took %v; the two sources alone need 64 s", f.Took())
+				r.Expect(r.Soon(f.Took(), 30*time.Second), "took %v; the two sources alone need 67 s", f.Took())
 			})
 		},
 	},
 	{
 		Name:  "rotten-swarm",
-		Says:  "A third of a swarm lies, a third is mute or slow, and they are killed and started as well.",
+		Says:  "A third of a swarm lies, a third is mute or slow, and nodes of all kinds are killed and started again.",
 		Nodes: 12,
 		Set: func(r *simnet.Run) {
 			c := r.Folder("photos", 64, 256<<10)

@@ -228,7 +228,7 @@ var networks = []*simnet.Scenario{
 	},
 	{
 		Name:  "sources-take-turns",
-		Says:  "Three sources, of which at any time only one is up.",
+		Says:  "Three sources, of which only one is up at any time after the first second.",
 		Nodes: 3,
 		Set: func(r *simnet.Run) {
 			c := r.File("film", 32*mib)

@@ -18,7 +18,7 @@ func besideGood(name, says string, other simnet.NodeConfig) *simnet.Scenario {
 		bad := r.Add(other).Seed(c)
 		f := r.Add(simnet.NodeConfig{Name: "node"}).Fetch(c, good, bad)
 		r.Finally(func() {
-			r.Expect(r.Soon(f.Took(), 15*time.Second), "took %v; the good source alone needs 4 s", f.Took())
+			r.Expect(r.Soon(f.Took(), 15*time.Second), "took %v; the good source alone needs 3 s", f.Took())
 		})
 	}}
 }

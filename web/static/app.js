@@ -55,7 +55,7 @@ function nameOf(e) {
 
 function line(e) {
   const parts = [h('span', { class: 'state ' + e.state }, e.state)];
-  if (e.state === 'fetching') parts.push(` ${size(e.verified_bytes)} of ${size(e.bytes)}, ${size(e.rate)}/s, ${some(e.sources, 'source')}`);
+  if (e.state === 'fetching') parts.push(` ${e.bytes ? `${size(e.verified_bytes)} of ${size(e.bytes)}` : 'its size is not known yet'}, ${size(e.rate)}/s, ${some(e.sources, 'source')}`);
   else if (e.bytes) parts.push(` ${size(e.bytes)} in ${some(e.files, 'file')}`);
   if (e.sent_bytes) parts.push(`, ${size(e.sent_bytes)} sent`);
   return h('p', {}, ...parts);
@@ -96,14 +96,14 @@ function catalog() {
   const form = addForm();
   const list = h('ul', { class: 'cards' });
   const none = h('p', { class: 'soft' });
-  const choice = h('select', { id: 'choice', onchange: () => view() }, ...['all', 'fetching', 'served', 'needs attention'].map((s) => h('option', {}, s)));
+  const choice = h('select', { id: 'choice', onchange: () => view() }, ...['all', 'not here yet', 'served', 'needs attention'].map((s) => h('option', {}, s)));
   main.replaceChildren(h('h2', {}, 'Shares'), form, h('div', { class: 'tools' }, h('label', { for: 'choice' }, 'Show', choice)), list, none);
-  const wanted = (e) => ({ all: true, fetching: e.kind === 'fetch' && !['served', 'ended'].includes(e.state), served: e.state === 'served', 'needs attention': ['missing', 'failed'].includes(e.state) })[choice.value];
+  const wanted = (e) => ({ all: true, 'not here yet': e.kind === 'fetch' && !['served', 'ended'].includes(e.state), served: e.state === 'served', 'needs attention': ['missing', 'failed'].includes(e.state) })[choice.value];
   view = () => {
     const items = [...entries.values()].filter(wanted).sort((a, b) => b.id - a.id), left = cut(items, 500);
     replace(list, ...items.slice(0, 500).map(card));
     none.hidden = items.length > 0 && !left;
-    none.textContent = left ? 'Shares' + left : entries.size ? 'None of the shares is in this state.' : 'Nothing is served or fetched yet.';
+    none.textContent = left ? 'Shares' + left : entries.size ? 'None of the shares is like that.' : 'Nothing is served or fetched yet.';
   };
 }
 
@@ -362,7 +362,7 @@ function depotFacts(d) {
   return [d.trouble ? h('p', { class: 'panel' }, 'The depot waits: ' + d.trouble) : '', d.passes_trouble ? h('p', { class: 'panel' }, 'The depot takes no passes now: ' + d.passes_trouble) : '', d.frozen ? h('p', { class: 'panel' }, 'The clock is not trusted, so nothing expires and nothing is removed. If it is right: fetcher depot clock ok') : '',
     d.complete ? '' : h('p', { class: 'panel' }, 'The first look at the disk is not done: more may be used than is shown, and nothing is removed.'),
     table('Shares by state', ['State', 'Shares', 'Size', 'Leases'], d.states.map((s) => [s.state, s.shares, size(s.bytes), s.leases])),
-    h('dl', {}, ...row('Folder', d.dir), ...row('Free', d.free_bytes < 0 ? 'not known' : size(d.free_bytes) + (d.reserve ? `, of which ${size(d.reserve)} is kept free` : '')), ...row('Suspect', some(d.suspect, 'share') + ' seen damaged once'),
+    h('dl', {}, ...row('Folder', d.dir), ...row('Free', d.free_bytes < 0 ? 'not known' : size(d.free_bytes) + (!d.reserve ? '' : d.free_bytes < d.reserve ? `, less than the ${size(d.reserve)} that is to stay free` : `, of which ${size(d.reserve)} is kept free`)), ...row('Suspect', some(d.suspect, 'share') + ' seen damaged once'),
       ...row('Crawler', c.done ? `cycle ${c.cycle} is done; the next begins ${new Date(d.next).toLocaleString()}` : `cycle ${c.cycle}: ${some(c.examined, 'share')} seen${d.left_seconds ? `, about ${Math.ceil(d.left_seconds / 60)} min left` : ''}`),
       ...row('In that cycle', `${size(c.bytes)} seen, ${some(c.corrupt, 'share')} corrupt, ${some(c.failed, 'share')} could not be looked at`),
       ...row('In their state for', c.weeks.map((n, i) => (n ? `${i === c.weeks.length - 1 ? `${i} weeks or more` : i ? `${i} to ${i + 1} weeks` : 'less than 1 week'}: ${some(n, 'share')}` : '')).filter(Boolean).join(', ') || 'nothing has been seen yet'),
