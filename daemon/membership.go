@@ -115,7 +115,7 @@ func ParseToken(s string) (m Membership, err error) {
 	rest, ok := strings.CutPrefix(strings.TrimSpace(s), tokenMark)
 	b, err := base64.RawURLEncoding.DecodeString(rest)
 	if !ok {
-		return Membership{}, words.Error(ErrMembership, "this is not a fleet token, which begins with %s", tokenMark)
+		return Membership{}, words.Error(ErrMembership, "this is not a fleet token, which begins with %q", tokenMark)
 	}
 	if err != nil || json.Unmarshal(b, &m) != nil || m.check() != nil {
 		return Membership{}, words.Error(ErrMembership, "the fleet token is damaged")

@@ -25,7 +25,7 @@ func TestADamagedMembershipIsNotOverwritten(t *testing.T) {
 func TestADamagedTokenIsNoOtherText(t *testing.T) {
 	t.Parallel()
 	token := Membership{URL: "nats://127.0.0.1:4222/ours", Secret: strings.Repeat("ab", 32)}.Token()
-	for text, says := range map[string]string{"share1": "begins with fleet1.", token[:len(token)-3]: "is damaged", "fleet1.": "is damaged"} {
+	for text, says := range map[string]string{"share1": `begins with "fleet1."`, token[:len(token)-3]: "is damaged", "fleet1.": "is damaged"} {
 		if _, err := ParseToken(text); !errors.Is(err, ErrMembership) || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v, want %q", text, err, says)
 		}

@@ -163,7 +163,11 @@ func (a *app) coordinate(cmd *cobra.Command, ticket string, allow allowance, mor
 	for i, addr := range addrs {
 		fmt.Fprintf(e, "%-13s %s\n", either(i == 0, "address", ""), addr)
 	}
-	fmt.Fprintf(e, "\nruns until Ctrl-C; on each member, run\n\n    fetcher fetch TICKET --lease-from ADDRESS --seed\n\n")
+	if len(addrs) == 0 {
+		fmt.Fprintln(e, "\nwarning: no member can reach the coordinator: it listens nowhere; name an address or a port with --listen")
+	} else {
+		fmt.Fprintf(e, "\nruns until Ctrl-C; on each member, run\n\n    fetcher fetch TICKET --lease-from ADDRESS --seed\n\n")
+	}
 	return a.watchFleet(ctx, node, c, allow)
 }
 

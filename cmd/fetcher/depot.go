@@ -289,7 +289,7 @@ func (a depots) accountRmCommand() *cobra.Command {
 				return err
 			}
 			a.out.write("account", acc)
-			fmt.Fprintf(a.stderr, "the account %s is removed: its nodes can hold nothing here%s\n", printable(acc.Name), creditGone(acc))
+			fmt.Fprintf(a.stderr, "the account %s is removed: its nodes can hold nothing here, unless the depot lets every node in (--depot-open)%s\n", printable(acc.Name), creditGone(acc))
 			return nil
 		})
 	}}
@@ -355,27 +355,27 @@ only the 100 that end first. SHARE is the end of an ID; --json has all of it.`, 
 				}
 				leases = append(leases, of...)
 			}
-			return a.printLeases(leases, all)
+			return a.printLeases(leases, args, all)
 		})
 	}}
 }
 
-// printLeases lists leases: those of all accounts, or of some.
-func (a depots) printLeases(leases []api.Lease, all bool) error {
+// printLeases lists the leases of accounts, which may be all.
+func (a depots) printLeases(leases []api.Lease, accounts []string, all bool) error {
 	sum := int64(0)
 	for _, l := range leases {
 		sum += l.Bytes
 		a.out.write("storage_lease", l)
 	}
 	if len(leases) == 0 {
-		fmt.Fprintln(a.stderr, either(all, "no account holds anything here; "+a.flags.self()+" depot account add lets a node hold shares", "these accounts hold nothing here"))
+		fmt.Fprintln(a.stderr, either(all, "no account holds anything here; "+a.flags.self()+" depot account add lets a node hold shares", either(len(accounts) == 1, "this account holds", "these accounts hold")+" nothing here"))
 	}
 	if len(leases) > 1 {
 		defer fmt.Fprintf(a.stderr, "%s, %s\n", words.Count(len(leases), "lease"), share.Size(sum))
 	}
 	shown := leasesShown(leases, newTerminal(a.stdout).columns())
 	if len(shown) < len(leases) {
-		defer fmt.Fprintf(a.stderr, "only the %d that end first are shown; fetcher depot leases | less has all\n", len(shown))
+		defer fmt.Fprintf(a.stderr, "only the %d that end first are shown; fetcher depot leases%s | less has all\n", len(shown), either(all, "", " "+strings.Join(accounts, " ")))
 	}
 	var rows [][]string
 	for _, l := range shown {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -296,7 +297,7 @@ func checkNetwork() finding {
 	f.ok, f.text = n > 0, fmt.Sprintf("this machine is on a network, with %d addresses", n)
 	switch n {
 	case 0:
-		f.text = "this machine has no address but loopback"
+		f.text = "this machine has no address but loopback and link-local ones"
 	case 1:
 		f.text = "this machine is on a network, with one address"
 	}
@@ -372,7 +373,7 @@ func (a asker) checkPort(ctx context.Context, dir string) []finding {
 	f := finding{what: "port", advice: "End the program that has it (ss -lnp shows which), or choose another with --listen. Tickets that were handed out name the old one."}
 	st, err := store.OpenState(dir)
 	if err != nil {
-		f.text = words.Plain(err)
+		f.text, f.advice = words.Plain(err), advice(err)
 		return []finding{f}
 	}
 	port := st.LoadPort()
@@ -380,7 +381,7 @@ func (a asker) checkPort(ctx context.Context, dir string) []finding {
 	st.Close()
 	switch {
 	case err != nil:
-		f.text, f.advice = words.Plain(err), "Old tickets name the ID that the node had."
+		f.text, f.advice = words.Plain(err), either(errors.Is(err, fs.ErrPermission), "Let this user use that file, or run the command as a user who may.", "Old tickets name the ID that the node had.")
 	case !ours:
 		f.ok, f.text = true, "another fetcher is using the state directory, and its port"
 	case port == 0:

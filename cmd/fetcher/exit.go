@@ -150,6 +150,7 @@ var advices = []struct {
 	{share.ErrNotAllowed, "Ask whoever shares it to allow the ID that fetcher id prints, and run the same command again (fetch, cat and ls with --identity: without that, the ID above is of this run alone); or, if the share has a secret, for the ticket that holds it."},
 	{share.ErrLied, "Name another source with --peer."},
 	{errUnfound, "Ask whoever shares it for the ticket, or name a peer that has it with --peer. By its ID alone a share is found only where it is announced: on this network with --visible lan, or in the table of --dht with --visible public."},
+	{errNobody, "Ask whoever shares it for a ticket of a node that listens, or name a peer that has it with --peer. Where nobody is named, a share is found only where it is announced: on this network with --visible lan, or in the table of --dht with --visible public."},
 	{fetcher.ErrNoSource, "Give a ticket, or name a peer with --peer ADDR."},
 	{share.ErrStalled, sharedText},
 	{daemon.ErrSettings, ""}, // it says itself which setting to change
@@ -166,6 +167,9 @@ const keptText = "What is verified is kept. "
 
 // errUnfound says that no node was found that has a share of which only the ID is known.
 var errUnfound = words.Error(fetcher.ErrNoSource, "found nobody who has the share")
+
+// errNobody says the same of a share whose ticket names nobody.
+var errNobody = words.Error(fetcher.ErrNoSource, "found nobody who has the share; its ticket names no peer")
 
 // errNoTable marks that a share was looked for in a hash table that could not be reached.
 var errNoTable = words.Error(share.ErrNetwork, "no way into the hash table")

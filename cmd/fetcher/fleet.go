@@ -207,13 +207,13 @@ set ENTRY --repair on each machine that has the earlier one.`,
 
 // add has every machine fetch what a ticket names.
 func (a fleetApp) add(ctx context.Context, d fleetDoor, ticket string) error {
-	s, err := d.AddToFleet(ctx, ticket)
-	if errors.Is(err, fetcher.ErrNoSource) {
+	if _, sources, err := fetcher.ParseSource(ticket, nil); err == nil && len(sources) == 0 {
 		if _, alone := share.ParseID(ticket); alone != nil {
 			return usageError{errors.New("the ticket names no peer to fetch from: give one that does")}
 		}
 		return usageError{errors.New("an ID alone names no peer to fetch from: give the ticket")}
 	}
+	s, err := d.AddToFleet(ctx, ticket)
 	if errors.Is(err, share.ErrTicket) {
 		return usageError{err}
 	}
@@ -241,7 +241,7 @@ func (a fleetApp) addPath(ctx context.Context, d fleetDoor, path string) error {
 			e, err = asker(a).await(ctx, c, e)
 		}
 		if t, bad := share.Parse(e.Ticket); err == nil && bad == nil && len(t.Peers) == 0 {
-			err = usageError{errors.New("no other machine could fetch it: the node listens nowhere. Run it without --listen none")}
+			err = usageError{errors.New("no other machine could fetch it: the node listens nowhere. Run it without --listen none, or without that as listen in " + daemon.SettingsName)}
 		}
 		if err == nil {
 			err = a.add(ctx, d, e.Ticket)

@@ -169,7 +169,7 @@ func tooFew(ctx context.Context, c *api.Client, all []api.Held, ask api.Hold) (f
 	if have >= want {
 		return nil, nil
 	}
-	return api.Refuse(share.ErrStalled, "only %d of %d depots keep it so far; fetcher holds shows why", have, want), nil
+	return api.Refuse(share.ErrStalled, "only %d of %d depots %s it so far; fetcher holds shows why", have, want, either(have == 1, "keeps", "keep")), nil
 }
 
 // addrOf is the address by which a depot was named; "": it was not.
@@ -243,12 +243,12 @@ func (a depots) awaitHeld(ctx context.Context, c *api.Client, h api.Held, on str
 		i := slices.IndexFunc(all, func(x api.Held) bool { return x.Share == h.Share })
 		switch {
 		case errors.Is(err, share.ErrNetwork): // it is back soon, or the user ends this
-			a.stderr.show("the depot does not answer; it is asked again", nil, said != "away")
+			a.stderr.show(fmt.Sprintf("the depot %s does not answer; it is asked again", shortly(h.Depot)), nil, said != "away")
 			said = "away"
 		case err != nil:
 			return h, err
 		case i < 0:
-			return h, fmt.Errorf("the depot does not keep the share any more: its lease was ended there")
+			return h, fmt.Errorf("the depot %s does not keep the share any more: its lease was ended there", shortly(h.Depot))
 		default:
 			all[i].Ticket, all[i].Hold = h.Ticket, h.Hold
 			if h = all[i]; h.State == "stable" {
@@ -315,9 +315,9 @@ func (a depots) granted(all []api.Held, ask api.Hold) {
 		if asked, err := words.ParseDuration(ask.For); err == nil {
 			switch got := h.Expires.Sub(h.At); {
 			case got < asked-time.Minute:
-				fmt.Fprintf(a.stderr, "the depot grants %s and no more, so the node renews the lease more often\n", words.Duration(got))
+				fmt.Fprintf(a.stderr, "the depot %s grants %s and no more, so the node renews the lease more often\n", shortly(h.Depot), words.Duration(got))
 			case got > asked+time.Minute:
-				fmt.Fprintf(a.stderr, "the lease lasts longer already, and is not shortened\n")
+				fmt.Fprintf(a.stderr, "the lease at the depot %s lasts longer already, and is not shortened\n", shortly(h.Depot))
 			}
 		}
 		if !h.Lapses.IsZero() {
@@ -325,10 +325,10 @@ func (a depots) granted(all []api.Held, ask api.Hold) {
 				shortly(h.Depot), words.Count(int(h.Renewal), "pass"), words.Date(h.Lapses))
 		}
 		if h.State != "stable" {
-			fmt.Fprintf(a.stderr, "the depot fetches it from here: keep this node running until it has all of it; fetcher holds shows that\n")
+			fmt.Fprintf(a.stderr, "the depot %s fetches it from here: keep this node running until it has all of it; fetcher holds shows that\n", shortly(h.Depot))
 		}
 	}
-	fmt.Fprintf(a.stderr, "fetch it from this node or the depot with\n\n%sfetcher fetch %s\n\n", verbatim, all[0].Ticket)
+	fmt.Fprintf(a.stderr, "fetch it from this node or %s with\n\n%sfetcher fetch %s\n\n", either(len(all) == 1, "the depot", "one of the depots"), verbatim, all[0].Ticket)
 }
 
 func (a depots) holdingsCommand() *cobra.Command {
@@ -376,13 +376,13 @@ func (a depots) printHeld(ctx context.Context, c *api.Client, all []api.Held, wh
 		if i := slices.IndexFunc(entries, func(e api.Entry) bool { return e.Share == h.Share }); i >= 0 {
 			name = nameOf(entries[i])
 		}
-		rows = append(rows, []string{shortly(h.Share), h.State, share.Size(h.Bytes), until, printable(name)})
+		rows = append(rows, []string{shortly(h.Share), shortly(h.Depot), h.State, share.Size(h.Bytes), until, printable(name)})
 	}
 	var b strings.Builder
-	b.WriteString(a.headed(rows, "SHARE", "STATE", "SIZE", "ENDS", "NAME"))
+	b.WriteString(a.headed(rows, "SHARE", "DEPOT", "STATE", "SIZE", "ENDS", "NAME"))
 	for _, h := range all {
 		if h.Delay != "" {
-			fmt.Fprintf(&b, "%s: %s\n", shortly(h.Share), printable(why(h)))
+			b.WriteString(ofHeld(h.Share, h.Depot, printable(why(h))))
 		}
 	}
 	return a.print(b.String())

@@ -109,8 +109,7 @@ func (a depots) printHolds(all []api.StandingHold, entries []api.Entry, now time
 			why = fmt.Sprintf("its lease ended on %s; the depot may remove it%s%s", words.Date(h.Expires), either(why != "", ": ", ""), why)
 		}
 		if why != "" {
-			at := either(strings.HasPrefix(why, "the depot "+shortly(h.Depot)+" "), "", " at "+shortly(h.Depot)) // named once
-			fmt.Fprintf(&b, "%s%s: %s\n", shortly(h.Share), at, why)
+			b.WriteString(ofHeld(h.Share, h.Depot, why))
 		}
 	}
 	return a.print(b.String())
@@ -174,8 +173,10 @@ once a member runs that the depot lets in.`,
 				if err != nil {
 					return err
 				}
-				if slices.ContainsFunc(all, func(h api.Held) bool { return h.Expires.IsZero() && h.Delay == "" }) {
-					fmt.Fprintln(a.stderr, "released: unless somebody else holds it there, the depot may remove it now")
+				for _, h := range all {
+					if h.Expires.IsZero() && h.Delay == "" {
+						fmt.Fprintf(a.stderr, "released: unless somebody else holds it there, the depot %s may remove it now\n", shortly(h.Depot))
+					}
 				}
 				return a.printHeld(cmd.Context(), c, all, func(h api.Held) string { return h.Delay })
 			})
@@ -253,4 +254,10 @@ func (a asker) tellHeld(ctx context.Context, c *api.Client, e api.Entry) error {
 		}
 	}
 	return nil
+}
+
+// ofHeld is a line about a share at a depot, which is named once.
+func ofHeld(id, depot, text string) string {
+	at := either(strings.HasPrefix(text, "the depot "+shortly(depot)+" "), "", " at "+shortly(depot))
+	return fmt.Sprintf("%s%s: %s\n", shortly(id), at, text)
 }

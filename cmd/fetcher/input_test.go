@@ -18,6 +18,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/daemon"
 	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/share"
@@ -228,7 +229,7 @@ func TestMistakesInFlagsAreExplained(t *testing.T) {
 		`"none" stands alone: leave it out, or the other addresses to listen on`:                      "share . --listen none --listen 4001",
 		"--every: it is from 1 s to 32 d, not 0s":                                                     "round run --kv sqlite:x --name x --every 0s -- true",
 		`"192.0.2.1" is not an address to listen on: give a port such as 4001`:                        "share . --listen 192.0.2.1",
-		`--budget takes a number, not "x"`:                                                            "hold x --budget x",
+		`--budget takes a whole number, not "x"`:                                                      "hold x --budget x",
 		`--price: a price is free or passes, not "gold"`:                                              "depot account set me --price gold",
 		"depot account set needs a flag that says what to change":                                     "depot account set me",
 		"--nearby looks at the local network: leave out --lan=false":                                  "ls --nearby --lan=false",
@@ -241,7 +242,10 @@ func TestMistakesInFlagsAreExplained(t *testing.T) {
 		`--name "a/b" holds a / and cannot be the name of a share`:                                    "add . --name a/b",
 		`"/ip4/127.0.0.1/udp/0" is not an address to listen on: one ends in /tcp/PORT or /udp/`:       "share . --listen /ip4/127.0.0.1/udp/0",
 		`"localhost:80" is not an address to listen on: give a port, or an IP`:                        "share . --listen localhost:80",
-		`--seeds takes a number, not "many"`:                                                          "sim run x --seeds many",
+		`--seeds takes a whole number, not "many"`:                                                    "sim run x --seeds many",
+		`--seed takes a whole number from 0 on, not "-5"`:                                             "sim run x --seed -5",
+		`--budget takes a smaller number, not "99999999999999999999"`:                                 "hold x --budget 99999999999999999999",
+		`--budget takes a larger number, not "-99999999999999999999"`:                                 "hold x --budget -99999999999999999999",
 		`--json takes true or false, not "x"`:                                                         "ls x --json=x",
 		"--only needs a value; see fetcher fetch --help":                                              "fetch T --only",
 		"unknown flag: --frob; see fetcher cat --help":                                                "cat T --frob",
@@ -321,6 +325,17 @@ func TestAnIDIsAloneIfNothingElseIsGiven(t *testing.T) {
 	must(t, c.Flags().Set("stall", "5m"))
 	if got := (fetchFlags{reach: reachFlags{lan: true}}).alone(c, id); !got.is || got.look != 0 {
 		t.Errorf("with --stall: %+v", got)
+	}
+}
+
+// A ticket that names nobody is not an ID, and whoever has it is not sent to ask for a ticket.
+func TestATicketThatNamesNobodyIsNoLoneID(t *testing.T) {
+	at := share.IDOf([]byte("x"))
+	for what, want := range map[string][2]string{at.String(): {"only an ID was given, and ", "for the ticket"}, share.Ticket{ID: at}.String(): {"the ticket names no peer, and ", "of a node that listens"}} {
+		id := (fetchFlags{reach: reachFlags{lan: true}}).alone((&app{}).fetchCommand(), what)
+		if err := id.unfound(fetcher.ErrUnfound); !id.is || !strings.HasPrefix(id.says(), want[0]) || !errors.Is(err, fetcher.ErrNoSource) || !strings.Contains(advice(err), want[1]) {
+			t.Errorf("%s: %+v; %s; %v", what, id, id.says(), err)
+		}
 	}
 }
 

@@ -21,6 +21,7 @@ const slowAfter = time.Second
 // loneID says whether a share was named by its ID alone, so that nobody is known who has it.
 type loneID struct {
 	is    bool
+	bare  bool          // it is no ticket
 	lan   bool          // the local network is asked
 	table bool          // a distributed hash table is asked
 	look  time.Duration // how long; 0: no bound but that of --stall, or a minute
@@ -30,6 +31,8 @@ type loneID struct {
 // alone says whether a ticket or ID is an ID without anybody to ask.
 func (fl fetchFlags) alone(cmd *cobra.Command, what string) (id loneID) {
 	t, _ := share.Parse(what)
+	_, err := share.ParseID(what)
+	id.bare = err == nil
 	id.is = len(t.Peers)+len(t.Beacons)+len(fl.peers) == 0 && !fl.called && !fl.fleet.used() // a fleet names sources
 	id.lan, id.table, id.found = fl.reach.lan, len(fl.reach.dht) > 0, fl.found
 	switch {
@@ -72,7 +75,7 @@ func (id loneID) where() string {
 
 // says what is waited for.
 func (id loneID) says() string {
-	s := "only an ID was given, and "
+	s := either(id.bare, "only an ID was given, and ", "the ticket names no peer, and ")
 	switch {
 	case noWayIn(id.found) == "":
 		s += "nobody " + id.where() + " announces that share yet; "
@@ -88,7 +91,7 @@ func (id loneID) says() string {
 }
 
 // unfound returns the error of a command that was given an ID alone, if nobody was found: that the table could not be asked, or
-// errUnfound.
+// errUnfound or errNobody.
 func (id loneID) unfound(err error) error {
 	if !id.is || !errors.Is(err, fetcher.ErrUnfound) {
 		return err
@@ -96,5 +99,8 @@ func (id loneID) unfound(err error) error {
 	if why := noWayIn(id.found); why != "" {
 		return words.Error(errNoTable, "found nobody who has the share: the hash table could not be reached: %s", why)
 	}
-	return errUnfound
+	if id.bare {
+		return errUnfound
+	}
+	return errNobody
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -310,7 +311,7 @@ func flagError(cmd *cobra.Command, err error) error {
 		such := "something else"
 		switch f := value.GetFlag(); f.Value.Type() {
 		case "int", "int64", "uint64":
-			such = "a number"
+			such = wholeNumber(value)
 		case "bool":
 			such = "true or false"
 		case "": // a type of ours, with its own words
@@ -323,6 +324,17 @@ func flagError(cmd *cobra.Command, err error) error {
 		err = fmt.Errorf("unknown flag: %s; %s", unknownFlag(unknown), cmp.Or(likeFlag(cmd, unknown.GetSpecifiedName()), "see "+cmd.CommandPath()+" --help"))
 	}
 	return usageError{err}
+}
+
+// wholeNumber is what a flag takes that was given something else.
+func wholeNumber(value *pflag.InvalidValueError) string {
+	switch below := strings.HasPrefix(value.GetValue(), "-"); {
+	case errors.Is(value, strconv.ErrRange):
+		return either(below, "a larger number", "a smaller number")
+	case value.GetFlag().Value.Type() == "uint64":
+		return "a whole number from 0 on"
+	}
+	return "a whole number"
 }
 
 // unknownFlag is a flag as it was typed.

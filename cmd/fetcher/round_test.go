@@ -200,7 +200,7 @@ func TestRoundMistakes(t *testing.T) {
 		"no-such-command":                            {"run", "--kv", kv, "--name", "x", "--every", "1h", "--", "no-such-command"},
 		"needs a NAME":                               {"show", "--kv", kv},
 		"there is no command":                        {"stop"},
-		`not a name: "a b"; a name`:           {"show", "--kv", kv, "a b"},
+		`not a name: "a b"; a name`:                  {"show", "--kv", kv, "a b"},
 	} {
 		if out, says, code := inside(append([]string{"round"}, args...)...); code != exitUsage || !strings.Contains(out+says, want) {
 			t.Errorf("%q: exit %d, no %q in %s%s", args, code, want, out, says)
