@@ -326,7 +326,7 @@ func removeMade(e catalog.Entry, m *share.Manifest, placed map[string]bool, imp 
 	if failed != nil {
 		return gone, words.Plain(failed)
 	}
-	return gone, fmt.Sprintf("%s has files that this node did not make, or that were changed; they stay", e.Path)
+	return gone, notMade(e.Path)
 }
 
 // madeOf returns a function that reports whether a file of the share was put in its place for an entry, as NAME.partial
@@ -380,7 +380,7 @@ func discarded(e catalog.Entry, found store.Found) (gone []string, kept string) 
 	case err != nil:
 		return gone, fmt.Sprintf("%s stays: %s", found.Path, words.Plain(err))
 	case kept != "":
-		return gone, fmt.Sprintf("%s has files that this node did not make, or that were changed; they stay", kept)
+		return gone, notMade(kept)
 	case at == "":
 		return gone, fmt.Sprintf("%s is a copy that this node did not make, and stays", found.Path)
 	}
@@ -421,3 +421,8 @@ func dropEmpty(root vfs.FS, dirs map[string]bool) {
 }
 
 var _ io.ReadSeekCloser = (*fetcher.Reader)(nil)
+
+// notMade says why some of a path stays.
+func notMade(path string) string {
+	return path + " has files that this node did not make, or that were changed; they stay"
+}

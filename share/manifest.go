@@ -245,7 +245,7 @@ func (e *Entry) check() error {
 		return wrong("negative size")
 	}
 	if e.Size > MaxFileSize {
-		return fmt.Errorf("%w: %q has %s, and a file may have at most 2.2 TB", ErrLimit, e.Path, Size(e.Size))
+		return fmt.Errorf("%w: %q has %d bytes, and a file may have at most %d (2.2 TB)", ErrLimit, e.Path, e.Size, int64(MaxFileSize))
 	}
 	if e.PieceExp != PieceExp(e.Size) {
 		return wrong("not the piece size that the file's size demands")

@@ -210,7 +210,7 @@ func (s *scan) file(at string, e vfs.Listed) {
 	case e.Info.Type != 0:
 		s.bad.add(at, fmt.Errorf("it is a %s, and only files, folders and symlinks can be shared", vfs.Special(e.Info.Type)))
 	case e.Info.Size > share.MaxFileSize:
-		s.bad.add(at, fmt.Errorf("%w: %s, and a file may have at most 2.2 TB", share.ErrLimit, share.Size(e.Info.Size)))
+		s.bad.add(at, fmt.Errorf("%w: %d bytes, and a file may have at most %d (2.2 TB)", share.ErrLimit, e.Info.Size, int64(share.MaxFileSize)))
 	case s.key.Inode != 0 && e.Info.Stamp().Like(s.key.Stamp()):
 		s.excluded++
 		s.states = append(s.states, fmt.Sprintf("%q was left out: it is the private key of this node, which is never shared", at))
