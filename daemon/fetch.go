@@ -20,6 +20,11 @@ import (
 // fetch fetches the share of an entry when its turn comes, and then serves it, until something
 // else is wanted.
 func (k *keeper) fetch(e catalog.Entry) {
+	if m := unmounted(e, []string{leadsTo(e.Dir, 0)}); m != "" { // else it would begin anew below the mount point
+		k.show(api.Missing, fmt.Sprintf("nothing is mounted at %s, where a disk was before. It is fetched on when the disk is back. To fetch it without, remove the entry and add it again", m))
+		k.lookOut([]string{m}, false, time.Minute) // of a mount nothing is heard
+		return
+	}
 	release, ok := k.enter(e)
 	if !ok {
 		return
@@ -156,12 +161,14 @@ func (k *keeper) heard(t *fetcher.Transfer, ev fetcher.Event) {
 		k.mu.Lock()
 		k.manifest = ev.Manifest
 		k.mu.Unlock()
+		mounts := mountedAbove(leadsTo(k.entry().Dir, 0), map[string]bool{})
 		k.note(func(s *catalog.Status) {
 			files, _, _ := ev.Manifest.Count()
 			// If the whole was here, NAME.partial went with its last file.
 			whole := !s.Done.IsZero() && s.Files == files && s.Verified == s.Bytes
 			s.Found = s.Found || s.Title == "" && t.WasHere() || t.Adopted(whole) // before anything of it was fetched for this entry, or since
 			s.State, s.Why, s.Share, s.Title, s.Bytes, s.Files = catalog.Asked, "", t.ID(), ev.Manifest.Name, ev.Bytes, ev.Files
+			s.Mounts = stillAway(s.Mounts, mounts)
 		})
 	case fetcher.Progress:
 		k.moved(ev)

@@ -32,16 +32,24 @@ func notMounted(e catalog.Entry) error {
 		}
 		paths[i] = leadsTo(p, 0)
 	}
-	for _, m := range e.Mounts {
-		ours := func(p string) bool { return within(p, m) || within(m, p) } // else a link leads elsewhere by now
-		if !mounted(m) && slices.ContainsFunc(paths, ours) {
-			return fmt.Errorf("nothing is mounted at %s, where a disk was before. It is served again when the disk is back. To have it served without, remove the entry and add it again", m)
-		}
+	if m := unmounted(e, paths); m != "" {
+		return fmt.Errorf("nothing is mounted at %s, where a disk was before. It is served again when the disk is back. To have it served without, remove the entry and add it again", m)
 	}
 	if e.Kind == catalog.Serve && e.Files > 0 && !slices.ContainsFunc(paths, hasFiles) {
 		return fmt.Errorf("it has no files any more, and had %s, removed by now or on a disk that is not mounted. It is served again when there are files. If they are gone for good, remove the entry", words.Count(int(e.Files), "file"))
 	}
 	return nil
+}
+
+// unmounted returns where a disk was mounted that has files of an entry at some paths, and is not any more; "" if all are.
+func unmounted(e catalog.Entry, paths []string) string {
+	for _, m := range e.Mounts {
+		ours := func(p string) bool { return within(p, m) || within(m, p) } // else a link leads elsewhere by now
+		if !mounted(m) && slices.ContainsFunc(paths, ours) {
+			return m
+		}
+	}
+	return ""
 }
 
 // hasFiles reports whether there is anything but folders at a path, as far as that can be known.
@@ -60,17 +68,10 @@ func hasFiles(at string) (found bool) {
 func mountsOf(e catalog.Entry, m *share.Manifest) (out []string) {
 	paths, tops := roots(e), map[string]string{} // by the first name in the share
 	seen := map[string]bool{}
-	look := func(at, top string) {
-		for ; !seen[at] && within(at, top); at = filepath.Dir(at) {
-			if seen[at] = true; mounted(at) {
-				out = append(out, at)
-			}
-		}
-	}
 	for _, p := range paths {
 		real := leadsTo(p, 0)
 		tops[""], tops[filepath.Base(p)] = real, real
-		look(real, filepath.VolumeName(real)+string(filepath.Separator))
+		out = append(out, mountedAbove(real, seen)...)
 	}
 	for _, f := range m.Entries() {
 		name, rest := "", f.Path
@@ -82,14 +83,31 @@ func mountsOf(e catalog.Entry, m *share.Manifest) (out []string) {
 		if f.Kind != share.Dir {
 			at = filepath.Dir(at)
 		}
-		look(at, top)
+		if within(at, top) {
+			out = append(out, mountedAbove(at, seen)...)
+		}
 	}
-	for _, at := range e.Mounts { // there when the files were read
-		if !slices.Contains(out, at) && !mounted(at) {
+	return stillAway(e.Mounts, out)
+}
+
+// mountedAbove returns the folders at and above a path at which disks are mounted, but for those that were seen.
+func mountedAbove(at string, seen map[string]bool) (out []string) {
+	for ; !seen[at]; at = filepath.Dir(at) {
+		if seen[at] = true; mounted(at) {
 			out = append(out, at)
 		}
 	}
 	return out
+}
+
+// stillAway returns where disks are mounted now, and where they were and are not any more.
+func stillAway(was, now []string) []string {
+	for _, at := range was {
+		if !slices.Contains(now, at) && !mounted(at) {
+			now = append(now, at)
+		}
+	}
+	return now
 }
 
 // mounted reports whether a disk other than that of the folder above is mounted at a folder.

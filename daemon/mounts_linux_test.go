@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/internal/rig"
 )
 
 // mount puts a disk with a file at a folder. It needs root.
@@ -85,4 +86,33 @@ func TestAPartOnADiskThatIsMissedIsNotFetchedAgain(t *testing.T) {
 	if all, err := os.ReadDir(filepath.Dir(stray)); err != nil || len(all) != 1 {
 		t.Errorf("something was fetched: %v, %v", all, err)
 	}
+}
+
+// A fetch to a disk that is not mounted any more waits for it, and begins nothing below its mount point.
+func TestAFetchWaitsForItsDisk(t *testing.T) {
+	rig.Slow(t)
+	t.Parallel()
+	src := t.TempDir()
+	rig.WriteRandom(t, filepath.Join(src, "film"), 300_000, 1)
+	from := begun(t, t.TempDir())
+	ticket := added(t, from, api.Add{Paths: []string{src}, Name: "tree"}).Ticket
+	dir, disk := t.TempDir(), t.TempDir()
+	mount(t, disk, "film")
+	into := filepath.Join(disk, "in")
+	d := begun(t, dir)
+	e := added(t, d, api.Add{Ticket: ticket, Dir: into, LimitDown: 20_000})
+	until(t, d, e.ID, "begun", func(v api.Entry) bool { return v.Verified > 0 })
+	must(t, d.Close())
+	must(t, syscall.Unmount(disk, syscall.MNT_DETACH))
+	d = begun(t, dir)
+	v := until(t, d, e.ID, "looked at", func(v api.Entry) bool { return v.State == api.Missing || v.Sources > 0 })
+	if !strings.HasPrefix(v.Reason, "nothing is mounted at "+disk+", ") {
+		t.Errorf("%s: %s", v.State, v.Reason)
+	}
+	if all, err := os.ReadDir(disk); err != nil || len(all) > 0 {
+		t.Errorf("something was begun: %v, %v", all, err)
+	}
+	mount(t, disk, "film")
+	set(t, d, e.ID, api.Set{Rescan: true, LimitDown: new(int64)})
+	until(t, d, e.ID, "here", in(api.Served))
 }
