@@ -48,7 +48,7 @@ var layers = map[string]string{
 	"store/vfs":         "share",
 	"store":             "share peers wire store/vfs internal/words",
 	"store/storetest":   "share peers wire store store/vfs",
-	"passes/issuer":     "passes share peers depot wire store/vfs",
+	"passes/issuer":     "passes share peers depot wire store/vfs internal/words",
 	"passes/purse":      "passes share peers depot wire internal/turns internal/words",
 	"leasedb":           "share peers depot renewal internal/sqlitedb",
 	"depot/disk":        "share peers depot store store/vfs internal/words",

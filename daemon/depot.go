@@ -96,6 +96,9 @@ func openIssuer(dir string) (*issuer.Issuer, error) {
 	return issuer.Open(f, rand.Reader)
 }
 
+// ErrIssuer means that what a depot knows of passes cannot be used. Its text says what to do.
+var ErrIssuer = issuer.ErrDamaged
+
 // ErrDepot means that a depot cannot start in its folder.
 var ErrDepot = errors.New("the depot cannot start")
 

@@ -54,6 +54,9 @@ func newPlaces(relays []string) (out []*station, err error) {
 		}
 		out[i].addrs = append(out[i].addrs, info.Addrs[0].String())
 	}
+	if len(out) > maxRelays {
+		return nil, words.Error(ErrAddress, "%d relays are named, and a node uses at most %d", len(out), maxRelays)
+	}
 	return out, nil
 }
 

@@ -72,8 +72,6 @@ func (r Reach) Validate() error {
 	switch {
 	case len(r.Relays) > 0 && !r.Traverse:
 		f.Add("Relays", errors.New("it needs Traverse"))
-	case len(r.Relays) > maxRelays:
-		f.Add("Relays", fmt.Errorf("at most %d relays", maxRelays))
 	case r.RelayBytes > 0 && !r.Relay:
 		f.Add("RelayBytes", errors.New("it needs Relay"))
 	}

@@ -105,6 +105,14 @@ func TestOnlyTheNamerLeadsToAPeerThroughItself(t *testing.T) {
 	eventually(t, "its place is forgotten", func() bool { return !relay.Placed(placed.ID()) })
 }
 
+// relaysOf are addresses of n relays.
+func relaysOf(n int) (out []string) {
+	for i := range n {
+		out = append(out, fmt.Sprintf("/ip4/192.0.2.1/tcp/%d/p2p/%s", i+1, peerOf(seedKey(byte(i)))))
+	}
+	return out
+}
+
 func TestReachIsChecked(t *testing.T) {
 	for _, c := range []struct {
 		reach Reach
@@ -113,7 +121,7 @@ func TestReachIsChecked(t *testing.T) {
 		{Reach{Relays: []string{"/ip4/1.2.3.4/tcp/1"}}, "needs Traverse"},
 		{Reach{RelayBytes: 1 << 20}, "needs Relay"},
 		{Reach{Relay: true, RelayBytes: 1000}, "1048576"},
-		{Reach{Traverse: true, Relays: make([]string, 5)}, "at most 4"},
+		{Reach{Traverse: true, Relays: relaysOf(5)}, "5 relays are named, and a node uses at most 4"},
 		{Reach{Traverse: true, Relays: []string{"/ip4/1.2.3.4/tcp/1"}}, "it must say where the relay is, and end in /p2p/ID"},
 		{Reach{Traverse: true, Relays: []string{"/p2p/" + string(peerOf(seedKey(1)))}}, "it must say where the relay is"},
 		{Reach{Traverse: true, Relays: []string{"nowhere"}}, "\"nowhere\" is not an address of a relay"},
@@ -128,7 +136,7 @@ func TestReachIsChecked(t *testing.T) {
 }
 
 func TestRelaysOfOnePeerAreOnePlace(t *testing.T) {
-	at := []string{"/ip4/1.2.3.4/tcp/1", "/ip4/1.2.3.4/udp/1/quic-v1"}
+	at := []string{"/ip4/1.2.3.4/tcp/1", "/ip4/1.2.3.4/udp/1/quic-v1", "/ip4/1.2.3.4/tcp/2", "/ip4/1.2.3.4/tcp/3", "/ip4/1.2.3.4/tcp/4"}
 	var relays []string
 	for _, a := range at {
 		relays = append(relays, a+"/p2p/"+string(peerOf(seedKey(1))))

@@ -57,7 +57,7 @@ const (
 	endedStream = "it closed the stream"
 	listGivenUp = "its list of files comes too slowly, and many come at once"
 	listInTurn  = "many lists of files come at once, and its own is to come after others"
-	foreign     = "something takes the connection and does not speak as fetcher does"
+	foreign     = "something takes the connection and does not speak as fetcher does: it is another program, or has too many connections"
 )
 
 // dialFailed says why no address of a peer could be used. If something accepted a connection

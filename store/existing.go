@@ -151,8 +151,8 @@ func (p *Partial) checkFiles(ctx context.Context) (done bool, err error) {
 		case !p.wants(i):
 		case linked != "":
 			way.block(e.Path, linkInTheWay(linked))
-		case err != nil && p.sel.out.Blocked(e.Path):
-			way.block(e.Path, "has something else where a folder should be")
+		case err != nil && vfs.Blocked(p.sel.out, e.Path):
+			way.block(e.Path, notAFolder)
 		case err != nil && !errors.Is(err, fs.ErrNotExist):
 			return false, err
 		case !there:

@@ -479,8 +479,14 @@ func (p *Partial) checkTarget(ctx context.Context) (done bool, err error) {
 	}
 	im := &importing{opt: ImportOptions{Workers: p.opt.Workers, State: p.opt.State, MaxOpen: p.opt.MaxOpen}, where: at}
 	if p.tree, err = im.compare(ctx, p.m); err != nil {
+		differs := errors.Is(err, share.ErrExists)
+		if differs && !p.m.Single() {
+			if stuck := p.blocked(at.dir); stuck != nil {
+				err, differs = stuck, false
+			}
+		}
 		at.dir.Close()
-		switch differs := errors.Is(err, share.ErrExists); {
+		switch {
 		case differs && p.opt.Repair:
 			p.willReplace(0, info)
 			return false, nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 	"sync"
 	"time"
 
@@ -120,6 +121,9 @@ func (im *importing) prepare(ctx context.Context) (todo []int, err error) {
 		return nil, err
 	}
 	if len(im.found) == 0 && im.excluded > 0 {
+		if len(im.trouble) > 0 {
+			return nil, words.Error(ErrNothingLeft, "nothing is left to share: %s", strings.Join(im.trouble, "; "))
+		}
 		return nil, ErrNothingLeft
 	}
 	if _, err := im.manifest(false); err != nil {

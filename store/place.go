@@ -232,7 +232,7 @@ func (p *Partial) makeFolders(ctx context.Context, todo map[int]vfs.Stamp) error
 			return fmt.Errorf("%w: %q %s", share.ErrExists, name, linkInTheWay(linked))
 		}
 		if err := p.sel.out.In(dir, true, func(vfs.FS) error { return nil }); err != nil {
-			if p.sel.out.Blocked(dir + "/") {
+			if vfs.Blocked(p.sel.out, dir + "/") {
 				err = fmt.Errorf("%w: %w", share.ErrExists, err)
 			}
 			return fmt.Errorf("%s: %w", name, err)
@@ -261,7 +261,7 @@ func (p *Partial) clearWay(todo map[int]vfs.Stamp) error {
 		info, err := p.sel.out.Lstat(e.Path)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-		case err != nil && p.sel.out.Blocked(e.Path):
+		case err != nil && vfs.Blocked(p.sel.out, e.Path):
 			way.block(e.Path, "has something else where a folder should be")
 		case err != nil:
 			return err

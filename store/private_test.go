@@ -103,4 +103,9 @@ func TestAnotherNameOfTheKeyIsNotShared(t *testing.T) {
 	if _, err := store.Import(t.Context(), other, store.ImportOptions{State: s}); !errors.Is(err, share.ErrPath) || !strings.Contains(err.Error(), "never shared") {
 		t.Error(err)
 	}
+	lone := t.TempDir()
+	must(t, os.Link(other, filepath.Join(lone, "key")))
+	if _, err := store.Import(t.Context(), lone, store.ImportOptions{State: s}); !errors.Is(err, store.ErrNothingLeft) || !strings.HasPrefix(err.Error(), `nothing is left to share: "key" was left out: it is the private key`) {
+		t.Error(err)
+	}
 }

@@ -36,16 +36,40 @@ func (e repairable) Unwrap() []error { return []error{e.error, ErrRepairable} }
 func (p *Partial) isWrong(entry int, info vfs.Info, why string, way *inTheWay) {
 	e := p.m.Entry(entry)
 	switch {
-	case info.Type == 0 && e.Kind == share.File, info.Type == fs.ModeSymlink && e.Kind != share.Dir:
-		if p.opt.Repair {
-			p.willReplace(entry, info)
-		} else {
-			way.add(e.Path, why)
-		}
+	case !replaceable(info, e):
+		way.block(e.Path, ofAnotherKind(info, e))
+	case p.opt.Repair:
+		p.willReplace(entry, info)
 	default:
-		way.block(e.Path, fmt.Sprintf("is a %s, and in the share a %s", kindOf(info.Type), kindName(e.Kind)))
+		way.add(e.Path, why)
 	}
 }
+
+// replaceable reports whether a repair may put an entry in the place of what stands there.
+func replaceable(info vfs.Info, e share.Entry) bool {
+	return info.Type == 0 && e.Kind == share.File || info.Type == fs.ModeSymlink && e.Kind != share.Dir
+}
+
+func ofAnotherKind(info vfs.Info, e share.Entry) string {
+	return fmt.Sprintf("is a %s, and in the share a %s", kindOf(info.Type), kindName(e.Kind))
+}
+
+// blocked says what in a folder at the target no repair would replace; nil if there is nothing of the kind.
+func (p *Partial) blocked(dir vfs.FS) error {
+	var way inTheWay
+	for _, e := range p.m.Entries() {
+		switch info, err := dir.Lstat(e.Path); {
+		case err != nil && vfs.Blocked(dir, e.Path):
+			way.block(e.Path, notAFolder)
+		case err == nil && !replaceable(info, e) && !(info.Type.IsDir() && e.Kind == share.Dir):
+			way.block(e.Path, ofAnotherKind(info, e))
+		}
+	}
+	return way.err()
+}
+
+// notAFolder is said of a path that leads through something else.
+const notAFolder = "has something else where a folder should be"
 
 func (p *Partial) willReplace(entry int, info vfs.Info) {
 	if p.sel.wrong == nil {

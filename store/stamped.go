@@ -133,7 +133,7 @@ func (f stamped) changed(entry int, err error) error {
 	if !f.ours {
 		f.in.Files.Drop(entry)
 	}
-	if err != nil && !gone(err) && !f.in.Blocked(f.name) {
+	if err != nil && !gone(err) && !vfs.Blocked(f.in, f.name) {
 		return err
 	}
 	if errors.Is(err, fs.ErrNotExist) {

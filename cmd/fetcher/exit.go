@@ -122,6 +122,7 @@ var advices = []struct {
 	{api.ErrNoNode, "Start one with fetcher node run; or, if one runs with another state directory, name that with --dir."},
 	{errCut, ""},
 	{share.ErrDiskFull, "Make room and run the same command again."}, // another state directory is another node
+	{daemon.ErrIssuer, ""},
 	{fetcher.ErrStateDir, "Name another folder with --dir, or FETCHER_DIR in the environment."},
 	{store.ErrRepairable, "What is there was not touched. With --repair, what is missing or wrong is fetched, and only that is replaced; or put the share elsewhere with -o."},
 	{share.ErrExists, "What is there was not touched. Move it away, or put the share elsewhere with -o."},

@@ -18,6 +18,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/passes"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store/vfs"
@@ -81,7 +82,7 @@ func (i *Issuer) load() error {
 	case err != nil:
 		return err
 	case gone && len(i.keys) > 0:
-		return fmt.Errorf("%w: it is missing; put back a copy of it, or move issuer/keys"+orElse, ErrDamaged)
+		return words.Error(ErrDamaged, unusable+"it is missing; put back a copy of it, or move issuer/keys"+orElse)
 	case signed && len(i.keys) == 0:
 		return errNoKeys
 	}

@@ -334,7 +334,7 @@ func TestWhatIsGoneIsNotMadeAnew(t *testing.T) {
 		{logFile, nil, 0, "damaged at byte 0 of 0; put back a copy of it, or move it and issuer/keys away", false},
 		{logFile, nil, 60, "damaged at byte 0 of 60; put back a copy of it, or", false},
 		{keysFile, nil, -1, "put back a copy of issuer/keys, or move issuer/book away", false},
-		{keysFile, nil, 0, "issuer/keys in the state directory, line 1: ", false},
+		{keysFile, nil, 0, "issuer/keys in the state directory is damaged in line 1; put back a copy of it, or move it", false},
 		{keysFile, sold, -1, "", true}, // a voucher needs none
 		{logFile, func(*Issuer) {}, -1, "", true},
 	} {

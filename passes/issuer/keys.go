@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/passes"
 	"github.com/piecelease/fetcher/store/vfs"
 )
@@ -20,7 +21,7 @@ const (
 	maxKeys  = 4096 // bytes
 )
 
-var errNoKeys = errors.New("the file issuer/keys in the state directory is missing, but its book of spent passes is there; put back a copy of issuer/keys, or move issuer/book" + orElse)
+var errNoKeys = words.Error(ErrDamaged, "the file issuer/keys in the state directory is missing, but its book of spent passes is there; put back a copy of issuer/keys, or move issuer/book"+orElse)
 
 func readKeys(dir vfs.FS) (keys []*passes.PrivateKey, err error) {
 	b, err := vfs.ReadFile(dir, keysFile, maxKeys)
@@ -44,7 +45,7 @@ func parseKeys(b []byte) (keys []*passes.PrivateKey, err error) {
 			key, err = passes.ParsePrivate(passes.Size(size), passes.Epoch(epoch), raw)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("the file issuer/keys in the state directory, line %d: %w; put back a copy of it: without it no pass that its keys signed can be taken", n+1, err)
+			return nil, words.Error(ErrDamaged, "the file issuer/keys in the state directory is damaged in line %d; put back a copy of it, or move it and issuer/book"+orElse, n+1)
 		}
 		keys = append(keys, key)
 	}

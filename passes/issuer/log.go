@@ -8,6 +8,7 @@ import (
 	"io"
 	"iter"
 
+	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/passes"
 	"github.com/piecelease/fetcher/store/vfs"
 )
@@ -76,16 +77,19 @@ func (c *cutter) next(number uint64) (entries []passes.Entry, ok bool, err error
 	return entries, true, nil
 }
 
-// ErrDamaged is a book with something unreadable before its end, or one that is gone while its keys are there. Going on without it
-// would mean accepting passes twice.
-var ErrDamaged = errors.New("the file issuer/book in the state directory, the book of spent passes, cannot be used")
+// ErrDamaged is keys or a book of spent passes that cannot be read, or one of both that is gone. Going on without the book would mean
+// accepting passes twice. Its errors say what to do.
+var ErrDamaged = errors.New("the keys of passes, or the book of spent ones, cannot be used")
+
+// unusable is how an error of the book begins.
+const unusable = "the file issuer/book in the state directory, the book of spent passes, cannot be used: "
 
 // orElse ends the advice to move files away.
 const orElse = " away: then nobody can spend the passes that those keys signed"
 
 // damaged returns an ErrDamaged.
 func (c *cutter) damaged() error {
-	return fmt.Errorf("%w: it is damaged at byte %d of %d; put back a copy of it, or move it and issuer/keys"+orElse, ErrDamaged, c.at, c.size)
+	return words.Error(ErrDamaged, unusable+"it is damaged at byte %d of %d; put back a copy of it, or move it and issuer/keys"+orElse, c.at, c.size)
 }
 
 // read reads the book in dir, up to a torn frame. The error of one that is not there is fs.ErrNotExist.

@@ -101,12 +101,12 @@ func (h *Handles) OpenSeen(name string) (f File, err error) {
 }
 
 // Blocked says whether something that is not a folder is in the path above name.
-func (h *Handles) Blocked(name string) bool {
+func Blocked(in interface{ Lstat(string) (Info, error) }, name string) bool {
 	for i := range name {
 		if name[i] != '/' {
 			continue
 		}
-		info, err := h.Lstat(name[:i])
+		info, err := in.Lstat(name[:i])
 		if err != nil {
 			return false
 		}
