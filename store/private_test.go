@@ -104,8 +104,8 @@ func TestAnotherNameOfTheKeyIsNotShared(t *testing.T) {
 		t.Error(err)
 	}
 	lone := t.TempDir()
-	must(t, os.Link(other, filepath.Join(lone, "key")))
-	if _, err := store.Import(t.Context(), lone, store.ImportOptions{State: s}); !errors.Is(err, store.ErrNothingLeft) || !strings.HasPrefix(err.Error(), `nothing is left to share: "key" was left out: it is the private key`) {
+	must(t, os.Link(other, filepath.Join(lone, "mine")))
+	if _, err := store.Import(t.Context(), lone, store.ImportOptions{State: s}); !errors.Is(err, store.ErrNothingLeft) || !strings.HasPrefix(err.Error(), `nothing is left to share: "mine" was left out: it is the private key`) {
 		t.Error(err)
 	}
 }
