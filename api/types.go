@@ -52,7 +52,7 @@ type Status struct {
 	Since     time.Time `json:"since" doc:"when it began"`
 	Entries   int       `json:"entries"`
 	Fetching  int       `json:"fetching" doc:"entries that are being fetched"`
-	Waiting   int       `json:"waiting" doc:"entries that wait for their turn"`
+	Waiting   int       `json:"waiting" doc:"entries that wait for their turn, or for their next attempt"`
 	Troubled  int       `json:"troubled" doc:"entries that are missing or have failed"`
 	Holds     int       `json:"holds" doc:"leases at depots elsewhere, that are renewed"`
 	HoldEnds  time.Time `json:"hold_ends,omitzero" doc:"when the first of these ends, unless it is renewed"`

@@ -355,7 +355,7 @@ func formOf(key, of string) string {
 	case of == "bool":
 		return "true or false, without quotes"
 	case strings.HasPrefix(of, "int"):
-		return "a number, without quotes"
+		return "a whole number, without quotes"
 	}
 	return "text in quotes, as in " + key + ` = "..."`
 }
@@ -387,7 +387,7 @@ func unread(b []byte, err error) error {
 		row, _ := decode.Position()
 		why := strings.TrimPrefix(decode.Error(), "toml: ")
 		wrong := fmt.Sprint(toml.Unmarshal(b, new(map[string]any))) != err.Error() // it is TOML: its type is, and the text speaks of this program
-		if key, of, value := settingAt(b, row); of != "" && (wrong || !strings.ContainsAny(value[:min(1, len(value))], `"'[`) && !strings.HasPrefix(of, "int")) {
+		if key, of, value := settingAt(b, row); of != "" && !strings.HasSuffix(why, "is already defined") && (wrong || !strings.ContainsAny(value[:min(1, len(value))], `"'[`) && !strings.HasPrefix(of, "int")) {
 			why = key + " takes " + formOf(key, of)
 		} else if strings.HasSuffix(why, "strings cannot have new lines") || strings.HasPrefix(why, "unterminated") {
 			why = "the text lacks the quotation mark at its end"

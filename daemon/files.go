@@ -132,7 +132,7 @@ func (d *Daemon) Why(_ context.Context, id int64) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	if t := k.running(); t != nil {
+	if t := k.running(); t != nil && k.view().State == api.Fetching {
 		return t.Why("begins again"), nil
 	}
 	v := k.view()
@@ -252,7 +252,7 @@ func unlooked(path string, err error) string {
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Sprintf("there is nothing at %s any more, so nothing was removed there", path)
 	case errors.As(err, &bad):
-		return fmt.Sprintf("nothing of %s was removed, because not all that is there can be read; remove it by hand:%s", path, bad.List())
+		return fmt.Sprintf("nothing of %s was removed, so remove it by hand: not all that is there can be read:%s", path, bad.List())
 	default:
 		return fmt.Sprintf("nothing of %s was removed, because it cannot be read: %s; remove it by hand", path, words.Plain(err))
 	}

@@ -432,7 +432,7 @@ func TestRemoveSaysWhatItCouldNotLookAt(t *testing.T) {
 	_, ticket := photos(t)
 	for want, spoil := range map[string]func(at string) error{
 		"there is nothing at %s any more, so nothing was removed there": os.RemoveAll,
-		"nothing of %s was removed, because not all that is there can be read; remove it by hand:\n  \"s\": it is a socket, and only files, folders and symlinks can be shared": aSocket,
+		"nothing of %s was removed, so remove it by hand: not all that is there can be read:\n  \"s\": it is a socket, and only files, folders and symlinks can be shared": aSocket,
 	} {
 		to := t.TempDir()
 		b := begun(t, t.TempDir())

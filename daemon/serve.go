@@ -83,7 +83,7 @@ func (k *keeper) load(path string, opt fetcher.ShareOptions) (*fetcher.Share, er
 	}
 	opt.Progress = func(p store.ImportProgress) {
 		k.mu.Lock()
-		k.reason = fmt.Sprintf("reading %s of %s, %d of %d files", share.Size(p.Bytes), share.Size(p.Total), p.Files, p.TotalFiles)
+		k.reason = fmt.Sprintf("reading %s of %s, %d of %s", share.Size(p.Bytes), share.Size(p.Total), p.Files, words.Count(p.TotalFiles, "file"))
 		k.mu.Unlock()
 		k.tellSometimes()
 	}

@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -165,8 +166,11 @@ func parseTime(s string) (time.Duration, error) {
 		return 0, nil
 	}
 	t, err := words.ParseDuration(s)
-	if err != nil || t < 0 {
-		return 0, api.Refuse(api.ErrRequest, "a time is like 36h or 7d, not %q", s)
+	if err == nil && t < 0 {
+		err = fmt.Errorf("a time is like 36h or 7d, not %q", s)
+	}
+	if err != nil {
+		return 0, api.Refuse(api.ErrRequest, "%v", err)
 	}
 	return t, nil
 }

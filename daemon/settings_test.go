@@ -129,7 +129,7 @@ func TestSettingsThatCannotBeReadAreNamed(t *testing.T) {
 		"dht = [\"ipfs\"]":                                     `dht: "ipfs" is neither own nor public`,
 		"beacon-at = [\"zz\"]":                                 "beacon-at: beacon \"zz\" is not a multiaddr",
 		"[into]\nx = 1":                                        "line 1 cannot be read: into has a value of another kind than it takes",
-		"fetches = \"x\"\n=":                                   "line 1 cannot be read: fetches takes a number, without quotes",
+		"fetches = \"x\"\n=":                                   "line 1 cannot be read: fetches takes a whole number, without quotes",
 		"=":                                                    "line 1",
 	} {
 		if _, err := parseSettings([]byte(text)); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "struct field") {

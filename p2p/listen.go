@@ -110,6 +110,9 @@ func (h *Host) listen(at []spot) error {
 // bind listens at an address that no other process uses. libp2p would share a TCP port with
 // other processes, if it dials from it too.
 func (h *Host) bind(a ma.Multiaddr) error {
+	if slices.ContainsFunc(h.swarm.ListenAddresses(), a.Equal) { // libp2p would panic if it is one of QUIC
+		return syscall.EADDRINUSE
+	}
 	if h.cfg.Reach.Traverse && has(a, ma.P_TCP) {
 		l, err := manet.Listen(a)
 		if err != nil {

@@ -373,9 +373,13 @@ func (a depots) printLeases(leases []api.Lease, accounts []string, all bool) err
 	if len(leases) > 1 {
 		defer fmt.Fprintf(a.stderr, "%s, %s\n", words.Count(len(leases), "lease"), share.Size(sum))
 	}
+	of := ""
+	for _, name := range accounts {
+		of += either(all, "", " "+quote(name))
+	}
 	shown := leasesShown(leases, newTerminal(a.stdout).columns())
 	if len(shown) < len(leases) {
-		defer fmt.Fprintf(a.stderr, "only the %d that end first are shown; fetcher depot leases%s | less has all\n", len(shown), either(all, "", " "+strings.Join(accounts, " ")))
+		defer fmt.Fprintf(a.stderr, "only the %d that end first are shown; fetcher depot leases%s | less has all\n", len(shown), of)
 	}
 	var rows [][]string
 	for _, l := range shown {

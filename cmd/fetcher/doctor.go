@@ -320,7 +320,8 @@ func checkReach(addrs []string, places []fetcher.Place, tried []api.Tried) findi
 		return f
 	}
 	if ledToAny(addrs, places) {
-		f.ok, f.text = true, "others can reach the node from anywhere: "+reachText(addrs, places)
+		from := map[string]string{"anywhere": "from anywhere", "network": "on this network only", "machine": "on this machine only"}
+		f.ok, f.text = true, "others can reach the node "+from[where(addrs, places)]+": "+reachText(addrs, places)
 		if len(tried) > 0 {
 			f.text += "; directly it could not reach the node at " + tried[0].Addr
 		}

@@ -152,7 +152,7 @@ var advices = []struct {
 	{share.ErrLied, "Name another source with --peer."},
 	{errUnfound, "Ask whoever shares it for the ticket, or name a peer that has it with --peer. By its ID alone a share is found only where it is announced: on this network with --visible lan, or in the table of --dht with --visible public."},
 	{errNobody, "Ask whoever shares it for a ticket of a node that listens, or name a peer that has it with --peer. Where nobody is named, a share is found only where it is announced: on this network with --visible lan, or in the table of --dht with --visible public."},
-	{fetcher.ErrNoSource, "Give a ticket, or name a peer with --peer ADDR."},
+	{fetcher.ErrNoSource, "Give a ticket of a node that listens, or name a peer with --peer ADDR."},
 	{share.ErrStalled, sharedText},
 	{daemon.ErrSettings, ""}, // it says itself which setting to change
 	{syscall.EROFS, "Name another folder, on a disk that can be written to."},

@@ -147,7 +147,10 @@ func (fl fetchFlags) check() (seed time.Duration, limit rates, err error) {
 	case seedForever, "true":
 		seed = -1
 	default:
-		if seed, err = words.ParseDuration(fl.seed); err != nil || seed <= 0 {
+		if seed, err = words.ParseDuration(fl.seed); err != nil {
+			return 0, limit, usageError{fmt.Errorf("--seed: %w", err)}
+		}
+		if seed <= 0 {
 			return 0, limit, usageError{fmt.Errorf("--seed takes a time such as --seed=30m, not %q", fl.seed)}
 		}
 	}

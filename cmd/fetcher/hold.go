@@ -153,7 +153,11 @@ func (a depots) hold(ctx context.Context, c *api.Client, what string, ask api.Ho
 
 // tooFew says that fewer depots than were asked for keep a share; nil if they all do. all are those of the request that do.
 func tooFew(ctx context.Context, c *api.Client, all []api.Held, ask api.Hold) (few, err error) {
-	have, want := len(all), len(ask.Depots)
+	named := map[string]bool{}
+	for _, addr := range ask.Depots {
+		named[addr[strings.LastIndex(addr, "/")+1:]] = true // a depot may have several
+	}
+	have, want := len(all), len(named)
 	if ask.Copies > 0 { // depots that were named before count, too
 		holds, err := c.Holds(ctx)
 		if err != nil {
@@ -315,7 +319,7 @@ func (a depots) granted(all []api.Held, ask api.Hold) {
 		if asked, err := words.ParseDuration(ask.For); err == nil {
 			switch got := h.Expires.Sub(h.At); {
 			case got < asked-time.Minute:
-				fmt.Fprintf(a.stderr, "the depot %s grants %s and no more, so the node renews the lease more often\n", shortly(h.Depot), words.Duration(got))
+				fmt.Fprintf(a.stderr, "the lease at the depot %s lasts %s now: either the depot grants no more, and the node renews it more often; or it was asked for less before, and is as long as --for says once it is renewed\n", shortly(h.Depot), words.Duration(got))
 			case got > asked+time.Minute:
 				fmt.Fprintf(a.stderr, "the lease at the depot %s lasts longer already, and is not shortened\n", shortly(h.Depot))
 			}

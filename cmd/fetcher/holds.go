@@ -173,8 +173,10 @@ once a member runs that the depot lets in.`,
 				if err != nil {
 					return err
 				}
+				told := map[string]bool{}
 				for _, h := range all {
-					if h.Expires.IsZero() && h.Delay == "" {
+					if h.Expires.IsZero() && h.Delay == "" && !told[h.Depot] {
+						told[h.Depot] = true // which may have kept several versions
 						fmt.Fprintf(a.stderr, "released: unless somebody else holds it there, the depot %s may remove it now\n", shortly(h.Depot))
 					}
 				}

@@ -98,7 +98,7 @@ function catalog() {
   const none = h('p', { class: 'soft' });
   const choice = h('select', { id: 'choice', onchange: () => view() }, ...['all', 'not here yet', 'served', 'needs attention'].map((s) => h('option', {}, s)));
   main.replaceChildren(h('h2', {}, 'Shares'), form, h('div', { class: 'tools' }, h('label', { for: 'choice' }, 'Show', choice)), list, none);
-  const wanted = (e) => ({ all: true, 'not here yet': e.kind === 'fetch' && !['served', 'ended'].includes(e.state), served: e.state === 'served', 'needs attention': ['missing', 'failed'].includes(e.state) })[choice.value];
+  const wanted = (e) => ({ all: true, 'not here yet': e.kind === 'fetch' && !['served', 'ended'].includes(e.state) && (!e.done || e.verified_bytes < e.bytes), served: e.state === 'served', 'needs attention': ['missing', 'failed'].includes(e.state) })[choice.value];
   view = () => {
     const items = [...entries.values()].filter(wanted).sort((a, b) => b.id - a.id), left = cut(items, 500);
     replace(list, ...items.slice(0, 500).map(card));
@@ -167,7 +167,7 @@ function sourcesTable(items) {
   if (!items.length) return null;
   return h('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'Sources' }, h('table', {}, h('caption', {}, 'Sources'),
     h('thead', {}, h('tr', {}, ...['Peer', 'State'].map((t) => h('th', { scope: 'col' }, t)), ...['Verified', 'Rate', 'Bad blocks'].map((t) => h('th', { class: 'n', scope: 'col' }, t)))),
-    h('tbody', {}, ...items.map((s) => h('tr', {}, h('td', {}, h('a', { href: '#/peer/' + s.peer }, short(s.peer))), h('td', {}, s.state + (s.why ? ': ' + s.why : '') + place(s.standing)), h('td', { class: 'n' }, size(s.bytes)), h('td', { class: 'n' }, size(s.rate) + '/s'), h('td', { class: 'n' }, String(s.bad_blocks)))))));
+    h('tbody', {}, ...items.map((s) => h('tr', {}, h('td', {}, h('a', { href: '#/peer/' + s.peer }, short(s.peer))), h('td', {}, (s.why.startsWith(s.state) ? s.why : s.state + (s.why ? ': ' + s.why : '')) + place(s.standing)), h('td', { class: 'n' }, size(s.bytes)), h('td', { class: 'n' }, size(s.rate) + '/s'), h('td', { class: 'n' }, String(s.bad_blocks)))))));
 }
 
 // childrenView shows who fetches an entry from here: how many by their distance, and the standing of each.
