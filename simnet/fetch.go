@@ -1,12 +1,14 @@
 package simnet
 
 import (
+	"strings"
 	"time"
 
 	"github.com/piecelease/fetcher/actors"
 	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store"
+	"github.com/piecelease/fetcher/transfer"
 )
 
 // FetchOptions are how a node fetches. The zero value works.
@@ -87,6 +89,7 @@ func (f *Fetch) begin() {
 	x.net.log.add(MarkNone, x.id, "fetches %s", f.c.Manifest.Name)
 	now := x.net.Elapsed()
 	f.life, f.ended = x.life, nil
+	f.last.State, f.last.Reason, f.last.Sources = transfer.Finding, "", nil // what the life before told is over
 	f.started, f.moved, f.stalled = now, now, now
 	x.host.Fetch(f)
 }
@@ -120,13 +123,17 @@ func (f *Fetch) Notify(e actors.Event) {
 		f.last = e
 	case actors.Planned:
 		f.resumed += e.Resumed
-		n.log.add(MarkNone, f.x.id, "plan: %d pieces to fetch, %d bytes resumed", e.Pieces, e.Resumed)
+		n.log.add(MarkNone, f.x.id, "plan: %s to fetch, %s resumed", words.Count(e.Pieces, "piece"), words.Count(int(e.Resumed), "byte"))
 	case actors.SourceChanged:
 		kind := MarkNone
 		if e.Source.State == actors.Banned {
 			kind = MarkBan
 		}
-		n.log.add(kind, f.x.id, "source %s: %v: %s", n.called(e.Source.Peer), e.Source.State, e.Source.Why)
+		text := e.Source.Why
+		if state := e.Source.State.String(); !strings.HasPrefix(text, state) {
+			text = state + ": " + text
+		}
+		n.log.add(kind, f.x.id, "source %s: %s", n.called(e.Source.Peer), text)
 	case actors.Stalled:
 		f.stalled, f.why = n.Elapsed(), e
 		n.log.add(MarkStall, f.x.id, "stalled for %s: %s", words.Duration(e.For), e.Reason)

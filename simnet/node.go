@@ -313,11 +313,14 @@ func (x *Node) SetLine(l Line) {
 
 // SetClock makes the node's wall clock differ from the world's.
 func (x *Node) SetClock(ahead time.Duration) {
-	how := "ahead"
-	if ahead < 0 {
-		how = "behind"
+	how := "right again"
+	switch {
+	case ahead > 0:
+		how = words.Duration(ahead) + " ahead"
+	case ahead < 0:
+		how = words.Duration(-ahead) + " behind"
 	}
-	x.net.log.add(MarkTurn, x.id, "its clock is %s %s", words.Duration(ahead.Abs()), how)
+	x.net.log.add(MarkTurn, x.id, "its clock is %s", how)
 	x.wall = ahead
 	x.host.Changed()
 }

@@ -169,6 +169,34 @@ func TestDoingsAndMarks(t *testing.T) {
 	}
 }
 
+// What happens is said in plain words, and what a life of a node told is not said of the next.
+func TestATimelineReadsWell(t *testing.T) {
+	r := record(t, &simnet.Scenario{Name: "words", Set: func(r *simnet.Run) {
+		c, note := r.File("film", 16*mib), r.File("note", 1000)
+		line := simnet.Line{Up: 20 * simnet.Mbit, Down: 20 * simnet.Mbit, Latency: 50 * time.Millisecond}
+		good := r.Add(simnet.NodeConfig{Name: "good", Line: line}).Seed(c).Seed(note)
+		liar := r.Add(simnet.NodeConfig{Name: "liar", Acts: simnet.Liar(1)}).Seed(c)
+		x := r.Add(simnet.NodeConfig{Name: "node"})
+		x.FetchWith(c, simnet.FetchOptions{Config: patient}, good, liar)
+		r.Add(simnet.NodeConfig{Name: "other"}).Fetch(note, good)
+		r.After(2*time.Second, x.Stop)
+		r.After(3*time.Second, x.Start)
+		r.After(time.Second, func() { good.SetClock(-time.Hour) })
+		r.After(2*time.Second, func() { good.SetClock(0) })
+	}}, 1)
+	said := r.Timeline.String()
+	for _, want := range []string{"source liar: banned for 24 h: ", "source good: joining: asking ", "plan: 1 piece to fetch, 0 bytes resumed", "its clock is 60 min behind", "its clock is right again"} {
+		if !strings.Contains(said, want) {
+			t.Errorf("no %q in\n%s", want, said)
+		}
+	}
+	rec := r.Recording
+	began := rec.Nodes[2].Samples[3*time.Second/rec.Step+1]
+	if why := rec.Reasons[began.Reason]; began.Doing != simnet.Looking || why != "" {
+		t.Errorf("when it was started again: %v, and says %q", began.Doing, why)
+	}
+}
+
 func TestARecordingIsBounded(t *testing.T) {
 	r := record(t, &simnet.Scenario{Name: "long", Limit: time.Hour, Set: func(r *simnet.Run) {
 		c := r.File("book", 4*mib)
