@@ -22,8 +22,9 @@ type Recording struct {
 	Leases   []LeaseRecord
 	Marks    []Mark
 
-	LeasesLeftOut int
-	MarksLeftOut  int
+	ContentsLeftOut int
+	LeasesLeftOut   int
+	MarksLeftOut    int
 }
 
 // NodeRecord is what one node did.

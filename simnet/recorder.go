@@ -20,6 +20,7 @@ type recorder struct {
 	nodes    []*watched
 	byNode   map[*Node]*watched
 	contents []*located
+	others   map[share.ID]bool // shares that are too many to be contents
 	reasons  map[string]int
 	out      Recording
 }
@@ -56,7 +57,7 @@ type located struct {
 }
 
 func newRecorder(n *Net) *recorder {
-	r := &recorder{n: n, byNode: map[*Node]*watched{}, reasons: map[string]int{"": 0}, out: Recording{Step: firstStep, Reasons: []string{""}}}
+	r := &recorder{n: n, byNode: map[*Node]*watched{}, others: map[share.ID]bool{}, reasons: map[string]int{"": 0}, out: Recording{Step: firstStep, Reasons: []string{""}}}
 	n.World.Observe = func(d system.Delivery) {
 		r.observe(d)
 		n.ref.observe(d)
@@ -148,6 +149,7 @@ func (r *recorder) content(id share.ID, pieces int) *located {
 		}
 	}
 	if len(r.contents) == maxContents {
+		r.others[id] = true
 		return nil
 	}
 	c := &located{id: id, holders: make([]uint16, pieces)}
@@ -370,6 +372,7 @@ func (r *recorder) end() {
 		c.rec.Name = r.nameOf(c.id)
 		r.out.Contents = append(r.out.Contents, c.rec)
 	}
+	r.out.ContentsLeftOut = len(r.others)
 }
 
 // sum completes the record of a node when all is over.
@@ -410,7 +413,7 @@ func (r *recorder) nameOf(id share.ID) string {
 			}
 		}
 	}
-	return ""
+	return "share " + id.Short() // only a depot has it
 }
 
 // findBeaten tells leases that were revoked because another holder of the piece was

@@ -31,4 +31,13 @@ func TestARecorderKeepsToItsBounds(t *testing.T) {
 			t.Errorf("content %d: %v", i, c)
 		}
 	}
+	first, last := share.IDOf([]byte{0}), share.IDOf([]byte{maxContents + 1})
+	r.content(last, 1)
+	r.end()
+	if r.out.ContentsLeftOut != 2 {
+		t.Errorf("%d contents left out", r.out.ContentsLeftOut)
+	}
+	if got, want := r.out.Contents[0].Name, "share "+first.Short(); got != want { // no node was given it
+		t.Errorf("it is called %q, want %q", got, want)
+	}
 }

@@ -22,6 +22,10 @@ func (v *view) charts() (out []*chart) {
 			out = append(out, v.availability(c))
 		}
 	}
+	if n := v.rec.ContentsLeftOut; n > 0 {
+		last := out[len(out)-1]
+		last.Note = strings.TrimSpace(fmt.Sprintf("%s Left out: %s.", last.Note, words.Count(n, "more share")))
+	}
 	for _, node := range v.order[:min(len(v.order), maxLeaseNodes)] {
 		if c := v.leases(node); c != nil {
 			out = append(out, c)
@@ -342,7 +346,8 @@ func (v *view) waste() *chart {
 			all[i] += float64(n.Samples[i].Twice + n.Samples[i].Wasted)
 		}
 	}
-	most := all[max(0, v.rec.Samples-1)]
+	last := max(0, v.rec.Samples-1)
+	most := all[last]
 	if most == 0 {
 		return &chart{Title: p.Title, Note: "Nothing: no byte came twice, and none after it had been cancelled."}
 	}
@@ -351,14 +356,15 @@ func (v *view) waste() *chart {
 	for _, a := range []struct {
 		class, text string
 		values      []float64
-	}{{"w-cancelled", "came after it was cancelled", all}, {"w-twice", "came twice", twice}} {
+		sum         float64
+	}{{"w-cancelled", "came after it was cancelled", all, most - twice[last]}, {"w-twice", "came twice", twice, twice[last]}} {
 		var t trail
 		t.to(left, y(0))
 		for i, b := range a.values {
 			t.to(p.at(i), y(b))
 		}
 		t.to(p.at(v.rec.Samples-1), y(0))
-		p.add(shape{Kind: "path", Class: a.class, D: t.String() + "Z", Text: fmt.Sprintf("%s: %s at the end", a.text, bytesText(a.values[len(a.values)-1]))})
+		p.add(shape{Kind: "path", Class: a.class, D: t.String() + "Z", Text: fmt.Sprintf("%s: %s at the end", a.text, bytesText(a.sum))})
 	}
 	p.moments()
 	p.Legend = []key{{"w-twice", "came twice"}, {"w-cancelled", "came after it was cancelled"}}

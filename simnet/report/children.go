@@ -1,6 +1,9 @@
 package report
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+)
 
 // setNames are the sets of Sample.Children.
 var setNames = [...]string{"active", "passive", "tracked"}
@@ -35,7 +38,12 @@ func (v *view) children() *chart {
 			upper[s] = append(upper[s], float64(sum))
 		}
 	}
-	y := p.scale(float64(most), func(f float64) string { return fmt.Sprintf("%.0f", f) })
+	y := p.scale(float64(most), func(f float64) string {
+		if f != math.Trunc(f) {
+			return ""
+		}
+		return fmt.Sprintf("%.0f", f)
+	})
 	p.frame()
 	for s, name := range setNames {
 		var lower []float64

@@ -181,6 +181,23 @@ func TestNothingToDrawIsNoReasonToFail(t *testing.T) {
 	check(t, page, "empty, seed 1: holds", "seed 1, 1 node<", "Nothing: no byte came twice", "alone")
 }
 
+// What is shown of figures is these figures.
+func TestAPageAddsUp(t *testing.T) {
+	node := simnet.NodeRecord{Name: "node", Samples: []simnet.Sample{{}, {Twice: 1000, Wasted: 3000, Children: [...]int{1, 1, 0}}, {Twice: 2000, Wasted: 5000}}}
+	r := &simnet.Result{Timeline: &simnet.Timeline{}, Recording: &simnet.Recording{Step: time.Second, Samples: 3, Nodes: []simnet.NodeRecord{node}, Reasons: []string{""},
+		Contents: []simnet.ContentRecord{{Name: "film", Pieces: 1, Holders: [][]uint16{{1, 1, 1}}}}, ContentsLeftOut: 2}}
+	var page bytes.Buffer
+	if err := report.Write(&page, r, ""); err != nil {
+		t.Fatal(err)
+	}
+	check(t, page.String(), "came after it was cancelled: 5 kB at the end", "came twice: 2 kB at the end", `<p class="help">Left out: 2 more shares.</p>`)
+	_, children, _ := strings.Cut(page.String(), "Children of node")
+	children, _, _ = strings.Cut(children, "</svg>")
+	if strings.Count(children, ">2</text>") != 1 || strings.Count(children, ">0</text>") != 0 {
+		t.Errorf("nobody has half a child: %s", children)
+	}
+}
+
 func TestARunThatWasNotRecordedHasNoPage(t *testing.T) {
 	if err := report.Write(io.Discard, scenarios.Find("unknown-share").Run(1, 0), ""); err == nil {
 		t.Error("no error")
