@@ -2,6 +2,7 @@ package p2p
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"syscall"
 	"testing"
@@ -65,5 +66,19 @@ func TestAnyPortOfTwoAddresses(t *testing.T) {
 	}
 	if left := since(before, h.swarm.ListenAddresses()); len(left) > 0 {
 		t.Error("it still listens on ", left)
+	}
+}
+
+// An address that is named twice, as itself and by a port alone, is taken.
+func TestAnAddressIsListenedOnOnce(t *testing.T) {
+	for _, proto := range []string{"tcp/%d", "udp/%d/quic-v1"} {
+		port := held(t, "127.0.0.79", 1)[0].LocalAddr().(*net.UDPAddr).Port + 1
+		h, err := New(Config{Listen: []string{fmt.Sprintf("127.0.0.78:%d", port), fmt.Sprintf("/ip4/127.0.0.78/"+proto, port)}})
+		if err == nil {
+			h.Close()
+		}
+		if !errors.Is(err, syscall.EADDRINUSE) {
+			t.Errorf("%s: %v", proto, err)
+		}
 	}
 }

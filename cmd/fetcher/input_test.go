@@ -246,6 +246,7 @@ func TestMistakesInFlagsAreExplained(t *testing.T) {
 		`--seed takes a whole number from 0 on, not "-5"`:                                             "sim run x --seed -5",
 		`--budget takes a smaller number, not "99999999999999999999"`:                                 "hold x --budget 99999999999999999999",
 		`--budget takes a larger number, not "-99999999999999999999"`:                                 "hold x --budget -99999999999999999999",
+		`--seed: a time is at most 36600d, not "40000d"`:                                              "fetch T --seed=40000d",
 		`--json takes true or false, not "x"`:                                                         "ls x --json=x",
 		"--only needs a value; see fetcher fetch --help":                                              "fetch T --only",
 		"unknown flag: --frob; see fetcher cat --help":                                                "cat T --frob",
