@@ -88,6 +88,59 @@ func (p *Partial) portability(goos string) []share.PathProblem {
 	})
 }
 
+// checkTarget looks at a target that exists: done says that it is the share.
+func (p *Partial) checkTarget(ctx context.Context) (done bool, err error) {
+	info, err := p.dir.Lstat(p.m.Name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	p.sel.here = true
+	at := location{name: p.m.Name, path: p.path}
+	switch {
+	case p.m.Single() && info.Type == 0:
+		at.base = p.m.Name
+		at.dir, err = p.dir.Sub(".")
+	case !p.m.Single() && info.Type.IsDir():
+		at.dir, err = p.dir.Sub(p.m.Name)
+	case p.m.Single() && info.Type == fs.ModeSymlink && p.opt.Repair:
+		p.willReplace(0, info)
+		return false, nil
+	default:
+		err = fmt.Errorf("%w: %s is of another kind here than in the share", share.ErrExists, p.m.Name)
+		if p.m.Single() && info.Type == fs.ModeSymlink {
+			err = repairable{err}
+		}
+	}
+	if err != nil {
+		return false, err
+	}
+	im := &importing{opt: ImportOptions{Workers: p.opt.Workers, State: p.opt.State, MaxOpen: p.opt.MaxOpen}, where: at}
+	if p.tree, err = im.compare(ctx, p.m); err != nil {
+		stuck := p.blocked(at.dir)
+		at.dir.Close()
+		switch differs := errors.Is(err, share.ErrExists); {
+		case differs && stuck != nil:
+			return false, stuck
+		case differs && p.opt.Repair:
+			p.willReplace(0, info)
+			return false, nil
+		case differs:
+			return false, repairable{err}
+		}
+		return false, err
+	}
+	p.sel.adopted = !p.sel.again || !p.wasMoved()
+	all := share.FullSet(p.m.Layout().Pieces())
+	p.have, p.durable, p.bytes = all, all.Clone(), p.m.Layout().Bytes()
+	if p.stage != nil {
+		return true, p.dropStage()
+	}
+	return true, nil
+}
+
 // inTheWay lists what keeps files from their place below the target.
 type inTheWay struct {
 	list    []string

@@ -232,7 +232,7 @@ func (p *Partial) makeFolders(ctx context.Context, todo map[int]vfs.Stamp) error
 			return fmt.Errorf("%w: %q %s", share.ErrExists, name, linkInTheWay(linked))
 		}
 		if err := p.sel.out.In(dir, true, func(vfs.FS) error { return nil }); err != nil {
-			if vfs.Blocked(p.sel.out, dir + "/") {
+			if vfs.Blocked(p.sel.out, dir+"/") {
 				err = fmt.Errorf("%w: %w", share.ErrExists, err)
 			}
 			return fmt.Errorf("%s: %w", name, err)

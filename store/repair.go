@@ -56,6 +56,9 @@ func ofAnotherKind(info vfs.Info, e share.Entry) string {
 
 // blocked says what in a folder at the target no repair would replace; nil if there is nothing of the kind.
 func (p *Partial) blocked(dir vfs.FS) error {
+	if p.m.Single() {
+		return nil
+	}
 	var way inTheWay
 	for _, e := range p.m.Entries() {
 		switch info, err := dir.Lstat(e.Path); {
