@@ -135,3 +135,26 @@ func TestHROwnTickets(t *testing.T) {
 	}
 	time.Sleep(0)
 }
+
+// Of a fetched folder both an unreadable file and a socket are told of, and it comes back by itself once both are mended.
+func TestHRUnreadableAndSpecial(t *testing.T) {
+	t.Parallel()
+	if os.Getuid() <= 0 {
+		t.Skip("only for a user that is not root")
+	}
+	_, ticket := photos(t)
+	to := t.TempDir()
+	b := begun(t, t.TempDir())
+	got := until(t, b, added(t, b, api.Add{Ticket: ticket, Dir: to}).ID, "here", in(api.Served))
+	must(t, os.Chmod(filepath.Join(to, "tree", "3"), 0))
+	must(t, aSocket(filepath.Join(to, "tree")))
+	e := until(t, b, got.ID, "missing", in(api.Missing))
+	t.Log(e.Reason)
+	must(t, os.Remove(filepath.Join(to, "tree", "s")))
+	e = until(t, b, got.ID, "unreadable", func(e api.Entry) bool { return e.State == api.Missing && !strings.Contains(e.Reason, "socket") })
+	t.Log(e.Reason)
+	began := time.Now()
+	must(t, os.Chmod(filepath.Join(to, "tree", "3"), 0o600))
+	until(t, b, got.ID, "here again", in(api.Served))
+	t.Log(time.Since(began))
+}

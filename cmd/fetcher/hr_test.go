@@ -35,6 +35,7 @@ func TestHRSeedIsTooLong(t *testing.T) {
 
 // What is released is said once for each depot, not for each version that it kept.
 func TestHRReleasedIsSaidOnceForEachDepot(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "photos")
 	rig.WriteRandom(t, filepath.Join(src, "a"), 50_000, 1)
