@@ -8,8 +8,12 @@ import (
 	"strings"
 	"testing"
 
+	ma "github.com/multiformats/go-multiaddr"
+	"github.com/spf13/cobra"
+
 	"github.com/piecelease/fetcher/api"
 	"github.com/piecelease/fetcher/internal/rig"
+	"github.com/piecelease/fetcher/share"
 )
 
 // A file is in the way of the folder: a mistake in the call, as if there were no folder.
@@ -58,5 +62,26 @@ func TestHRReleasedIsSaidOnceForEachDepot(t *testing.T) {
 	r := owner.on("release", "1")
 	if n := strings.Count(r.stderr, "released: "); r.code != 0 || n != 2 {
 		t.Errorf("exit %d, said %d times, of 2 depots:\n%s", r.code, n, r.stderr)
+	}
+}
+
+// What a ticket without peers names besides does not make it an ID, nor the other way round.
+func TestHRLoneTickets(t *testing.T) {
+	id := share.IDOf([]byte("x"))
+	at := ma.StringCast("/ip4/192.0.2.1/tcp/4001/p2p/12D3KooWM2Bc2JbtVe4kBEd7PiXajJt9hi8nnn4zdanLmB71Z6Wu")
+	for what, want := range map[string][2]bool{
+		id.String():                   {true, true},
+		share.Ticket{ID: id}.String(): {true, false},
+		strings.ToUpper(share.Ticket{ID: id}.String()):                               {true, false},
+		share.Ticket{ID: id, Secret: &share.Secret{}}.String():                       {true, false},
+		share.Ticket{ID: id, Relays: []ma.Multiaddr{at}}.String():                    {true, false},
+		share.Ticket{ID: id}.AtBeacons(&share.Secret{}, []ma.Multiaddr{at}).String(): {false, false},
+		share.Ticket{ID: id, Peers: []ma.Multiaddr{at}}.String():                     {false, false},
+		id.String()[:20] + "\n" + id.String()[20:]:                                   {true, true},
+	} {
+		got := fetchFlags{}.alone(&cobra.Command{}, what)
+		if got.is != want[0] || got.bare != want[1] {
+			t.Errorf("%q: %+v, want %v", what, got, want)
+		}
 	}
 }
