@@ -133,7 +133,6 @@ func TestHROwnTickets(t *testing.T) {
 	if !errors.Is(err, api.ErrRequest) {
 		t.Error(err)
 	}
-	time.Sleep(0)
 }
 
 // Of a fetched folder both an unreadable file and a socket are told of, and it comes back by itself once both are mended.
