@@ -310,12 +310,12 @@ func removeMade(e catalog.Entry, m *share.Manifest, placed map[string]bool, imp 
 		if is, ok := imp.Manifest.Find(f.Path); ok && isStill(root, imp, is, f.Path, f) {
 			if err := root.Remove(f.Path); err == nil {
 				gone = append(gone, filepath.Join(e.Path, filepath.FromSlash(f.Path)))
-			} else if f.Kind != share.Dir { // which may hold files of others by now
+			} else if f.Kind != share.Dir || errors.Is(err, fs.ErrPermission) { // a folder may hold files of others by now
 				failed = err
 			}
 		}
 	}
-	dropEmpty(root, dirs)
+	failed = cmp.Or(failed, dropEmpty(root, dirs))
 	if info, err := os.Lstat(e.Path); failed == nil && err == nil && info.IsDir() {
 		if err = os.Remove(e.Path); err == nil {
 			return gone, ""
@@ -411,13 +411,16 @@ func besides(all []*keeper, e catalog.Entry) (other catalog.ID, ok bool) {
 	return 0, false
 }
 
-// dropEmpty removes those folders that are empty. What else has the name of one stays.
-func dropEmpty(root vfs.FS, dirs map[string]bool) {
+// dropEmpty removes those folders that are empty. What else has the name of one stays. It fails if the user may not remove one.
+func dropEmpty(root vfs.FS, dirs map[string]bool) (failed error) {
 	for _, at := range slices.Backward(slices.Sorted(maps.Keys(dirs))) { // the inner ones first
 		if info, err := root.Lstat(at); err == nil && info.Type.IsDir() {
-			root.Remove(at) // folders that are not empty stay
+			if err := root.Remove(at); errors.Is(err, fs.ErrPermission) { // folders that are not empty stay
+				failed = cmp.Or(failed, err)
+			}
 		}
 	}
+	return failed
 }
 
 var _ io.ReadSeekCloser = (*fetcher.Reader)(nil)

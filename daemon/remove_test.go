@@ -68,6 +68,31 @@ func TestRemoveSaysWhatMayNotBeRemoved(t *testing.T) {
 	}
 }
 
+// Folders that may not be removed are not called files that others made.
+func TestRemoveSaysWhichFolderMayNotBeRemoved(t *testing.T) {
+	t.Parallel()
+	if os.Getuid() <= 0 { // root removes all
+		t.Skip("only for a user with a user ID that is not root")
+	}
+	src := filepath.Join(t.TempDir(), "tree")
+	file(t, "one", src, "docs", "1")
+	must(t, os.MkdirAll(filepath.Join(src, "void", "in"), 0o700))
+	a := begun(t, t.TempDir())
+	ticket := added(t, a, api.Add{Paths: []string{src}}).Ticket
+	b := begun(t, t.TempDir())
+	for shut, stays := range map[string]string{"tree": "tree/void", "tree/void": "tree/void/in"} {
+		to := t.TempDir()
+		got := until(t, b, added(t, b, api.Add{Ticket: ticket, Dir: to}).ID, "here", in(api.Served))
+		must(t, os.Chmod(filepath.Join(to, shut), 0o500))
+		r, err := b.Remove(t.Context(), got.ID, true)
+		must(t, err)
+		must(t, os.Chmod(filepath.Join(to, shut), 0o700))
+		if r.Kept != filepath.Join(to, stays)+" cannot be removed: permission denied" {
+			t.Errorf("%s: removed: %v; %s", shut, r.Data, r.Kept)
+		}
+	}
+}
+
 // The same, if he chooses that part too, later.
 func TestRemoveLeavesWhatWasThereWhenMoreWasChosen(t *testing.T) {
 	rig.Slow(t)
