@@ -56,7 +56,7 @@ func (d *Daemon) Listen() (*Listening, error) {
 	err := l.openUnix(Socket(d.dir), 0o600)
 	switch {
 	case err != nil || l.conf.Socket == "":
-	case filepath.Clean(l.conf.Socket) == filepath.Clean(Socket(d.dir)):
+	case isSame(filepath.Clean(l.conf.Socket), filepath.Clean(Socket(d.dir))):
 		err = words.Error(ErrSettings, "the socket %s is the one that only the owner of this state directory may open; give socket another path, in node.toml or as a flag", l.conf.Socket)
 	default:
 		err = l.openUnix(l.conf.Socket, 0o660)
@@ -69,6 +69,13 @@ func (d *Daemon) Listen() (*Listening, error) {
 		return nil, err
 	}
 	return l, nil
+}
+
+// isSame reports whether two paths are the same file, also through links.
+func isSame(a, b string) bool {
+	x, err := os.Stat(a)
+	y, err2 := os.Stat(b)
+	return a == b || err == nil && err2 == nil && os.SameFile(x, y)
 }
 
 func (l *Listening) close() {

@@ -56,10 +56,14 @@ func TestOneSocketIsOfOneDaemon(t *testing.T) {
 // The socket for others cannot be the one that is its owner's alone.
 func TestTheOwnersSocketIsNotForOthers(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	d := begun(t, dir, func(c *Config) { c.Socket = filepath.Join(dir, ".", SocketName) })
-	if _, err := d.Listen(); !errors.Is(err, ErrSettings) || !strings.Contains(err.Error(), "only the owner of this state directory may open") {
-		t.Error(err)
+	dir, link := t.TempDir(), filepath.Join(t.TempDir(), "l")
+	must(t, os.Symlink(dir, link))
+	for socket, at := range map[string]string{dir + "/x/../" + SocketName: dir, dir + "/" + SocketName + "/": dir, filepath.Join(link, SocketName): dir, filepath.Join(dir, SocketName): link} {
+		d := begun(t, at, func(c *Config) { c.Socket = socket })
+		if _, err := d.Listen(); !errors.Is(err, ErrSettings) || !strings.Contains(err.Error(), "only the owner of this state directory may open") {
+			t.Errorf("%s: %v", socket, err)
+		}
+		must(t, d.Close())
 	}
 }
 
