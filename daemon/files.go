@@ -248,8 +248,9 @@ func (d *Daemon) removeFiles(ctx context.Context, e catalog.Entry, m *share.Mani
 
 // unlooked says why nothing was removed at a path that cannot be looked at.
 func unlooked(path string, err error) string {
+	_, gone := os.Lstat(path) // err may be about one file of many
 	switch bad := (*store.ProblemsError)(nil); {
-	case errors.Is(err, fs.ErrNotExist):
+	case errors.Is(gone, fs.ErrNotExist):
 		return fmt.Sprintf("there is nothing at %s any more, so nothing was removed there", path)
 	case errors.As(err, &bad):
 		return fmt.Sprintf("nothing of %s was removed, so remove it by hand: not all that is there can be read:%s", path, bad.List())

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -469,6 +470,15 @@ func TestRemoveSaysWhatItCouldNotLookAt(t *testing.T) {
 		if want := fmt.Sprintf(want, at); r.Kept != want || len(r.Data) > 0 {
 			t.Errorf("removed: %v; %s, want %s", r.Data, r.Kept, want)
 		}
+	}
+}
+
+// That one file vanished from a folder while it was read does not mean that nothing is there.
+func TestOneFileThatVanishedIsNotAll(t *testing.T) {
+	at := t.TempDir()
+	err := &store.ProblemsError{Problems: []store.Problem{{Path: "a", Err: &fs.PathError{Op: "open", Path: "a", Err: fs.ErrNotExist}}}, Count: 1}
+	if got, want := unlooked(at, err), fmt.Sprintf("nothing of %s was removed, because not all that is there can be read; remove it by hand:\n  \"a\": ", at); !strings.HasPrefix(got, want) {
+		t.Errorf("%s, want %s", got, want)
 	}
 }
 
