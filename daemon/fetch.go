@@ -242,6 +242,8 @@ func (k *keeper) stumble(err error) {
 		switch {
 		case errors.Is(err, store.ErrRepairable):
 			why += ". With fetcher set, repair the entry, or rescan it once what is there was moved away"
+		case errors.Is(err, fetcher.ErrNoSource): // when it was added, one could be looked for
+			why += ". Start the node with lan or dht again, or remove the entry and add a ticket that names a peer"
 		case shut, errors.Is(err, share.ErrExists):
 			why += ". Once that is mended, rescan the entry with fetcher set"
 		}

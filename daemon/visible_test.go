@@ -116,3 +116,19 @@ func TestWhatNamesNoPeerIsTakenWhereOneMayBeFound(t *testing.T) {
 		}
 	}
 }
+
+// What was added by its ID alone while a peer could be found says what to do once the node looks for none, and is fetched again when it does.
+func TestALoneIDOutlivesASetting(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	table := func(c *Config) { c.DHT = []string{"own"} }
+	a := begun(t, dir, table)
+	e := added(t, a, api.Add{Ticket: share.IDOf([]byte("x")).String()})
+	must(t, a.Close())
+	b := begun(t, dir)
+	if got := until(t, b, e.ID, "failed", in(api.Failed)); !strings.HasSuffix(got.Reason, "an ID alone names none. Start the node with lan or dht again, or remove the entry and add a ticket that names a peer") {
+		t.Error(got.Reason)
+	}
+	must(t, b.Close())
+	until(t, begun(t, dir, table), e.ID, "fetched again", in(api.Fetching))
+}
