@@ -257,6 +257,32 @@ func TestAFolderThatCannotBeSharedAnyMoreHasFailed(t *testing.T) {
 	until(t, d, e.ID, "served", in(api.Served))
 }
 
+// A fetched folder with a file that may not be read, and a socket, is served again as soon as both are mended.
+func TestAFetchedFolderThatCannotBeSharedIsServedOnceMended(t *testing.T) {
+	t.Parallel()
+	if os.Getuid() <= 0 { // root reads all
+		t.Skip("only for a user with a user ID that is not root")
+	}
+	_, ticket := photos(t)
+	to := t.TempDir()
+	d := begun(t, t.TempDir())
+	if d.watch == nil {
+		t.Skip("this system does not tell of changes")
+	}
+	e := until(t, d, added(t, d, api.Add{Ticket: ticket, Dir: to}).ID, "here", in(api.Served))
+	shut := filepath.Join(to, "tree", "3")
+	must(t, os.Chmod(shut, 0))
+	must(t, aSocket(filepath.Join(to, "tree")))
+	says := func(what, says string) {
+		until(t, d, e.ID, what, func(e api.Entry) bool { return e.State == api.Missing && strings.HasSuffix(e.Reason, says) })
+	}
+	says("a socket", "once that is mended")
+	must(t, os.Remove(filepath.Join(to, "tree", "s")))
+	says("unreadable", "Let that user read it, or remove the entry")
+	must(t, os.Chmod(shut, 0o600))
+	until(t, d, e.ID, "here again", in(api.Served))
+}
+
 // What cannot be shared from the start is not added: nothing of it is left.
 func TestWhatCannotBeSharedIsNotAdded(t *testing.T) {
 	t.Parallel()

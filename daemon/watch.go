@@ -21,7 +21,7 @@ import (
 // finds.
 type watch struct {
 	w       *fsnotify.Watcher
-	changed func(catalog.ID)
+	changed func(id catalog.ID, chmod bool) // chmod: no more than the mode of a file
 	done    chan struct{}
 
 	mu    sync.Mutex // guards the fields below
@@ -33,7 +33,7 @@ type watch struct {
 const maxFolders = 20_000
 
 // newWatch starts watching; a nil watch reports nothing.
-func newWatch(changed func(catalog.ID)) (*watch, error) {
+func newWatch(changed func(id catalog.ID, chmod bool)) (*watch, error) {
 	if runtime.GOOS != "linux" && runtime.GOOS != "windows" {
 		return nil, nil // elsewhere each file in a folder would be kept open
 	}
@@ -134,22 +134,20 @@ func (h *watch) run() {
 			if !open {
 				return
 			}
-			if e.Op != fsnotify.Chmod {
-				h.tell(e.Name)
-			}
+			h.tell(e.Name, e.Op == fsnotify.Chmod)
 		case err, open := <-h.w.Errors:
 			if !open {
 				return
 			}
 			if errors.Is(err, fsnotify.ErrEventOverflow) {
-				h.tell("")
+				h.tell("", false)
 			}
 		}
 	}
 }
 
 // tell reports a change to the entries whose folder has the file, or to all if that is unknown.
-func (h *watch) tell(file string) {
+func (h *watch) tell(file string, chmod bool) {
 	if info, err := os.Lstat(file); err == nil && info.IsDir() && strings.HasSuffix(file, ".partial") {
 		return // of a fetch into the same folder
 	}
@@ -166,7 +164,7 @@ func (h *watch) tell(file string) {
 	h.mu.Unlock()
 	for id, is := range told {
 		if is {
-			h.changed(id)
+			h.changed(id, chmod)
 		}
 	}
 }

@@ -15,7 +15,7 @@ func TestOnlyWhatIsServedIsWatched(t *testing.T) {
 	must(t, err)
 	served := filepath.Dir(file(t, "x", dir, "served", "f"))
 	told := false
-	h := &watch{changed: func(catalog.ID) { told = true }, dirs: map[string]map[catalog.ID]bool{}, paths: map[catalog.ID][]string{7: {served}}}
+	h := &watch{changed: func(catalog.ID, bool) { told = true }, dirs: map[string]map[catalog.ID]bool{}, paths: map[catalog.ID][]string{7: {served}}}
 	for _, at := range []string{dir, served} {
 		h.dirs[at] = map[catalog.ID]bool{7: true}
 	}
@@ -24,7 +24,7 @@ func TestOnlyWhatIsServedIsWatched(t *testing.T) {
 	for name, want := range map[string]bool{filepath.Join(served, "a.partial"): false, filepath.Join(served, "b.partial"): true, "": true, dir: true, served: true, filepath.Join(served, "f"): true, filepath.Join(served, "new"): true,
 		filepath.Join(dir, "other"): false, filepath.Join(dir, "served-too"): false, filepath.Join(dir, "serv"): false} {
 		told = false
-		h.tell(name)
+		h.tell(name, false)
 		if told != want {
 			t.Errorf("%q: told: %v", name, told)
 		}
