@@ -257,7 +257,7 @@ func inFolder(file string) error {
 	dir := filepath.Dir(file)
 	info, err := os.Stat(dir)
 	switch {
-	case errors.Is(err, os.ErrNotExist):
+	case errors.Is(err, os.ErrNotExist) || vfs.NotDir(err):
 		return usageError{fmt.Errorf("there is no folder %s", printable(dir))}
 	case err == nil && !info.IsDir():
 		return usageError{fmt.Errorf("%s is not a folder", printable(dir))}

@@ -302,6 +302,18 @@ func TestMistakesInFlagsAreExplained(t *testing.T) {
 	}
 }
 
+// A file to write whose folder is not there, is a file, or would be below one, is a mistake in the call.
+func TestAFileIsWrittenIntoAFolder(t *testing.T) {
+	at := filepath.Join(t.TempDir(), "f")
+	must(t, os.WriteFile(at, nil, 0o600))
+	for name, want := range map[string]string{filepath.Join(at, "y"): at + " is not a folder", filepath.Join(at, "x", "y"): "there is no folder " + filepath.Join(at, "x"),
+		filepath.Join(at+"no", "y"): "there is no folder " + at + "no"} {
+		if err := inFolder(name); !errors.As(err, new(usageError)) || err.Error() != want {
+			t.Errorf("%s: %T %v, want %s", name, err, err, want)
+		}
+	}
+}
+
 // An ID is looked for without a bound of its own if whoever has the share is named, or is asked for in a table or a fleet.
 func TestAnIDIsAloneIfNothingElseIsGiven(t *testing.T) {
 	const id = "bafyr4ibxrg7vul2qwzzo3jvdxkcg22ggqjjze65jz72yktaxgogxt4y7hi"
