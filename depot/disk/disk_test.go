@@ -132,6 +132,17 @@ func TestFolderIsTheDepotsOrIsLeftAlone(t *testing.T) {
 	r.Close()
 }
 
+// A folder in which the lock cannot be made cannot be used, and no other process has it.
+func TestALockThatCannotBeMade(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "lock"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := open(dir).Ready(t.Context(), &book{}); !errors.Is(err, ErrAway) || errors.Is(err, share.ErrHeld) {
+		t.Error(err)
+	}
+}
+
 func TestLeasesAndSourcesLieBesideAShare(t *testing.T) {
 	r, dir := ready(t)
 	id := share.IDOf([]byte("x"))

@@ -148,7 +148,7 @@ func (r *Root) take(ctx context.Context, b Book, meta depot.Meta, dir vfs.FS) er
 		return words.Error(err, "another process uses the folder")
 	}
 	if err != nil {
-		return err
+		return fmt.Errorf("%w: %w", ErrAway, err)
 	}
 	if err := r.adopt(ctx, b, meta, dir, &is); err != nil {
 		lock.Close()
