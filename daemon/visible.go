@@ -16,7 +16,7 @@ var private = fetcher.Private.String()
 func findable(w catalog.Wish, onLAN, inTable bool) error {
 	switch v := visible(w); {
 	case v == fetcher.VisibleLAN && !onLAN:
-		return api.Refuse(api.ErrRequest, "the node does not use the local network, where such shares are found: start it without lan = false, which is in its node.toml, or was given as a flag or in the environment")
+		return api.Refuse(api.ErrRequest, "the node began with lan = false, and so does not use the local network, where such shares are found: remove that from its node.toml, its flags and the environment, and start it again")
 	case v == fetcher.Public && !inTable:
 		return api.Refuse(api.ErrRequest, "the node takes part in no distributed hash table, where public shares are found: set dht = [\"own\"] in its node.toml and start it again, or start it with the flag of that name")
 	}

@@ -81,7 +81,11 @@ func TestWhatNobodyCouldFindIsRefused(t *testing.T) {
 	t.Parallel()
 	d := begun(t, t.TempDir()) // silent on the local network, and in no table
 	e := added(t, d, api.Add{Paths: []string{file(t, large(1), t.TempDir(), "f")}})
-	for where, want := range map[string]string{"lan": "lan = false, which is in its node.toml", "public": "and start it again"} {
+	now := d.setting()
+	now.NoLAN = false
+	_, err := d.Reload(now) // its node.toml has lan = false no more, and it still does not use it
+	must(t, err)
+	for where, want := range map[string]string{"lan": "the node began with lan = false", "public": "and start it again"} {
 		if _, err := d.Set(t.Context(), e.ID, api.Set{Visible: &where}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", where, err)
 		}
