@@ -293,7 +293,9 @@ func (d *Depot) State(c *simnet.Content) (s depot.State) {
 
 // HoldAs makes an account that no node uses hold a share that is here until a time.
 func (d *Depot) HoldAs(account string, c *simnet.Content, until time.Time) {
-	_, err := d.DB.Hold(context.Background(), d.Reading().Wall, depot.Ask{Account: d.Account(account, 1e9), Request: fmt.Sprint(until.UnixNano()), Share: c.ID(), Bytes: depot.Bytes(c.Manifest),
+	id := c.ID().String()
+	request := fmt.Sprint(id[len(id)-12:], until.UnixNano()) // the same again is the same request
+	_, err := d.DB.Hold(context.Background(), d.Reading().Wall, depot.Ask{Account: d.Account(account, 1e9), Request: request, Share: c.ID(), Bytes: depot.Bytes(c.Manifest),
 		Until: until, Space: depot.Space{Free: 1 << 40}})
 	must(err)
 }

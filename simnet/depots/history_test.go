@@ -334,3 +334,28 @@ func histories(t *testing.T, seeds int, tell func(*Story)) {
 		})
 	}
 }
+
+// One account holds one share again, for as long and for longer, and another share until the same time.
+func TestAnAccountHoldsSeveralShares(t *testing.T) {
+	histories(t, 1, func(s *Story) {
+		d := New(s.Net, Config{Name: "depot"})
+		s.Pass(time.Second)
+		a, b := s.File("a", 20_000), s.File("b", 20_000)
+		d.Copy(a)
+		d.Copy(b)
+		s.Do(d, actors.CrawlNow{})
+		s.Is(d, a, depot.Stable)
+		s.Is(d, b, depot.Stable)
+		until := d.Reading().Wall.Add(240 * time.Hour)
+		d.HoldAs("x", a, until)
+		d.HoldAs("x", a, until)
+		d.HoldAs("x", a, until.Add(time.Hour))
+		d.HoldAs("x", b, until)
+		if got := d.Promised("x", a); !got.Equal(until.Add(time.Hour)) {
+			t.Errorf("a is held until %v", got)
+		}
+		if got := d.Promised("x", b); !got.Equal(until) {
+			t.Errorf("b is held until %v", got)
+		}
+	})
+}
