@@ -95,6 +95,17 @@ func (v *view) tookText(node int) string {
 	return seconds(v.took(node))
 }
 
+// fate is what became of the fetches of a node, which have ended.
+func (v *view) fate(node int) string {
+	how := "is"
+	if n := v.rec.Nodes[node]; n.Stopped() {
+		how = "was stopped after"
+	} else if n.Err != nil {
+		how = "failed after"
+	}
+	return how + " " + seconds(v.took(node))
+}
+
 // faultRow is a fault, as the page lists it.
 type faultRow struct{ At, Node, Rule, Text string }
 
@@ -115,12 +126,10 @@ func (v *view) story() (out []string) {
 	switch {
 	case n.Ended == 0:
 		out = append(out, fmt.Sprintf("%s did not get all it wanted: %s of %s.", n.Name, bytesText(n.Samples[v.rec.Samples-1].Verified), bytesText(n.Wanted)))
-	case n.Stopped():
-		out = append(out, fmt.Sprintf("%s was stopped after %s, with %s of %s.", n.Name, seconds(v.took(slow)), bytesText(n.Samples[v.rec.Samples-1].Verified), bytesText(n.Wanted)))
 	case n.Err != nil:
-		out = append(out, fmt.Sprintf("%s failed after %s, with %s of %s.", n.Name, seconds(v.took(slow)), bytesText(n.Samples[v.rec.Samples-1].Verified), bytesText(n.Wanted)))
+		out = append(out, fmt.Sprintf("%s %s, with %s of %s.", n.Name, v.fate(slow), bytesText(n.Samples[v.rec.Samples-1].Verified), bytesText(n.Wanted)))
 	case len(v.order) > 2:
-		out = append(out, fmt.Sprintf("The slowest node is %s: %s; the median is %s.", n.Name, seconds(v.took(slow)), seconds(v.took(v.order[len(v.order)/2]))))
+		out = append(out, fmt.Sprintf("The slowest node is %s: %s; the median %s.", n.Name, seconds(v.took(slow)), v.fate(v.order[len(v.order)/2])))
 	}
 	if f, _ := v.flat(slow); f.to > f.from {
 		out = append(out, fmt.Sprintf("The longest time in which nothing new was verified on %s is from %s to %s: %s.", n.Name, seconds(v.at(f.from)), seconds(v.at(f.to)), f.why))

@@ -175,6 +175,20 @@ func TestAPageOfAFetchThatFailedSaysSo(t *testing.T) {
 	}
 }
 
+// Where most fetches failed, the median is not called the time of one that did not.
+func TestTheMedianOfFetchesThatFailedHasFailed(t *testing.T) {
+	s := &simnet.Scenario{Name: "most-fail", Set: func(r *simnet.Run) {
+		c, other := r.File("film", 8<<20), r.File("other", 1<<20)
+		source := r.Add(simnet.NodeConfig{Name: "source"}).Seed(c)
+		r.Add(simnet.NodeConfig{Name: "good", Line: simnet.Line{Up: 1e6, Down: 1e6}}).Fetch(c, source)
+		for i := range 3 {
+			r.Add(simnet.NodeConfig{Name: fmt.Sprint("bad", i)}).FetchWith(other, simnet.FetchOptions{MayFail: true}, source)
+		}
+	}}
+	_, page := recorded(t, s, 0)
+	check(t, page, "The slowest node is good: ", "; the median failed after ")
+}
+
 func TestNothingToDrawIsNoReasonToFail(t *testing.T) {
 	s := &simnet.Scenario{Name: "empty", Says: "Nobody does anything.", Set: func(r *simnet.Run) { r.Add(simnet.NodeConfig{Name: "alone"}) }}
 	_, page := recorded(t, s, 0)
