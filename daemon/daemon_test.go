@@ -165,6 +165,9 @@ func TestAChangedFolderIsServedAsANewVersion(t *testing.T) {
 	if len(now.Older) != 1 || now.Older[0] != e.Share || now.Bytes != 11 {
 		t.Errorf("the new version: %+v", now)
 	}
+	if _, err := d.Add(t.Context(), api.Add{Ticket: e.Ticket}); !errors.Is(err, api.ErrRequest) {
+		t.Errorf("the own ticket of the earlier version: %v", err)
+	}
 	// It also happens without the watch, if its owner asks for it.
 	d.watch.close()
 	d.watch = nil
