@@ -477,7 +477,7 @@ func TestRemoveSaysWhatItCouldNotLookAt(t *testing.T) {
 func TestOneFileThatVanishedIsNotAll(t *testing.T) {
 	at := t.TempDir()
 	err := &store.ProblemsError{Problems: []store.Problem{{Path: "a", Err: &fs.PathError{Op: "open", Path: "a", Err: fs.ErrNotExist}}}, Count: 1}
-	if got, want := unlooked(at, err), fmt.Sprintf("nothing of %s was removed, because not all that is there can be read; remove it by hand:\n  \"a\": ", at); !strings.HasPrefix(got, want) {
+	if got, want := unlooked(at, err), fmt.Sprintf("nothing of %s was removed, so remove it by hand: not all that is there can be read:\n  \"a\": ", at); !strings.HasPrefix(got, want) {
 		t.Errorf("%s, want %s", got, want)
 	}
 }
