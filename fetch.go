@@ -419,12 +419,12 @@ func (t *Transfer) Why(end string) []string {
 		}
 		switch t.node.Way(s.Peer) {
 		case Punched:
-			line += ", directly, since a relay introduced the two"
+			line += ", directly, after a relay introduced it to this node"
 		case Relayed:
 			line += ", through a relay"
 		}
 		if st := s.Standing; !st.Since.IsZero() {
-			line += fmt.Sprintf("; %s for %s, because %s, tier %d, score %.2f", st.Set, words.Duration(p.At.Sub(st.Since)), st.Why.Reason(), st.Tier, st.Score)
+			line += fmt.Sprintf("; in the set %s for %s, because %s; tier %d, score %.2f", st.Set, words.Duration(p.At.Sub(st.Since)), st.Why.Reason(), st.Tier, st.Score)
 		}
 		lines = append(lines, fmt.Sprintf("%s; %s in %s", line, share.Size(s.Bytes), words.Count(s.Pieces, "piece")))
 	}

@@ -193,7 +193,7 @@ func (f *follower) answered(err error) {
 	}
 	if err != nil {
 		f.told = MemberReport{} // again the next time
-		f.log.Debug("how far this node is was not told to the fleet", "error", err)
+		f.log.Debug("the fleet was not told how far this node is", "error", err)
 	}
 }
 
@@ -207,7 +207,7 @@ func (f *follower) owned(ctx context.Context) error {
 	err := f.store.owned(ctx)
 	if errors.Is(err, ErrOtherFleet) {
 		f.ours = false
-		f.log.Warn("this node is no longer a member of the fleet; after it has joined that again, restart it", "error", err)
+		f.log.Warn("this node is no longer a member of the fleet; join it to the fleet again, then restart it", "error", err)
 	}
 	return err
 }

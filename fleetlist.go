@@ -206,7 +206,7 @@ func (s FleetStore) delete(ctx context.Context, key, what string) error {
 			return err
 		}
 	}
-	return words.Error(rounds.ErrConflict, "others change %s again and again; try again later", key)
+	return words.Error(rounds.ErrConflict, "the entry of %s in the fleet's store is changed again and again; try again later", what)
 }
 
 // put writes an entry, even if others write it too.
@@ -278,7 +278,7 @@ func (s FleetStore) replace(ctx context.Context, key string, to func(rounds.Entr
 			return err
 		}
 	}
-	return words.Error(rounds.ErrConflict, "others change %s again and again; try again later", key)
+	return words.Error(rounds.ErrConflict, "the entry %s of the fleet's store is changed again and again; try again later", key)
 }
 
 // entries is what the store has below a prefix.

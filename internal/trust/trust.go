@@ -19,7 +19,7 @@ import (
 var (
 	ErrPlain = fmt.Errorf("%w: its server has no TLS; leave +tls out of the URL, or turn TLS on there", rounds.ErrUnfit)
 	ErrTLS   = fmt.Errorf("%w: its server takes only TLS; write +tls before the :// of the URL", rounds.ErrUnfit)
-	ErrOurs  = fmt.Errorf("%w: its server takes only machines with a certificate that it trusts; name a file with that of this machine, and its key, with ?cert=FILE at the end of the URL", rounds.ErrUnfit)
+	ErrOurs  = fmt.Errorf("%w: its server takes only machines with a certificate that it trusts; put ?cert=FILE at the end of the URL, where FILE has the certificate of this machine and its key", rounds.ErrUnfit)
 )
 
 // Refusal is a kind of [rounds.ErrUnfit] if an error says that one side does not trust the other, or speaks no TLS;
@@ -31,7 +31,7 @@ func Refusal(err error) error {
 	case errors.As(err, new(tls.RecordHeaderError)):
 		return ErrPlain
 	case errors.As(err, new(x509.UnknownAuthorityError)):
-		return fmt.Errorf(theirs+"is signed by a CA that is not trusted here; add that to those of this system%s", rounds.ErrUnfit, inFile)
+		return fmt.Errorf(theirs+"is signed by a CA that is not trusted here; add that CA to those that this system trusts%s", rounds.ErrUnfit, inFile)
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
 		return fmt.Errorf(theirs+"is valid from %s to %s only; renew it, or set the clock of this machine right", rounds.ErrUnfit,
 			words.Date(invalid.Cert.NotBefore), words.Date(invalid.Cert.NotAfter))
@@ -46,7 +46,7 @@ func Refusal(err error) error {
 		if strings.Contains(alert.Err.Error(), "certificate") {
 			return ErrOurs
 		}
-		return fmt.Errorf("%w: its server ends TLS: %s", rounds.ErrUnfit, strings.TrimPrefix(alert.Err.Error(), "tls: "))
+		return fmt.Errorf("%w: its server ended the TLS connection: %s", rounds.ErrUnfit, strings.TrimPrefix(alert.Err.Error(), "tls: "))
 	}
 	return nil
 }

@@ -42,7 +42,7 @@ func TestWhyTLSFails(t *testing.T) {
 		"a wrong clock":    {open, &tls.Config{RootCAs: known, Time: func() time.Time { return time.Unix(1<<40, 0) }}, "only; renew it, or set the clock"},
 		"no certificate":   {closed, &tls.Config{RootCAs: known}, "?cert=FILE"},
 		"no TLS":           {plain, &tls.Config{RootCAs: known}, "has no TLS"},
-		"an old server":    {old, &tls.Config{RootCAs: known, MinVersion: tls.VersionTLS13}, "ends TLS: protocol version not supported"},
+		"an old server":    {old, &tls.Config{RootCAs: known, MinVersion: tls.VersionTLS13}, "ended the TLS connection: protocol version not supported"},
 		"another use":      {open, &tls.Config{RootCAs: known, VerifyConnection: func(tls.ConnectionState) error { return use }}, "not trusted here: certificate specifies an incompatible key usage"},
 		"nothing":          {open, &tls.Config{RootCAs: known}, ""},
 		"another mishap":   {open, &tls.Config{RootCAs: known, VerifyConnection: func(tls.ConnectionState) error { return io.ErrUnexpectedEOF }}, ""},
