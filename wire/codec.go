@@ -174,7 +174,7 @@ func (c *coder) printable() bool {
 	for b := c.data; len(b) > 0; {
 		r, n := utf8.DecodeRune(b)
 		if r == utf8.RuneError && n == 1 || unicode.IsControl(r) {
-			c.fail("field %d: not UTF-8 or a control character", c.num)
+			c.fail("field %d: a control character, or not UTF-8", c.num)
 			return false
 		}
 		b = b[n:]

@@ -13,7 +13,7 @@ import (
 
 // Errors of this package. Both wrap peers.ErrProtocol.
 var (
-	ErrTooLong   = fmt.Errorf("%w: frame over its cap", peers.ErrProtocol)
+	ErrTooLong   = fmt.Errorf("%w: message too long", peers.ErrProtocol)
 	ErrMalformed = fmt.Errorf("%w: malformed message", peers.ErrProtocol)
 )
 
