@@ -386,7 +386,7 @@ func (f *fetchPool) haveMap(ctx actor.Context, m wire.HaveMap) {
 	}
 	set, err := share.ParseSet(f.layout.Pieces(), m.Bits)
 	if err != nil || m.Pieces != f.layout.Pieces() {
-		f.broken(ctx, "a have-map of another share")
+		f.broken(ctx, "a list of the pieces of another share")
 		return
 	}
 	ctx.Request(f.leases, SourceHas{f.source.ID, set})
