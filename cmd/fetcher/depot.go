@@ -298,7 +298,7 @@ func (a depots) accountRmCommand() *cobra.Command {
 // creditGone says what an account that was removed had paid for nothing.
 func creditGone(acc api.Account) string {
 	if n := daemon.Passes(acc.Credit); n > 0 {
-		return fmt.Sprintf(". It had paid %s that it had not used up; that is gone", words.Count(n, "pass"))
+		return fmt.Sprintf(". What it had paid and not used up, %s, is gone", words.Count(n, "pass"))
 	}
 	return ""
 }

@@ -147,7 +147,7 @@ func ofOne(x api.Add, err error, last bool) error {
 		what = ""
 	}
 	if !last {
-		after = either(strings.Contains(text, "\n"), "\n", "; ") + "what was given after it was not added"
+		after = either(strings.Contains(text, "\n"), "\n", "; ") + "the arguments after this one were not added"
 	}
 	return fmt.Errorf("%s%w%s", what, err, after)
 }

@@ -241,7 +241,7 @@ func (a fleetApp) addPath(ctx context.Context, d fleetDoor, path string) error {
 			e, err = asker(a).await(ctx, c, e)
 		}
 		if t, bad := share.Parse(e.Ticket); err == nil && bad == nil && len(t.Peers) == 0 {
-			err = usageError{errors.New("no other machine could fetch it: the node listens nowhere. Run it without --listen none, or without that as listen in " + daemon.SettingsName)}
+			err = usageError{errors.New("no other machine could fetch it: the node listens nowhere. Run the node without --listen none, and take \"none\" out of listen in " + daemon.SettingsName)}
 		}
 		if err == nil {
 			err = a.add(ctx, d, e.Ticket)
@@ -264,7 +264,7 @@ func (a fleetApp) edited(ctx context.Context, d fleetDoor, e api.Entry) {
 	if f, err := d.Fleet(ctx); err == nil {
 		for _, s := range f.Shares {
 			if slices.Contains(e.Older, s.Share) {
-				fmt.Fprintf(a.stderr, "it still has an earlier version: take that off with fetcher fleet remove %s\n", s.Share)
+				fmt.Fprintf(a.stderr, "the fleet still has an earlier version: remove that with fetcher fleet remove %s\n", s.Share)
 			}
 		}
 	}

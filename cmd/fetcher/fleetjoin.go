@@ -258,7 +258,7 @@ func (a fleetApp) join(ctx context.Context, m daemon.Membership) error {
 		return err
 	}
 	if asked != nil {
-		fmt.Fprintf(a.stderr, joinedText+", but the store could not be asked whether the token still holds: %s\nfetcher fleet status says so once the store answers\n", words.Plain(asked))
+		fmt.Fprintf(a.stderr, joinedText+", but the store could not be asked whether the token still holds: %s\nfetcher fleet status says whether it does once the store answers\n", words.Plain(asked))
 	} else {
 		fmt.Fprintln(a.stderr, joinedText)
 	}

@@ -319,17 +319,17 @@ func (a depots) granted(all []api.Held, ask api.Hold) {
 		if asked, err := words.ParseDuration(ask.For); err == nil {
 			switch got := h.Expires.Sub(h.At); {
 			case got < asked-time.Minute:
-				fmt.Fprintf(a.stderr, "the lease at the depot %s lasts %s now: either the depot grants no more, and the node renews it more often; or it was asked for less before, and is as long as --for says once it is renewed\n", shortly(h.Depot), words.Duration(got))
+				fmt.Fprintf(a.stderr, "the lease at the depot %s lasts %s now: either the depot grants no more, and the node renews it more often; or the depot was asked for less before, and the lease is as long as --for says once it is renewed\n", shortly(h.Depot), words.Duration(got))
 			case got > asked+time.Minute:
 				fmt.Fprintf(a.stderr, "the lease at the depot %s lasts longer already, and is not shortened\n", shortly(h.Depot))
 			}
 		}
 		if !h.Lapses.IsZero() {
-			fmt.Fprintf(a.stderr, "warning: the budget for the depot %s does not pay for the next renewal, of %s, so this lapses on %s; --budget can raise it\n",
+			fmt.Fprintf(a.stderr, "warning: the budget for the depot %s does not pay for the next renewal, of %s, so the lease there lapses on %s; --budget raises the budget\n",
 				shortly(h.Depot), words.Count(int(h.Renewal), "pass"), words.Date(h.Lapses))
 		}
 		if h.State != "stable" {
-			fmt.Fprintf(a.stderr, "the depot %s fetches it from here: keep this node running until it has all of it; fetcher holds shows that\n", shortly(h.Depot))
+			fmt.Fprintf(a.stderr, "the depot %s fetches the share from here: keep this node running until the depot has all of it; fetcher holds shows when\n", shortly(h.Depot))
 		}
 	}
 	fmt.Fprintf(a.stderr, "fetch it from this node or %s with\n\n%sfetcher fetch %s\n\n", either(len(all) == 1, "the depot", "one of the depots"), verbatim, all[0].Ticket)
@@ -349,7 +349,7 @@ depots.`, RunE: func(cmd *cobra.Command, _ []string) error {
 				return err
 			}
 			if len(all) == 0 {
-				fmt.Fprintln(a.stderr, "that depot keeps nothing for this node; fetcher hold asks it to")
+				fmt.Fprintln(a.stderr, "that depot does not keep anything for this node; fetcher hold asks it to")
 			}
 			return a.printHeld(cmd.Context(), c, all, comingText)
 		})

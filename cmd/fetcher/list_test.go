@@ -75,9 +75,9 @@ func TestOneOfSeveralIsNamedOnce(t *testing.T) {
 		want      string
 	}{
 		{"/a", "the node has that already", true, "/a: the node has that already"},
-		{"/a", "the node has that already", false, "/a: the node has that already; what was given after it was not added"},
-		{"/a", "/a is a link", false, "/a is a link; what was given after it was not added"},
-		{"/a", "not added: /a: cannot be shared:\n  \"x\": no", false, "not added: /a: cannot be shared:\n  \"x\": no\nwhat was given after it was not added"},
+		{"/a", "the node has that already", false, "/a: the node has that already; the arguments after this one were not added"},
+		{"/a", "/a is a link", false, "/a is a link; the arguments after this one were not added"},
+		{"/a", "not added: /a: cannot be shared:\n  \"x\": no", false, "not added: /a: cannot be shared:\n  \"x\": no\nthe arguments after this one were not added"},
 		{"/a", "not added: \"may not read all of /a\"", true, "not added: \"may not read all of /a\""},
 		{"/a", "/ab is a link", true, "/a: /ab is a link"},
 		{"/a", "it is as /ab, and /a", true, "it is as /ab, and /a"},

@@ -63,7 +63,7 @@ func TestAHoldIsPaidWithPasses(t *testing.T) {
 		t.Errorf("a hold that is refused: exit %d, %s, and a budget of %d", r.code, r.stderr, passesOf(owner).Budget)
 	}
 	// One pass of 64 is exchanged, and three of 1 are paid.
-	if r := owner.sure("hold", src, "--on", at, "--budget", "3"); !strings.Contains(r.stderr, "does not pay for the next renewal, of 2 passes, so this lapses on ") {
+	if r := owner.sure("hold", src, "--on", at, "--budget", "3"); !strings.Contains(r.stderr, "does not pay for the next renewal, of 2 passes, so the lease there lapses on ") {
 		t.Errorf("a budget that is used up: %s", r.stderr)
 	}
 	if p := passesOf(owner); p.Passes != 61 || p.Reserved != 0 || p.Bad != 0 {

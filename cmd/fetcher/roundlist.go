@@ -82,7 +82,7 @@ func printRounds(a *app, all []api.Round) error {
 	case a.flags.json:
 		return nil
 	case len(all) == 0:
-		fmt.Fprintln(a.stderr, "nobody has held a round in that store yet")
+		fmt.Fprintln(a.stderr, "nobody has held a round in the store yet")
 		return nil
 	}
 	_, err := fmt.Fprint(a.prose(), a.headed(rows, "STATE", "TERM", "ENDS", "HOLDER", "ROUND"))
