@@ -66,7 +66,7 @@ type fleetFlags struct {
 func (fl *fleetFlags) used() bool { return fl.from != "" || fl.store.url != "" }
 
 func (fl *fleetFlags) add(f *pflag.FlagSet) {
-	f.StringVar(&fl.from, "lease-from", "", "fetch from outside the fleet only what its coordinator leases, which is at this `ADDR`, a multiaddr that ends in /p2p/ID; implies --identity")
+	f.StringVar(&fl.from, "lease-from", "", "the fleet's coordinator is at this `ADDR`, a multiaddr that ends in /p2p/ID: fetch from outside the fleet only what it leases; implies --identity")
 	f.StringVar(&fl.store.url, "fleet", "", "fetch as a member of the fleet whose store is at this `URL`; see fetcher fleet --help; implies --identity")
 	f.StringVar(&fl.store.secret, "fleet-secret", "", "the fleet's secret is in this `FILE`")
 	spanVar(f, &fl.alone, "alone-after", 0, 0, maxWait, "go on without the coordinator after this `TIME` without it, or without a verified byte (default wait)")

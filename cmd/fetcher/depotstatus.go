@@ -65,7 +65,7 @@ func (a depots) printDepot(d api.Depot) error {
 	if d.Free >= 0 {
 		fmt.Fprintf(&b, "free      %s%s\n", share.Size(d.Free), reserveText(d))
 	}
-	fmt.Fprintf(&b, "gc        %s\n", either(d.GC, "on: what nobody holds is removed: at once if it was released, "+words.Duration(time.Duration(d.Grace)*time.Second)+" after it expired", "off: nothing is removed"))
+	fmt.Fprintf(&b, "gc        %s\n", either(d.GC, "on: what nobody holds is removed, at once if it was released, or else "+words.Duration(time.Duration(d.Grace)*time.Second)+" after it expired", "off: nothing is removed"))
 	fmt.Fprintf(&b, "crawl     cycle %d: %s\n", d.Crawl.Cycle, cycleText(d))
 	for line := range strings.Lines(crawlText(d.Crawl)) { // it has a row "corrupt" too
 		b.WriteString("  " + line)

@@ -32,8 +32,8 @@ func (a asker) doctorCommand() *cobra.Command {
 		Use: "doctor", Short: "Say what keeps this machine from sharing, and what to do",
 		Long: `Look at what a node needs: its state directory, the disk, the clock, the
 network, its port, and whether others can reach it. Each line says what was
-found, and what to do if something is wrong; then the exit code is 1. A note
-names a limit of this machine, not a fault.
+found, and what to do if something is wrong; if anything is, the exit code is
+1. A note names a limit of this machine, not a fault.
 
 Whether others can reach this machine from elsewhere cannot be told from here
 alone: it is judged by its addresses, unless a running node's relay has tried.`,
@@ -323,7 +323,7 @@ func checkReach(addrs []string, places []fetcher.Place, tried []api.Tried) findi
 		from := map[string]string{"anywhere": "from anywhere", "network": "on this network only", "machine": "on this machine only"}
 		f.ok, f.text = true, "others can reach the node "+from[where(addrs, places)]+": "+reachText(addrs, places)
 		if len(tried) > 0 {
-			f.text += "; directly it could not reach the node at " + tried[0].Addr
+			f.text += "; a relay could not reach the node directly at " + tried[0].Addr
 		}
 		return f
 	}

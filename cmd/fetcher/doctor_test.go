@@ -148,7 +148,7 @@ func TestDoctorKnowsFromWhereANodeCanBeReached(t *testing.T) {
 		"no place at a relay": {[]string{relayed}, []fetcher.Place{{Relay: relay, Why: "it is full"}}, nil, false, "does not serve the node: it is full"},
 		"reached":             {[]string{"/ip4/8.8.8.8/tcp/1" + id}, nil, []api.Tried{{Addr: "/ip4/8.8.8.8/tcp/2"}, {Addr: "/ip4/8.8.8.8/tcp/1", Reached: true}}, true, "a relay has reached it at /ip4/8.8.8.8/tcp/1"},
 		"firewall":            {[]string{"/ip4/8.8.8.8/tcp/1" + id}, nil, []api.Tried{{Addr: "/ip4/8.8.8.8/tcp/1"}}, false, "Let the node's port through"},
-		"firewall, and relay": {[]string{"/ip4/127.0.0.1/tcp/1" + id, relayed}, []fetcher.Place{{Relay: relay, Held: true}}, []api.Tried{{Addr: "/ip4/8.8.8.8/tcp/1"}}, true, "directly it could not reach the node at /ip4/8.8.8.8/tcp/1"},
+		"firewall, and relay": {[]string{"/ip4/127.0.0.1/tcp/1" + id, relayed}, []fetcher.Place{{Relay: relay, Held: true}}, []api.Tried{{Addr: "/ip4/8.8.8.8/tcp/1"}}, true, "a relay could not reach the node directly at /ip4/8.8.8.8/tcp/1"},
 	} {
 		f := checkReach(x.addrs, x.places, x.tried)
 		if f.ok != x.ok || !strings.Contains(f.text+f.advice, x.wants) {

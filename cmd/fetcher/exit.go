@@ -144,7 +144,7 @@ var advices = []struct {
 	{peers.ErrProxyRule, "Check that the proxy lets this machine connect to that address. " + sharedText},
 	{daemon.ErrNoSnapshot, "Check that a machine of the fleet that keeps the leases runs its node, and that this machine can reach it; then run the same command again."},
 	{share.ErrNetwork, sharedText},
-	{rounds.ErrAway, "Check that it runs, that its URL is right, also about TLS, and that this machine can reach it; then run the same command again."},
+	{rounds.ErrAway, "Check that it runs, that its URL is right (with TLS or without), and that this machine can reach it; then run the same command again."},
 	{fetcher.ErrNotListed, "fetcher fleet status shows the list."},
 	{share.ErrNotFound, "It is not shared there now: ask whoever shares it to share or resume it, or for a new ticket."},
 	{fetcher.ErrNotMember, `Where the coordinator runs, give this node's ID to --allow, or write it into the --allow-file; or join the fleet with the token that "fetcher fleet invite" prints now. Then run the same command again.`},

@@ -391,9 +391,9 @@ func (a fleetApp) runCommand() *cobra.Command {
 		Short: "Fetch what the fleet fetches, and serve it on, until Ctrl-C",
 		Long: `Fetch every share that was added to the fleet into DIR, verified, and serve it
 on, until Ctrl-C. Restarted, it goes on where it was. fetcher node run does the
-same, beside all else that a node does. This machine takes part in elections:
+same, besides all else that a node does. This machine takes part in elections:
 whoever coordinates a share leases its pieces to the members, so that each byte
-enters the fleet once. If it is lost, another takes over.
+enters the fleet once. If that machine is lost, another takes over.
 
 While the store cannot be reached, what runs goes on, and nobody is elected.`,
 		Args: noArgs,

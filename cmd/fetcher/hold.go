@@ -28,11 +28,11 @@ func (a depots) holdCommand() *cobra.Command {
 		Use: "hold ENTRY|PATH --on ADDR...", Short: "Have depots keep a share of this node", Args: exactly("ENTRY or PATH"),
 		ValidArgsFunction: a.completeEntries,
 		Long: `Have the depot at --on keep what an entry of the node serves, or a PATH, which
-is added to the node first, unless every depot refuses. The depot fetches it
-from this node, so both must run until it has all of it; --wait waits for that,
-and shows how far it is. The depot's owner must first let this node in, with
-fetcher depot account add, unless the depot lets every node in (--depot-open).
-A depot can read what it keeps, and cannot fetch what was added with --secret.
+is added to the node once a depot lets this node in. The depot fetches it from
+this node, so both must run until it has all of it; --wait waits for that, and
+shows how far it is. The depot's owner must first let this node in, with fetcher
+depot account add, unless the depot lets every node in (--depot-open). A depot
+can read what it keeps, and cannot fetch what was added with --secret.
 
 The node renews the lease until fetcher release ends it. For that it must run,
 and reach the depot, some time in the last third of --for.
@@ -44,9 +44,9 @@ there would be a fourth, the oldest is released. --pin keeps this version alone.
 fetcher holds shows each, how long its lease lasts, what went wrong, and how to
 fetch it.
 
-With --on several times each of the depots keeps a copy, or as many as --copies
-says: when one of these refuses, or is away until the lease nearly ends, another
-takes its place.
+With --on given several times, each of the depots keeps a copy, or as many of
+them as --copies says: when one of these refuses, or is away until the lease
+nearly ends, another takes its place.
 
 A depot may cost passes: see fetcher passes --help. --budget limits what the
 depots at --on are paid in 31 days for all that they keep. If that is too

@@ -139,7 +139,7 @@ func anewText(h api.StandingHold, all []api.StandingHold) string {
 	if all[i].Cost > 0 {
 		s += ", which costs as much as a new share"
 	}
-	return s + "; it keeps the earlier version" + either(h.Keep > 0, " too", " until then")
+	return s + "; it keeps the earlier version" + either(h.Keep > 0, " too", " until it has that")
 }
 
 func (a depots) releaseCommand() *cobra.Command {

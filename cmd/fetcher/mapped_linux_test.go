@@ -112,7 +112,7 @@ func TestARelaySaysWhetherANodeCanBeReached(t *testing.T) {
 	w := newTown(t, "", "masquerade") // the router itself has a public address
 	rig.Sh(t, "ip netns exec %s nft insert rule ip filter in ct state established,related accept", w.router(0))
 	for name, from := range map[string]string{"others can reach the node from anywhere: a relay has reached it at /ip4/11.0.0.1/tcp/4002": w.world,
-		"directly it could not reach the node at /ip4/11.0.1.1/tcp/4002": w.router(0)} {
+		"a relay could not reach the node directly at /ip4/11.0.1.1/tcp/4002": w.router(0)} {
 		dir := t.TempDir()
 		node := exec.Command("ip", "netns", "exec", from, built(t), "node", "run", "--dir", dir, "--listen", "/ip4/0.0.0.0/tcp/4002", "--lan=false", "--via", w.via)
 		said, err := os.Create(filepath.Join(dir, "said"))

@@ -469,7 +469,7 @@ func (s *sharer) serve(ctx context.Context) error {
 				}
 				return err
 			}
-			fmt.Fprintf(s.stderr, "%s is not shared any more: %s\n%s %s served on.\n", printable(one.Manifest().Name), printable(err.Error()),
+			fmt.Fprintf(s.stderr, "%s is not shared any more: %s\n%s %s still served.\n", printable(one.Manifest().Name), printable(err.Error()),
 				words.Count(len(s.shares), "other share"), either(len(s.shares) == 1, "is", "are"))
 		}
 	}

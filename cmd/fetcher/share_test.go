@@ -110,8 +110,8 @@ func TestShareServesOnWhenAnotherFileChanges(t *testing.T) {
 		t.Errorf("exit %d", code)
 	}
 	for _, want := range []string{
-		"a.bin is not shared any more: a.bin: file changed on disk\n2 other shares are served on.\n",
-		"c.bin is not shared any more: c.bin: it is not there any more\n1 other share is served on.\n",
+		"a.bin is not shared any more: a.bin: file changed on disk\n2 other shares are still served.\n",
+		"c.bin is not shared any more: c.bin: it is not there any more\n1 other share is still served.\n",
 		"fetcher: b.bin: file changed on disk\nWhen the files are as they should be",
 	} {
 		if !strings.Contains(r.stderr.String(), want) {
