@@ -196,7 +196,8 @@ type accountFlags struct{ name, quota, maxLease, price, addKey, removeKey string
 func (a depots) accountCommand() *cobra.Command {
 	c := group(&cobra.Command{Use: "account", Short: "Say who may have shares kept here, and how much",
 		Long: `Say who may have shares kept here, and how much. The account "starter" is the
-depot's own: it holds what is found on the disk that nobody is known to hold.`})
+depot's own: it holds what is found on the disk and is not known to be held by
+anybody.`})
 	c.AddCommand(a.accountAddCommand(), a.accountListCommand(), a.accountSetCommand(), a.accountRmCommand())
 	return c
 }

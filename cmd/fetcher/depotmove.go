@@ -117,7 +117,7 @@ func (a depots) importCommand() *cobra.Command {
 		Long: `Enter the accounts, shares and leases of an export; - is the standard input.
 All data is compared with its hashes, and what is entered is durable. No lease
 ends earlier than it did, no account that is here changes, and leases are
-entered also where they exceed a quota. An account of the export is taken for
+entered even where they exceed a quota. An account of the export is treated as
 the one here that has one of its keys. An import that was cut short can be
 repeated: shares that are here are not written again.`,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -32,7 +32,7 @@ func (a *app) fleetCommand() *cobra.Command {
 		Use:   "fleet",
 		Short: "Bring shares to every machine of a fleet, each byte once",
 		Long: `Bring shares to every machine of a fleet, so that each byte enters the fleet
-once. The machines elect who coordinates, by a store that all of them reach:
+once. The machines elect who coordinates, through a store that all of them reach:
 
 ` + kvurl.Forms + `
 
@@ -289,8 +289,8 @@ func (a fleetApp) removeCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "remove TICKET|ID|NAME", SuggestFor: []string{"rm", "delete"},
 		Short: "Have every machine of the fleet stop fetching a share",
-		Long: `Have every machine of the fleet stop fetching a share, and stop serving what it
-fetched of it. The share may be given by the name that fetcher fleet status
+		Long: `Have every machine of the fleet stop fetching a share, and stop serving what
+was fetched of it. The share may be given by the name that fetcher fleet status
 shows. No file is removed. A machine on which it was added as a PATH serves it
 until it is removed there, with fetcher rm.`,
 		Args: exactly("TICKET, ID or NAME"),

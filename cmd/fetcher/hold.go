@@ -40,7 +40,7 @@ and reach the depot, some time in the last third of --for.
 When the files change, the depot fetches what has changed, and keeps the earlier
 version until it has all of the new one, which costs as much as a new share.
 --keep 3 keeps the three versions before the latest too, and pays for each; when
-there would be a fourth, the oldest is released. --pin keeps this version alone.
+there would be a fourth, the oldest is released. --pin keeps only this version.
 fetcher holds shows each, how long its lease lasts, what went wrong, and how to
 fetch it.
 

@@ -31,13 +31,13 @@ renews it: by then this node must have reached the depot. COST is the number
 of passes paid for it so far. Below the table is what went wrong at the last
 visit.
 
-A share is unknown until the depot was asked for it, stable when the depot has
-all of it, and coming while the depot still fetches it. It is corrupt when the
-depot has lost some of it, and missing when it has none of it: then the depot is
-asked to fetch it again. It is lapsed when its lease has ended, and the depot
-has not said since what it still has. It is ending when it is no longer wanted:
-it is released at the next visit. A version before the latest is
-marked earlier, and kept until the depot has the latest, or for as long as hold
+A share is unknown until the depot has been asked about it, stable when the
+depot has all of it, and coming while the depot still fetches it. It is corrupt
+when the depot has lost some of it, and missing when it has none of it: then the
+depot is asked to fetch it again. It is lapsed when its lease has ended, and the
+depot has not said since what it still has. It is ending when it is no longer
+wanted: it is released at the next visit. A version before the latest is marked
+"earlier", and kept until the depot has the latest, or for as long as hold
 --keep says.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.asking(cmd.Context(), func(c *api.Client) error {
@@ -154,7 +154,7 @@ alone. The depots may remove the share then. A depot that is away is told when
 it is back; meanwhile nothing is renewed there, and it keeps a share for a while
 after its lease has expired: a day, unless its owner chose another time. If a
 depot keeps the share for a fleet and does not let this node in, the lease ends
-once a member runs that the depot lets in.`,
+once a member that the depot lets in is running.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if on != "" {
 				if err := named(cmd, on); err != nil {
