@@ -488,7 +488,7 @@ func TestADepotThatCannotBeginEndsTheNode(t *testing.T) {
 
 func TestWhatARemovedAccountHadPaidIsSaid(t *testing.T) {
 	const month = 31 * 24 * 3600
-	for credit, want := range map[int64]string{0: "", month - 1: "", month: " 1 pass ", 12*month + 1: " 12 passes "} {
+	for credit, want := range map[int64]string{0: "", month - 1: "", month: " 1 pass, ", 12*month + 1: " 12 passes, "} {
 		if got := creditGone(api.Account{Credit: credit}); (got == "") != (want == "") || !strings.Contains(got, want) {
 			t.Errorf("%d MiB-seconds: %q", credit, got)
 		}

@@ -32,7 +32,8 @@ func (a *app) fleetCommand() *cobra.Command {
 		Use:   "fleet",
 		Short: "Bring shares to every machine of a fleet, each byte once",
 		Long: `Bring shares to every machine of a fleet, so that each byte enters the fleet
-once. The machines elect who coordinates, through a store that all of them reach:
+once. The machines elect who coordinates, through a store that all of them
+reach:
 
 ` + kvurl.Forms + `
 

@@ -419,7 +419,7 @@ func TestANodeBelongsToTheFleetThatItsMachineHasJoined(t *testing.T) {
 			break
 		}
 	}
-	if r := inDir(t, m.dirs[0], "fleet", "add", src); r.code != 0 || !strings.Contains(r.stderr, "take that off with fetcher --dir "+m.dirs[0]+" fleet remove bafy") || !strings.Contains(r.stderr, "set ENTRY --repair") {
+	if r := inDir(t, m.dirs[0], "fleet", "add", src); r.code != 0 || !strings.Contains(r.stderr, "remove that with fetcher --dir "+m.dirs[0]+" fleet remove bafy") || !strings.Contains(r.stderr, "set ENTRY --repair") {
 		t.Errorf("add what was edited: exit %d, %s", r.code, r.stderr)
 	}
 	doctor := exec.Command(built(t), "doctor", "--dir", m.dirs[0])
