@@ -190,7 +190,7 @@ func (b *ballot) leave(ctx context.Context) {
 func (b *ballot) members(ctx context.Context) (members, error) {
 	m, _, shut, err := b.readMembers(ctx)
 	if shut != nil {
-		b.log.Warn("who was a member of the fleet cannot be read", "error", shut)
+		b.log.Warn("the list of who was a member of the fleet cannot be read", "error", shut)
 	}
 	return m, err
 }

@@ -117,7 +117,7 @@ func (c *depotCall) begin(ctx actor.Context) {
 	c.giveUp = c.s.Now().Add(depotTime)
 	c.wake.Set(c.s, ctx, c.giveUp)
 	if c.m.Depot.ID == c.s.Self() {
-		c.fail(ctx, errors.New("a node holds nothing at itself"))
+		c.fail(ctx, errors.New("a node cannot be its own depot"))
 		return
 	}
 	if _, connected := c.net.Where(c.m.Depot.ID); connected {

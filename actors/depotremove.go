@@ -125,7 +125,7 @@ func (d *depotActor) collectAfter(ctx actor.Context, after share.ID) {
 	}
 	d.passes++
 	d.s.Task(ctx, func(ctx context.Context) any {
-		c := collected{depotDone: depotDone{what: "what may be removed was not; it is tried again"}}
+		c := collected{depotDone: depotDone{what: "shares that may be removed were not removed; this is tried again"}}
 		may, last, err := r.page(ctx, after)
 		errs := []error{err}
 		for _, k := range may {

@@ -42,7 +42,7 @@ type HoldBook interface {
 }
 
 // ErrNoHolds says that a node has nothing kept by depots.
-var ErrNoHolds = errors.New("this node has no book for what depots keep for it")
+var ErrNoHolds = errors.New("this node keeps no list of what depots keep for it")
 
 // ErrOthersTurn says that another member of the fleet is renewing what a depot keeps: nothing is wrong.
 var ErrOthersTurn = errors.New("another member of the fleet is renewing what this depot keeps")

@@ -53,7 +53,7 @@ type SetBudget struct {
 // maxAsked requests wait for the book or for visits.
 const maxAsked = 1 << 10
 
-var errManyAsked = errors.New("too many requests about holds wait, for the disk or for depots; see the log, and try again later")
+var errManyAsked = errors.New("too many requests about holds are waiting, for the disk or for depots; see the log, and try again later")
 
 // HoldsQuery, API -> Node -> renewals. Answered with HoldList.
 type HoldsQuery struct{}

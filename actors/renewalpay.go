@@ -41,7 +41,7 @@ type (
 // too much for one payment.
 const maxPaysPerTask = 16
 
-var errPrice = errors.New("the depot asks for more passes than its leases cost, and is not paid them")
+var errPrice = errors.New("the depot asks for more passes than its leases cost, and does not get them")
 
 // owes pays the amount that is missing for the first task.
 func (r *renewals) owes(ctx actor.Context, v *depotVisit, units int64) {

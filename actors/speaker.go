@@ -139,7 +139,7 @@ func (x *speaker) Receive(ctx actor.Context) {
 func (x *speaker) begin(ctx actor.Context) {
 	x.within(ctx, speakTime)
 	if x.m.Beacon.ID == x.s.Self() {
-		x.end(ctx, "", errors.New("the beacon of a code must be another node than this one"))
+		x.end(ctx, "", errors.New("the beacon of a code must be a node other than this one"))
 		return
 	}
 	x.link = x.net.Open(x.m.Beacon, share.ID{}, nil, &sink{x.s, ctx.Self(), 1})

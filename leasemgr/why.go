@@ -166,7 +166,7 @@ func (m *Manager) next(e Explanation, f findings) string {
 	case m.paused != "":
 		return m.paused + "; goes on when that is over"
 	case e.Connected == 0:
-		return "no source is connected that has any of it; waits for one"
+		return "no source is connected that has any piece; waits for one"
 	case e.Has == 0:
 		return plural(e.Connected, "source is connected and does not have it", "sources are connected and none has it") + "; waits for one that does"
 	case f.banned == e.Has:
@@ -176,7 +176,7 @@ func (m *Manager) next(e Explanation, f findings) string {
 	case f.able > 0:
 		return "goes to the first of " + strconv.Itoa(f.able) + " sources with room that asks" + m.asked(f)
 	case f.full == 0 && len(f.gave) > 0:
-		return plural(len(f.gave), "source is", "sources are") + " busy with many peers and gave it to others first; goes to the first of those that has it" + m.asked(f)
+		return plural(len(f.gave), "source is", "sources are") + " busy with many peers and gave it to others first; goes to the first of these others that has it" + m.asked(f)
 	default:
 		return plural(f.full, "source that could send it holds", "sources that could send it hold") +
 			" as many leases as allowed; goes to the first that is done with one" + m.asked(f)
@@ -196,9 +196,9 @@ func (m *Manager) nextLeased(e Explanation, f findings) string {
 	case others > 0:
 		then = "it goes to " + plural(others, "other source", "other sources, whichever asks first")
 	case len(f.have) <= len(e.Holders):
-		then = "no other source has it, so it is asked again"
+		then = "no other source has it, so the same one is asked again"
 	case len(f.have)-f.banned <= len(e.Holders):
-		then = "no other source has it that is not banned, so it is asked again"
+		then = "no other source has it that is not banned, so the same one is asked again"
 	}
 	switch {
 	case len(e.Holders) > 1:

@@ -22,7 +22,7 @@ func TestWhySaysWhatToDo(t *testing.T) {
 		{"all sources are gone", func(r *rig) {
 			r.add("a").full("a")
 			r.m.RemoveSource("a", r.now)
-		}, "piece 7: wanted; no source is connected that has any of it; waits for one"},
+		}, "piece 7: wanted; no source is connected that has any piece; waits for one"},
 		{"all sources lack it", func(r *rig) {
 			r.add("a", "b").has("a", 1).has("b", 2)
 		}, "piece 7: wanted; 2 sources are connected and none has it; waits for one that does"},
@@ -61,7 +61,7 @@ func TestWhySaysWhatToDo(t *testing.T) {
 		{"it is leased to the only source", func(r *rig) {
 			r.add("a").has("a", 7)
 			r.one("a")
-		}, "piece 7: leased; held by a for 0 s, until 5 s from now, 0 B of 1.05 MB came; available from a; if nothing more comes within 5 s: no other source has it, so it is asked again"},
+		}, "piece 7: leased; held by a for 0 s, until 5 s from now, 0 B of 1.05 MB came; available from a; if nothing more comes within 5 s: no other source has it, so the same one is asked again"},
 		{"all others failed with it", func(r *rig) {
 			r.add("a", "b", "c").has("a", 7).has("b", 7).has("c", 7)
 			r.m.Fail("c", 7, r.one("c").Token, BadData, r.now)
@@ -73,7 +73,7 @@ func TestWhySaysWhatToDo(t *testing.T) {
 			r.add("a", "b").has("a", 7).has("b", 7)
 			r.m.Rank("a", 0, true, r.now)
 			r.one("b")
-		}, "piece 7: leased; held by b for 0 s, until 5 s from now, 0 B of 1.05 MB came; available from a, b; if nothing more comes within 5 s: no other source has it that is not banned, so it is asked again"},
+		}, "piece 7: leased; held by b for 0 s, until 5 s from now, 0 B of 1.05 MB came; available from a, b; if nothing more comes within 5 s: no other source has it that is not banned, so the same one is asked again"},
 		{"its holder is overdue", func(r *rig) {
 			r.add("a", "b").has("a", 7).has("b", 7)
 			r.one("a")

@@ -87,7 +87,7 @@ func TestWhyWhenAllSourcesAreGone(t *testing.T) {
 	sameWhy(t, why,
 		`fetching: no connection to 1 source \(WORD\)`+fetching,
 		`source PEER: (resting|connecting) for TIME, .*; trying again( in TIME)?; N bytes in N pieces`,
-		`pieces N: wanted; no source is connected that has any of it; waits for one`)
+		`pieces N: wanted; no source is connected that has any piece; waits for one`)
 }
 
 func TestWhyWhenNobodyHasAPiece(t *testing.T) {
