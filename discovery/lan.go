@@ -149,7 +149,7 @@ func (l *LAN) announce(self peers.ID, addrs func() []string, shares func() []sha
 		hush()
 		for _, r := range all {
 			if end, err := l.register(r); err != nil {
-				l.log.Debug("cannot be found on the local network", "error", err)
+				l.log.Debug("this node cannot be found on the local network", "error", err)
 			} else {
 				servers, said, keys = append(servers, end), now, append(keys, r.keys...)
 			}

@@ -140,7 +140,7 @@ func (d *DB) Measure(ctx context.Context, now time.Time, id share.ID, bytes int6
 			return err
 		}
 		if r.state != depot.Coming {
-			return fmt.Errorf("%v is %v: only what comes is measured", id, r.state)
+			return fmt.Errorf("%v is %v: only a share that is coming is measured", id, r.state)
 		}
 		if err := t.settleShare(&r); err != nil {
 			return err
@@ -194,7 +194,7 @@ func (d *DB) Fail(ctx context.Context, now time.Time, id share.ID) (ended []depo
 			return err
 		}
 		if r.state != depot.Coming {
-			return fmt.Errorf("%v is %v: only what comes can fail", id, r.state)
+			return fmt.Errorf("%v is %v: only a share that is coming can fail", id, r.state)
 		}
 		if err := t.settleShare(&r); err != nil {
 			return err

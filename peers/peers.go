@@ -54,7 +54,7 @@ func (v *Via) UnmarshalText(b []byte) error {
 func unmarshal[T ~uint8](v *T, words []string, b []byte, what string) error {
 	i := slices.Index(words, string(b))
 	if i < 0 {
-		return fmt.Errorf("%q is no %s", b, what)
+		return fmt.Errorf("%q is not a %s", b, what)
 	}
 	*v = T(i)
 	return nil

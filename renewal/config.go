@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/piecelease/fetcher/internal/bounds"
+	"github.com/piecelease/fetcher/internal/words"
 )
 
 // DefaultLength is the length of leases unless said otherwise.
@@ -68,8 +69,8 @@ type CoverageError struct {
 }
 
 func (e *CoverageError) Error() string {
-	return fmt.Sprintf("leases of %v could lapse: they are renewed in their last %v, and %d failed visits and a good one may take %v; visit more often, or ask for longer leases",
-		e.Length, e.Window, e.Misses, e.Needs)
+	return fmt.Sprintf("leases of %v could lapse: they are renewed in their last %v, and %s and a good one may take %v; visit more often, or ask for longer leases",
+		e.Length, e.Window, words.Count(e.Misses, "failed visit"), e.Needs)
 }
 
 // Validate returns an error that names the fields that are out of range, or a *CoverageError

@@ -52,7 +52,7 @@ const (
 var ErrNever = errors.New("nobody has written it yet")
 
 // ErrCorrupt means that the stored value cannot be read. Such a round is free.
-var ErrCorrupt = errors.New("what is there is damaged")
+var ErrCorrupt = errors.New("what is stored is damaged")
 
 // recordJSON is the form of a record in the store.
 type recordJSON struct {
@@ -134,9 +134,9 @@ func decodeRecord(value []byte) (Record, error) {
 func decodeJSON(value []byte, v any) error {
 	switch {
 	case len(value) == 0:
-		return fmt.Errorf("%w: the key was deleted", ErrCorrupt)
+		return fmt.Errorf("%w: its key was deleted", ErrCorrupt)
 	case len(value) > maxRecord:
-		return fmt.Errorf("%w: %d bytes", ErrCorrupt, len(value))
+		return fmt.Errorf("%w: it has %d bytes, at most %d are valid", ErrCorrupt, len(value), maxRecord)
 	}
 	if err := json.Unmarshal(value, v); err != nil {
 		return fmt.Errorf("%w: %v", ErrCorrupt, err)

@@ -275,7 +275,7 @@ func (r *Round) TryAcquire(ctx context.Context, ttl time.Duration) (*Guard, erro
 		return nil, fmt.Errorf("round %s: %w", r.c.Name, ErrHolding)
 	}
 	if ttl < time.Millisecond || ttl > r.c.MaxTTL {
-		return nil, fmt.Errorf("round %s: a ttl of %v, not 1ms to %v", r.c.Name, ttl, r.c.MaxTTL)
+		return nil, fmt.Errorf("round %s: the ttl is %v: it must be from 1ms to %v", r.c.Name, ttl, r.c.MaxTTL)
 	}
 	g, err := r.acquire(ctx, ttl.Truncate(time.Millisecond))
 	if err != nil && !errors.As(err, new(*HeldError)) {

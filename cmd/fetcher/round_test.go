@@ -156,7 +156,7 @@ func TestRoundShowOnPaper(t *testing.T) {
 	}
 	for name, says := range map[string][]string{
 		"running": {"state     running\n", "a?[31m", "term      7", "latest    report-6 (term 6, sequence 1)"},
-		"late":    {"running, but its time is over", "latest    pointer late: what is there is damaged"},
+		"late":    {"running, but its time is over", "latest    pointer late: what is stored is damaged"},
 		"office":  {"state     running, for as long as its holder extends it\n"},
 		"left":    {"state     abandoned: whoever asks next gets the round\n"},
 		"corrupt": {"corrupt: ", "whoever asks next gets the round"},

@@ -151,7 +151,7 @@ func (p *place) options(query string) error {
 		case key == "cert" && p.tls && filepath.IsAbs(value[0]):
 			p.cert = value[0]
 		default:
-			return fmt.Errorf("%w: after the ? there may only be replicas=1 to 5, for NATS, and with TLS cert= and the absolute path of a file, with & between them", ErrURL)
+			return fmt.Errorf("%w: only these may follow the ?, with & between them: replicas=1 to 5 (NATS only), and cert= with the absolute path of a file (TLS only)", ErrURL)
 		}
 	}
 	return nil
