@@ -185,7 +185,7 @@ func Upstart(self peers.ID, term uint64) Behaviour {
 // Namer names peers that do not exist, as many as one message may hold. Their IDs
 // have the same ending.
 func Namer() Behaviour {
-	return naming("names inventions", func(named []peers.Addr) []peers.Addr {
+	return naming("names invented peers", func(named []peers.Addr) []peers.Addr {
 		for len(named) < wire.MaxChildren {
 			named = append(named, peers.Addr{ID: peers.ID(string(rune('A'+len(named)%26)) + "12D3KooWinvented"), Addrs: []string{"/sim"}})
 		}

@@ -108,7 +108,7 @@ func (v *view) events() *chart {
 // verified is a line for each node, from nothing to the whole share.
 func (v *view) verified() *chart {
 	p := v.plot("Verified on each node", "", 220)
-	p.Help = "A line per node, of what it wants; the slowest is bold. Behind it, in the colours of the next chart, what the slowest did while nothing new was verified."
+	p.Help = "A line per node: how much of what it wants is verified; the slowest is bold. Behind it, in the colours of the next chart, what the slowest did while nothing new was verified."
 	if len(v.order) > 0 {
 		for _, b := range v.bands(v.order[0]) {
 			if !b.doing.Quiet() {
@@ -338,7 +338,7 @@ func holders(from, to uint16) string {
 
 // waste is the bytes that came for nothing, over time.
 func (v *view) waste() *chart {
-	p := v.plot("Came for nothing", "All nodes, in sum: bytes that came twice, and on top bytes of requests that had been cancelled.", 90)
+	p := v.plot("Came for nothing", "All nodes together: bytes that came twice, and on top of them bytes of requests that had been cancelled.", 90)
 	twice, all := make([]float64, v.rec.Samples), make([]float64, v.rec.Samples)
 	for i := range v.rec.Samples {
 		for _, n := range v.rec.Nodes {

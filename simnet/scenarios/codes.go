@@ -38,7 +38,7 @@ var codes = []*simnet.Scenario{
 	},
 	{
 		Name: "interposed-beacon",
-		Says: "A beacon passes on what is said under another name, so that both sides would speak with it; later with an honest one it works.",
+		Says: "A beacon passes on what is said as if it came from itself, so that both sides would speak with it; later, through an honest beacon, a code works.",
 		Only: noCodes,
 		Set: func(r *simnet.Run) {
 			t := newCall(r, simnet.Interposer())

@@ -52,7 +52,7 @@ var keeping = slices.Concat(holding, replacing, losing, ticking, standing)
 
 // holding are scenarios of single leases.
 var holding = []*simnet.Scenario{
-	ofDepot("depot-keeps-to-the-second", "A lease is live until its last second, and its share is kept for the grace to the second.", func(s *depots.Story) {
+	ofDepot("depot-keeps-to-the-second", "A lease is live until its last second, and after that its share is kept for the grace period, exact to the second.", func(s *depots.Story) {
 		d, a, c := pair(s)
 		h := s.Hold(a, d, c, 3*day)
 		s.Kept(d, c)
@@ -216,7 +216,7 @@ var holding = []*simnet.Scenario{
 	}),
 	{
 		Name: "ten-thousand-accounts", Limit: depots.Limit, Only: "its depots run on a machine that is made up",
-		Says:  "Hundreds of accounts, or thousands, hold shares, a hundred of them the same one; each uses what it holds, also after the database is lost, and what ends frees all.",
+		Says:  "Hundreds of accounts, or thousands, hold shares, up to a hundred or so the same one; each account uses what it holds, also after the database is lost, and when the leases end, all of it is freed.",
 		Nodes: 200, Fewest: 20,
 		Set: func(r *simnet.Run) { depots.Tell(r, manyAccounts) },
 	},

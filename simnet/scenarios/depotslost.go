@@ -87,7 +87,7 @@ var losing = []*simnet.Scenario{
 		complete(s, d)
 		until(s, a, d, h)
 	}),
-	ofDepot("database-lost", "The database is lost: nothing is collected until all is entered again that the disk knows, and each lease ends when it would have.", func(s *depots.Story) {
+	ofDepot("database-lost", "The database is lost: nothing is collected until everything that the disk knows is entered again, and each lease ends when it would have.", func(s *depots.Story) {
 		d, a, c := pair(s)
 		h := s.Hold(a, d, c, 20*day)
 		s.Kept(d, c)
@@ -174,7 +174,7 @@ var losing = []*simnet.Scenario{
 		holds(s, a, d, c, more[1])
 		s.Gone(d, more[2])
 	}),
-	ofDepot("going-in-an-old-backup", "A share that was being removed when the backup was made is held again since: the database that comes back removes nothing of it.", func(s *depots.Story) {
+	ofDepot("going-in-an-old-backup", "A share that was being removed when the backup was made has been held again since: the database that comes back removes nothing of it.", func(s *depots.Story) {
 		d, a, c := pair(s)
 		s.Hold(a, d, c, 5*day)
 		s.Kept(d, c)
@@ -195,7 +195,7 @@ var losing = []*simnet.Scenario{
 		s.Kept(d, c)
 		until(s, a, d, h)
 	}),
-	ofDepot("damaged-and-given-up", "What rotted cannot be had again, as nobody else has it: it is kept as it is while it is held, and collected like any other.", func(s *depots.Story) {
+	ofDepot("damaged-and-given-up", "What rotted cannot be had again, as nobody else has it: it is kept as it is while it is held, and then collected like any other share.", func(s *depots.Story) {
 		d, a, c := pair(s)
 		h := s.Hold(a, d, c, 10*day)
 		s.Kept(d, c)

@@ -23,7 +23,7 @@ var electing = []*simnet.Scenario{
 	},
 	{
 		Name:   "election-sources",
-		Says:   "A fleet has two sources with thin lines, of which one may be slower or be killed in the middle.",
+		Says:   "A fleet has two sources with thin lines, of which one may be slower or be killed midway.",
 		Nodes:  6,
 		Fewest: 3,
 		Only:   storeIsModelled,
@@ -31,7 +31,7 @@ var electing = []*simnet.Scenario{
 	},
 	{
 		Name: "election-cut",
-		Says: "Members of a fleet cannot reach the store, or each other: each run has one of all combinations.",
+		Says: "Members of a fleet cannot reach the store, or each other: each run tries one of the combinations.",
 		Only: storeIsModelled,
 		Set:  func(r *simnet.Run) { cutOff(r, r.Rand("cut").IntN(1<<cuttable)) },
 	},

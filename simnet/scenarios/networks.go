@@ -12,7 +12,7 @@ import (
 var networks = []*simnet.Scenario{
 	{
 		Name:  "rolling-partitions",
-		Says:  "A swarm is cut into two halves again and again, each time other halves.",
+		Says:  "A swarm is cut into two halves again and again, different halves each time.",
 		Nodes: 8,
 		Set: func(r *simnet.Run) {
 			c := r.Folder("photos", 96, 256<<10)
@@ -125,7 +125,7 @@ var networks = []*simnet.Scenario{
 	},
 	{
 		Name: "busy-office",
-		Says: "An office sends all that its thin line up takes, and fetches over the same line: its requests do not wait behind what it sends.",
+		Says: "An office sends all that its thin uplink takes, and fetches over the same line: its requests do not wait behind what it sends.",
 		Set: func(r *simnet.Run) {
 			film := r.File("film", 16*mib)
 			office := r.Site("office", simnet.Line{Up: 2 * simnet.Mbit, Down: 50 * simnet.Mbit, Latency: 15 * time.Millisecond})
@@ -194,7 +194,7 @@ var networks = []*simnet.Scenario{
 	},
 	{
 		Name: "lines-change",
-		Says: "A line becomes twenty times slower in the middle, and fast again later.",
+		Says: "A line becomes twenty times slower midway, and fast again later.",
 		Set: func(r *simnet.Run) {
 			c := r.File("film", 64*mib)
 			a := r.Add(simnet.NodeConfig{Name: "a", Line: even(80*simnet.Mbit, 20*time.Millisecond)}).Seed(c)

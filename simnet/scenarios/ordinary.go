@@ -38,7 +38,7 @@ var ordinary = []*simnet.Scenario{
 	},
 	{
 		Name: "many-shares",
-		Says: "One node fetches 110 small shares from one source at once, more than it may have links to it: some wait for others, and none is refused.",
+		Says: "One node fetches 110 small shares at once from one source, to which it may not have that many links: some wait for others, and none is refused.",
 		Set: func(r *simnet.Run) {
 			source := r.Add(simnet.NodeConfig{Name: "source", Line: even(1.25*simnet.Mbit, 20*time.Millisecond)})
 			x := r.Add(simnet.NodeConfig{Name: "node"})
@@ -203,7 +203,7 @@ var ordinary = []*simnet.Scenario{
 	},
 	{
 		Name: "partition-at-99",
-		Says: "The only source is cut off when 97 % are there, and comes back a minute and a half later.",
+		Says: "The only source is cut off when 97 % of the share is there, and comes back a minute and a half later.",
 		Set: func(r *simnet.Run) {
 			c := r.File("film", 48*mib)
 			source := r.Add(simnet.NodeConfig{Name: "source"}).Seed(c)
@@ -252,7 +252,7 @@ var ordinary = []*simnet.Scenario{
 	besideGood("trickle", "Of two sources one sends a kilobyte per second on each stream.", simnet.NodeConfig{Name: "slow", Acts: simnet.Trickle(1000)}),
 	{
 		Name: "disk-full",
-		Says: "The disk is full in the middle; the fetch waits, says so, and goes on when there is room.",
+		Says: "The disk fills up midway; the fetch waits, says so, and goes on when there is room.",
 		Set: func(r *simnet.Run) {
 			c := r.File("film", 16*mib)
 			source := r.Add(simnet.NodeConfig{Name: "source", Line: even(50*simnet.Mbit, 10*time.Millisecond)}).Seed(c)

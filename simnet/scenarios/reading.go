@@ -10,7 +10,7 @@ import (
 var reading = []*simnet.Scenario{
 	{
 		Name: "reading-ahead",
-		Says: "Three read a long file while it comes in: from the start, from near the end, and across a lost source.",
+		Says: "Three readers read a long file while it comes in: from the start, from near the end, and across a lost source.",
 		Set: func(r *simnet.Run) {
 			c := r.File("film", 32*mib)
 			line := even(20*simnet.Mbit, 20*time.Millisecond)
@@ -32,7 +32,7 @@ var reading = []*simnet.Scenario{
 	},
 	{
 		Name: "change-of-mind",
-		Says: "Half the files are left out, others are dropped in the middle while one of them is read, and all are wanted in the end.",
+		Says: "Half the files are left out, others are dropped midway while one of them is read, and all are wanted in the end.",
 		Set: func(r *simnet.Run) {
 			c := r.Folder("photos", 40, 300_000)
 			a := r.Add(simnet.NodeConfig{Name: "a", Line: even(20*simnet.Mbit, 20*time.Millisecond)}).Seed(c)

@@ -140,7 +140,7 @@ var rules = []*simnet.Scenario{
 	},
 	{
 		Name:      "sources-slow-down",
-		Says:      "Half of the sources become a hundred times slower with pieces in hand: the others fetch these as well.",
+		Says:      "Half of the sources become a hundred times slower with pieces in hand: the others are asked for these pieces as well.",
 		Duplicate: 0.05,
 		Set: func(r *simnet.Run) {
 			c := r.File("film", 48*mib)
@@ -175,7 +175,7 @@ var rules = []*simnet.Scenario{
 	},
 	{
 		Name: "short-queues",
-		Says: "A source becomes four times slower: what is asked for becomes less as well, so that nothing waits long.",
+		Says: "A source becomes four times slower: less is asked of it as well, so that nothing waits long.",
 		Set: func(r *simnet.Run) {
 			c := r.File("film", 32*mib)
 			source := r.Add(simnet.NodeConfig{Name: "source", Line: even(20*simnet.Mbit, 20*time.Millisecond)}).Seed(c)

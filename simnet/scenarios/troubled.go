@@ -93,7 +93,7 @@ var troubled = []*simnet.Scenario{
 	},
 	{
 		Name: "sync-fails-upstream",
-		Says: "Syncs of a node fail while two others fetch from it alone, which loses what it had announced to them.",
+		Says: "Syncs of a node fail, so that it loses what it had announced, while two others fetch from it alone.",
 		Set: func(r *simnet.Run) {
 			c := r.File("film", 24*mib)
 			line := even(40*simnet.Mbit, 10*time.Millisecond)
@@ -183,7 +183,7 @@ var troubled = []*simnet.Scenario{
 	},
 	{
 		Name: "clocks-drift",
-		Says: "One clock is a tenth too fast, another a tenth too slow, and the node remembers over a restart who lied.",
+		Says: "One clock is a tenth too fast, another a tenth too slow, and the node remembers across a restart who lied.",
 		Set: func(r *simnet.Run) {
 			c := r.File("film", 16*mib)
 			good := r.Add(simnet.NodeConfig{Name: "good", Line: even(30*simnet.Mbit, 20*time.Millisecond)}).Seed(c)
@@ -225,7 +225,7 @@ var troubled = []*simnet.Scenario{
 	},
 	{
 		Name: "withdrawn",
-		Says: "One of two sources says in the middle that its files have changed.",
+		Says: "One of two sources says midway that its files have changed.",
 		Set: func(r *simnet.Run) {
 			c := r.File("film", 16*mib)
 			a := r.Add(simnet.NodeConfig{Name: "a", Line: even(30*simnet.Mbit, 20*time.Millisecond)}).Seed(c)
@@ -236,7 +236,7 @@ var troubled = []*simnet.Scenario{
 	},
 	{
 		Name: "all-withdrawn",
-		Says: "Both of two sources say in the middle that their files have changed; the fetch ends and says so.",
+		Says: "Both of two sources say midway that their files have changed; the fetch ends and says so.",
 		Set: func(r *simnet.Run) {
 			c := r.File("film", 16*mib)
 			a := r.Add(simnet.NodeConfig{Name: "a", Line: even(30*simnet.Mbit, 20*time.Millisecond)}).Seed(c)
