@@ -69,11 +69,11 @@ func (f *Fetch) now() string {
 	case f.ended != nil:
 		return fmt.Sprintf("the fetch ended after %v: %v", f.Took(), f.ended.Err)
 	case f.x.state == frozen:
-		return "its node is frozen"
+		return "the node is frozen"
 	case f.x.state == stopped:
-		return "its node does not run"
+		return "the node does not run"
 	case f.life != f.x.life:
-		return "its node runs, and does not fetch it"
+		return "the node runs, and does not fetch the share"
 	}
 	return f.last.State.String() + f.because()
 }

@@ -232,7 +232,7 @@ func (x *Node) close() {
 		x.net.ref.broken(x.id, "close", "%v", err)
 	}
 	if what := x.program.Remains(); len(what) > 0 {
-		x.net.ref.broken(x.id, "close", "it has ended, and there are still %s", strings.Join(what, ", "))
+		x.net.ref.broken(x.id, "close", "it has ended, and this is left: %s", strings.Join(what, ", "))
 	}
 	x.net.ref.closed(x)
 }

@@ -319,7 +319,7 @@ func second[T any](_ T, err error) error { return err }
 // closed checks a node whose program has ended.
 func (r *referee) closed(x *Node) {
 	if bytes, blocks := x.host.InFlight(); bytes != 0 || blocks != 0 {
-		r.broken(x.id, "in flight", "%d bytes in %d blocks are left when it has ended", bytes, blocks)
+		r.broken(x.id, "in flight", "%s in %s are left when it has ended", words.Count(int(bytes), "byte"), words.Count(blocks, "block"))
 	}
 	x.conned(func(c *conn) {
 		for _, u := range c.users[c.side(x)] {
@@ -333,7 +333,7 @@ func (r *referee) closed(x *Node) {
 // left checks a node that has ended in good order.
 func (r *referee) left(x *Node) {
 	if open, _ := x.disk.Open(); open > 0 || x.disk.Held() > 0 {
-		r.broken(x.id, "left", "it has ended, and %d files are open and %d locks held", open, x.disk.Held())
+		r.broken(x.id, "left", "it has ended, and has %s and %s", words.Count(open, "open file"), words.Count(x.disk.Held(), "lock"))
 	}
 }
 
@@ -350,7 +350,7 @@ func (r *referee) spins() bool {
 		r.second, r.steps = now, steps
 	case steps-r.steps > spinning*uint64(max(4, len(r.n.nodes))):
 		r.inCircles = true
-		r.broken("", "spin", "%d steps since %v", steps-r.steps, r.second)
+		r.broken("", "spin", "%d steps within a second, which began at %v", steps-r.steps, r.second)
 	}
 	return r.inCircles
 }
@@ -369,11 +369,11 @@ func (r *referee) final() {
 			idle = idle && f.ended != nil
 		}
 		if bytes, blocks := x.host.InFlight(); idle && (bytes != 0 || blocks != 0) {
-			r.broken(x.id, "in flight", "%d bytes in %d blocks, and nothing is fetched", bytes, blocks)
+			r.broken(x.id, "in flight", "%s in %s, and nothing is fetched", words.Count(int(bytes), "byte"), words.Count(blocks, "block"))
 		}
 		if r.n.tier == nil && idle {
 			if ids := x.program.Transfers(); len(ids) > 0 {
-				r.broken(x.id, "left", "nothing is fetched, and there are still %s", strings.Join(ids, ", "))
+				r.broken(x.id, "left", "nothing is fetched, and this still runs: %s", strings.Join(ids, ", "))
 			}
 		}
 	}
@@ -393,7 +393,7 @@ func (r *referee) verdict(f *Fetch) {
 		}
 	case f.opt.MayFail:
 	case !is(f.ended.Err, f.opt.Want):
-		r.broken(f.x.id, "end", "ended with %v, not %v", orWhole(f.ended.Err), orWhole(f.opt.Want))
+		r.broken(f.x.id, "end", "ended: %v; it should have ended: %v", orWhole(f.ended.Err), orWhole(f.opt.Want))
 		r.n.ask(f)
 	}
 }

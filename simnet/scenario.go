@@ -50,7 +50,7 @@ func (r *Run) Finally(f func()) { r.checks = append(r.checks, f) }
 // Expect reports a fault unless ok.
 func (r *Run) Expect(ok bool, format string, args ...any) {
 	if !ok {
-		r.ref.broken("", "expected", format, args...)
+		r.ref.broken("", "not as expected", format, args...)
 	}
 }
 

@@ -47,10 +47,10 @@ func (w Worst) With(r *Result) Worst {
 func (w Worst) exceeded(r *Result) (how []string) {
 	is := Worst{}.With(r)
 	if most := w.Virtual + w.Virtual/4 + 3*time.Second; is.Virtual > most {
-		how = append(how, fmt.Sprintf("it took %v, and at most %v is allowed: %v was the worst", is.Virtual, most, w.Virtual))
+		how = append(how, fmt.Sprintf("it took %v, and at most %v is allowed: the worst before was %v", is.Virtual, most, w.Virtual))
 	}
 	if most := w.Twice*1.5 + 0.01; is.Twice > most {
-		how = append(how, fmt.Sprintf("%.2f %% of all bytes came twice, and at most %.2f %% are allowed: %.2f %% was the worst", 100*is.Twice, 100*most, 100*w.Twice))
+		how = append(how, fmt.Sprintf("%.2f %% of all bytes came twice, and at most %.2f %% are allowed: the worst before was %.2f %%", 100*is.Twice, 100*most, 100*w.Twice))
 	}
 	for _, e := range []struct {
 		end       string
@@ -61,7 +61,7 @@ func (w Worst) exceeded(r *Result) (how []string) {
 		{"were given back", is.Leases.Returned, w.Leases.Returned},
 	} {
 		if most := e.worst + e.worst/2 + 5; e.is > most {
-			how = append(how, fmt.Sprintf("%d leases %s, and at most %d are allowed: %d was the worst", e.is, e.end, most, e.worst))
+			how = append(how, fmt.Sprintf("%d leases %s, and at most %d are allowed: the worst before was %d", e.is, e.end, most, e.worst))
 		}
 	}
 	return how

@@ -33,7 +33,7 @@ var crowds = []*simnet.Scenario{
 				for i := range r.Nodes {
 					even += 1 / float64(1+i)
 				}
-				r.Expect(copies <= 1.1*even, "the source sent %.2f copies of the share to %d nodes, an even share is %.2f", copies, r.Nodes, even)
+				r.Expect(copies <= 1.1*even, "the source sent %.2f copies of the share to %d nodes; if all who have it sent the same, it would be %.2f", copies, r.Nodes, even)
 			})
 		},
 	},
@@ -179,7 +179,7 @@ var oneOwner = &simnet.Scenario{
 			before = sets[peers.Active]
 			here, active = here+len(before)+waiting, active+len(before)
 			theirs := len(inSets(source, identities)[peers.Active])
-			r.Expect(waiting == 0 || theirs <= 3, "the identities hold %d places while %d from elsewhere wait; 3 are their share", theirs, waiting)
+			r.Expect(waiting == 0 || theirs <= 3, "the identities hold %d places while %d from elsewhere wait; they may hold 3", theirs, waiting)
 			if len(fetches) < 2*places || !done() {
 				return true
 			}
@@ -195,7 +195,7 @@ var oneOwner = &simnet.Scenario{
 			}
 			r.Timeline().Note("the slowest of the first from elsewhere took %v; all were active for %.0f %% of the time, and %d lost a place", slowest, 100*float64(active)/float64(max(1, here)), lost)
 			r.Expect(lost == 0, "%d from elsewhere lost a place", lost)
-			r.Expect(r.Soon(slowest, 15*time.Second), "the slowest of the first from elsewhere took %v, without the sets 30 s", slowest)
+			r.Expect(r.Soon(slowest, 15*time.Second), "the slowest of the first from elsewhere took %v; without the sets it takes 30 s", slowest)
 		})
 	},
 }

@@ -69,7 +69,7 @@ var holding = []*simnet.Scenario{
 		to(d, ends.Add(depot.Grace))
 		s.Do(d, actors.CollectNow{})
 		s.Pass(time.Second)
-		s.Expect(d.State(c) == depot.None && len(d.Left(c)) == 0, "the grace is over, and it is %v, %v", d.State(c), d.Left(c))
+		s.Expect(d.State(c) == depot.None && len(d.Left(c)) == 0, "the grace period is over, and the share is %v, with %v on the disk", d.State(c), d.Left(c))
 	}),
 	ofDepot("lease-granted-while-collecting", "What nobody holds any more is collected while somebody asks for it: whoever is told yes can rely on it.", func(s *depots.Story) {
 		d, a, c := pair(s)
@@ -102,10 +102,10 @@ var holding = []*simnet.Scenario{
 		h := s.HoldOf(d, other, 5*day)
 		s.Hold(a, d, big, 5*day)
 		s.Refused(a, d, depot.NoSpace, h)
-		s.Until("some of it has come", time.Minute, func() bool { n, _ := d.Disk().FS().Free(); return n < 10<<20 })
+		s.Until("some of the share has come", time.Minute, func() bool { n, _ := d.Disk().FS().Free(); return n < 10<<20 })
 		d.Disk().Resize(0)
 		s.Pass(2 * time.Minute)
-		s.Expect(d.State(big) == depot.Coming, "with a full disk it is %v", d.State(big))
+		s.Expect(d.State(big) == depot.Coming, "with a full disk the share is %v", d.State(big))
 		holds(s, a, d, big)
 		d.Disk().Resize(12 << 20)
 		s.Kept(d, big)
@@ -165,7 +165,7 @@ var holding = []*simnet.Scenario{
 		s.Is(d, c, depot.Going)
 		s.Pass(3 * time.Hour)
 		r := s.Refused(a, d, depot.Leaving, s.HoldOf(d, c, 5*day))
-		s.Expect(r.Retry > 0, "it is not said when to ask again")
+		s.Expect(r.Retry > 0, "the depot does not say when to ask again")
 		holds(s, a, d)
 		d.Trouble = nil
 		s.Gone(d, c)
@@ -187,7 +187,7 @@ var holding = []*simnet.Scenario{
 		s.Release(b, d, c)
 		s.Pass(5 * time.Second)
 		holds(s, b, d)
-		s.Expect(d.State(c) == depot.None && len(d.Left(c)) == 0, "it is %v, %v", d.State(c), d.Left(c))
+		s.Expect(d.State(c) == depot.None && len(d.Left(c)) == 0, "the share is %v, with %v on the disk", d.State(c), d.Left(c))
 	}),
 	ofDepot("a-stranger-declares-one-byte", "An account declares less than a share takes, to end what others hold of it: only its own lease ends.", func(s *depots.Story) {
 		d, a, c := pair(s)
@@ -255,7 +255,7 @@ func manyAccounts(s *depots.Story) {
 	d.Kill()
 	d.Lose()
 	d.Start()
-	s.Until("it has looked at all", time.Hour, func() bool { return !d.Meta().CompleteSince.IsZero() })
+	s.Until("the depot has looked at everything", time.Hour, func() bool { return !d.Meta().CompleteSince.IsZero() })
 	d.Account("anna", 1e9, a)
 	check("after the loss")
 	d.Sleep(12 * day)

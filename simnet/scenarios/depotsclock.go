@@ -13,7 +13,8 @@ import (
 // frozen expects the clock of a depot to be disbelieved, or not.
 func frozen(s *depots.Story, d *depots.Depot, want bool) actors.DepotStatus {
 	st, err := s.Do(d, actors.CollectNow{})
-	s.Expect(err == nil && st.Frozen == want, "the clock is not trusted: %v; %v", st.Frozen, err)
+	s.Expect(err == nil, "the depot did not collect: %v", err)
+	s.Expect(err != nil || st.Frozen == want, "the clock is frozen: %v; it should be: %v", st.Frozen, want)
 	return st
 }
 
@@ -109,7 +110,7 @@ var ticking = []*simnet.Scenario{
 			}
 			s.Sleep(20*time.Hour, d)
 			s.Do(d, actors.CollectNow{})
-			s.Expect(d.State(c) == depot.Stable, "it is %v", d.State(c))
+			s.Expect(d.State(c) == depot.Stable, "the share is %v", d.State(c))
 		}
 		frozen(s, d, true)
 		s.Kept(d, c)
@@ -138,7 +139,7 @@ var ticking = []*simnet.Scenario{
 			frozen(s, d, false)
 			kept := time.Unix(once.Expires, 0).Add(depot.Grace)
 			if now := d.Reading().Wall; now.Before(kept) {
-				s.Expect(d.State(other) == depot.Stable, "it is %v at %v, and is to be kept until %v", d.State(other), now, kept)
+				s.Expect(d.State(other) == depot.Stable, "the share is %v at %v, and is to be kept until %v", d.State(other), now, kept)
 			}
 		}
 		s.Kept(d, c)

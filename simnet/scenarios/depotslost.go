@@ -46,13 +46,13 @@ var losing = []*simnet.Scenario{
 		d.Rot(c, s.Rand("rot"))
 		s.Do(d, actors.ScrubNow{})
 		s.Pass(30 * time.Minute)
-		s.Expect(d.State(c) == depot.Stable && d.Here(c) != nil, "after one look it is %v", d.State(c))
+		s.Expect(d.State(c) == depot.Stable && d.Here(c) != nil, "after one look the share is %v", d.State(c))
 		sent := a.Sent()
-		s.Until("it is whole again", 2*time.Hour, func() bool { return d.State(c) == depot.Stable && d.Here(c) == nil })
-		s.Expect(a.Sent()-sent < c.Bytes()*3/4, "%d bytes were sent to mend a bit of %d", a.Sent()-sent, c.Bytes())
+		s.Until("the share is whole again", 2*time.Hour, func() bool { return d.State(c) == depot.Stable && d.Here(c) == nil })
+		s.Expect(a.Sent()-sent < c.Bytes()*3/4, "%d bytes were sent to mend a single bit of a share of %d", a.Sent()-sent, c.Bytes())
 		until(s, a, d, h)
 		x := s.Add(simnet.NodeConfig{Name: "reader"}).Fetch(c, d.Node)
-		s.Until("it is fetched from there", time.Minute, func() bool { return over(x) })
+		s.Until("the share is fetched from there", time.Minute, func() bool { return over(x) })
 	}),
 	ofDepot("half-lost", "Half of the files of a share are gone, then all of it, list and all: its leases stand, and it is fetched again.", func(s *depots.Story) {
 		d, a, c := pair(s)
@@ -66,7 +66,7 @@ var losing = []*simnet.Scenario{
 		mended := func() {
 			told := len(d.Told(c))
 			s.Do(d, actors.CrawlNow{})
-			s.Until("it is known to be damaged", 2*time.Hour, func() bool { return slices.Contains(d.Told(c)[told:], depot.Corrupt) })
+			s.Until("the share is known to be damaged", 2*time.Hour, func() bool { return slices.Contains(d.Told(c)[told:], depot.Corrupt) })
 			holds(s, a, d, c)
 			s.Kept(d, c)
 			until(s, a, d, h)
@@ -77,7 +77,7 @@ var losing = []*simnet.Scenario{
 		mended()
 		d.Drop(c, "../leases") // alone, and the data is whole
 		d.Sleep(4 * day)
-		s.Until("its leases are beside it again", 2*time.Hour, func() bool {
+		s.Until("the leases of the share are beside it again", 2*time.Hour, func() bool {
 			return slices.ContainsFunc(d.Left(c), func(name string) bool { return strings.HasSuffix(name, "/leases") })
 		})
 		d.Kill()
@@ -98,11 +98,11 @@ var losing = []*simnet.Scenario{
 		d.Excuse()
 		d.Account("anna", 1e9, a)
 		s.Pass(2 * time.Hour)
-		s.Expect(!s.Used(a, d).Complete, "it says that it knows all, and has not looked")
-		s.Expect(d.Here(c) == nil, "it is gone")
+		s.Expect(!s.Used(a, d).Complete, "the depot says that it knows all, and has not looked")
+		s.Expect(d.Here(c) == nil, "the share is gone")
 		d.Trouble = nil
 		complete(s, d)
-		s.Expect(s.Used(a, d).Complete, "it does not say that it knows all")
+		s.Expect(s.Used(a, d).Complete, "the depot does not say that it knows all")
 		holds(s, a, d, c)
 		until(s, a, d, h)
 		s.Kept(d, c)
@@ -202,9 +202,9 @@ var losing = []*simnet.Scenario{
 		a.Withdraw(c)
 		d.Rot(c, s.Rand("rot"))
 		s.Do(d, actors.ScrubNow{})
-		s.Until("it is known to be damaged", 3*time.Hour, func() bool { return d.State(c) == depot.Corrupt })
+		s.Until("the share is known to be damaged", 3*time.Hour, func() bool { return d.State(c) == depot.Corrupt })
 		s.Sleep(5*day, d)
-		s.Expect(d.State(c) == depot.Corrupt && len(d.Left(c)) > 0, "it is %v, %v", d.State(c), d.Left(c))
+		s.Expect(d.State(c) == depot.Corrupt && len(d.Left(c)) > 0, "the share is %v, with %v on the disk", d.State(c), d.Left(c))
 		holds(s, a, d, c)
 		to(d, time.Unix(h.Expires, 0).Add(depot.Grace))
 		s.Pass(61 * time.Minute)
@@ -234,9 +234,9 @@ var losing = []*simnet.Scenario{
 		}
 		mount()
 		s.Pass(2 * time.Minute)
-		s.Expect(d.Here(c) == nil && d.State(c) == depot.Stable, "it is %v, %v", d.State(c), d.Here(c))
+		s.Expect(d.Here(c) == nil && d.State(c) == depot.Stable, "the share is %v, and what is wrong with its files: %v", d.State(c), d.Here(c))
 		until(s, a, d, h)
-		s.Expect(ends.Expires < d.Reading().Wall.Unix(), "too early")
+		s.Expect(ends.Expires < d.Reading().Wall.Unix(), "the short lease has not ended yet")
 		s.Pass(61 * time.Minute)
 		s.Gone(d, old)
 		s.Kept(d, c)
@@ -253,8 +253,8 @@ var losing = []*simnet.Scenario{
 		s.Pass(time.Hour)
 		s.Kept(d, c)
 		f := b.Fetch(c, d.Node)
-		s.Until("it is fetched from there", time.Minute, func() bool { return over(f) })
-		s.Expect(d.State(half) == depot.Coming, "of which a part was copied is %v", d.State(half))
+		s.Until("the share is fetched from there", time.Minute, func() bool { return over(f) })
+		s.Expect(d.State(half) == depot.Coming, "the share of which a part was copied is %v", d.State(half))
 		d.Sleep(depot.Starter - 2*day)
 		s.Pass(61 * time.Minute)
 		s.Kept(d, c)
@@ -282,7 +282,7 @@ var losing = []*simnet.Scenario{
 		s.Sleep(2*day, d)
 		for i, x := range all {
 			if i == 1 || i == 4 {
-				s.Expect(d.Here(x) == nil, "its leases cannot be read, and it is gone")
+				s.Expect(d.Here(x) == nil, "a share is gone whose leases cannot be read")
 			} else {
 				s.Gone(d, x)
 			}
@@ -305,7 +305,7 @@ var losing = []*simnet.Scenario{
 		s.Pass(2 * time.Minute)
 		complete(s, other)
 		until(s, a, other, h)
-		s.Expect(d.Here(c) == nil && other.State(c) == depot.Stable, "it is %v, %v", other.State(c), d.Here(c))
+		s.Expect(d.Here(c) == nil && other.State(c) == depot.Stable, "the share is %v, and what is wrong with its files: %v", other.State(c), d.Here(c))
 	}),
 	ofDepot("killed-in-every-edge", "The depot is killed, or its power goes, at any step of a share's whole life: each promise holds, and in the end nothing is left.", func(s *depots.Story) {
 		d, a, c := pair(s)
@@ -322,7 +322,7 @@ var losing = []*simnet.Scenario{
 		crash(20) // STABLE to CORRUPT, and back
 		s.Pass(time.Hour)
 		s.Do(d, actors.ScrubNow{})
-		s.Until("it is whole again", 4*time.Hour, func() bool { return d.State(c) == depot.Stable && d.Here(c) == nil })
+		s.Until("the share is whole again", 4*time.Hour, func() bool { return d.State(c) == depot.Stable && d.Here(c) == nil })
 		s.Pass(time.Minute)
 		crash(20)
 		again(s, d, a, wire.Renew{Share: c.ID(), Request: s.Request(), Until: d.Reading().Wall.Add(25 * day).Unix()})

@@ -66,7 +66,7 @@ var electing = []*simnet.Scenario{
 				late := r.Add(simnet.NodeConfig{Name: "late", Store: f.store, Line: line}).Elect(f.c, simnet.FetchOptions{}, f.source)
 				r.Finally(func() {
 					limit := time.Duration(float64(f.c.Bytes()) / line.Down * float64(time.Second))
-					r.Expect(late.Took() <= limit*11/10, "it took %v, and its line needs %v", late.Took(), limit)
+					r.Expect(late.Took() <= limit*11/10, "the node that joined late took %v, and its line needs %v", late.Took(), limit)
 				})
 			})
 			r.AtLeast(45 * time.Second)

@@ -260,7 +260,7 @@ var elections = []*simnet.Scenario{
 				f.source.Kill()
 				x := r.Add(simnet.NodeConfig{Name: "late", Store: f.store, Line: simnet.Line{Up: 100 * simnet.Mbit, Down: 100 * simnet.Mbit, Latency: 2 * time.Millisecond}})
 				late := x.Elect(f.c, simnet.FetchOptions{}, f.source)
-				r.Finally(func() { r.Expect(late.Took() <= 2*time.Second, "it took %v", late.Took()) })
+				r.Finally(func() { r.Expect(late.Took() <= 2*time.Second, "the node that joined late took %v", late.Took()) })
 			})
 			r.AtLeast(25 * time.Second)
 			f.copies(1.02)

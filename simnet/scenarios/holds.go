@@ -67,8 +67,8 @@ func edited(s *depots.Story, n, keep int) {
 	d.CrashIn(0, false)
 	s.Pass(time.Minute)
 	s.Kept(d, all[n])
-	s.Expect(watch.looks > n, "it was looked at %d times", watch.looks)
-	s.Until("it holds the last version, and as many before it as are to be kept", time.Hour, func() bool {
+	s.Expect(watch.looks > n, "the depot was looked at %d times", watch.looks)
+	s.Until("the depot holds the last version, and as many before it as are to be kept", time.Hour, func() bool {
 		got, err := s.Holdings(o.Node, d)
 		return err == nil && len(got) == keep+1 && slices.ContainsFunc(got, func(h wire.Holding) bool { return h.Share == all[n].ID() })
 	})
@@ -130,7 +130,7 @@ func heldByFleet(s *depots.Story, length, long time.Duration) {
 	s.Pass(ends - s.Elapsed())
 	s.Expect(y.lapsed == 0, "no lease for %v", y.lapsed)
 	s.Expect(renewals+others >= int(long/length), "%d renewals, and %d by another, in %v", renewals, others, long)
-	s.Timeline().Note("%d renewals, %d killed in their turn", renewals, kills)
+	s.Timeline().Note("%d renewals; members killed in their turn: %d", renewals, kills)
 }
 
 // turnsOf has a member renew in rounds of a store; took is called when it has the turn.
@@ -195,7 +195,7 @@ func (w *wholeness) look() {
 		}
 	}
 	w.over = true // report it only once
-	w.Expect(false, "no version of %d is whole: %v", len(*w.all), err)
+	w.Expect(false, "none of the %d versions is whole: %v", len(*w.all), err)
 }
 
 // ask asks the owner which versions it knows to be whole.
@@ -227,7 +227,7 @@ func (w *wholeness) lookBack() {
 				newer++
 			}
 		}
-		w.Expect(newer > w.keep, "version %d is gone, and %d newer ones are whole", i, newer)
+		w.Expect(newer > w.keep, "version %d is gone; newer versions that are whole: %d", i, newer)
 	}
 }
 

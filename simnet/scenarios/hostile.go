@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/piecelease/fetcher/actors"
+	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/simnet"
@@ -40,7 +41,7 @@ var hostile = []*simnet.Scenario{
 			bad := r.Add(simnet.NodeConfig{Name: "bad", Acts: simnet.Oversize()}).Seed(c)
 			f := r.Add(simnet.NodeConfig{Name: "node"}).Fetch(c, good, bad)
 			r.Finally(func() {
-				r.Expect(r.Soon(f.Took(), 12*time.Second), "took %v; the good source alone needs 3 s", f.Took())
+				r.Expect(r.Soon(f.Took(), 12*time.Second), "the fetch took %v; the good source alone needs 3 s", f.Took())
 			})
 		},
 	},
@@ -72,7 +73,7 @@ var hostile = []*simnet.Scenario{
 			x := r.Add(simnet.NodeConfig{Name: "node", Deps: func(d *actors.Deps) { d.Meetings = func() []actors.Meeting { return nil } }})
 			f := x.FetchWith(c, simnet.FetchOptions{Beacons: []*simnet.Node{beacon}}, source)
 			r.Finally(func() {
-				r.Expect(r.Soon(f.Took(), 21*time.Second), "took %v; the source alone needs 7 s", f.Took())
+				r.Expect(r.Soon(f.Took(), 21*time.Second), "the fetch took %v; the source alone needs 7 s", f.Took())
 				in, _ := x.Traffic(liars[0].ID())
 				r.Expect(in > 0, "nobody whom the beacon named was tried")
 			})
@@ -95,7 +96,7 @@ var hostile = []*simnet.Scenario{
 			r.After(time.Second, func() { f = x.FetchWith(c, simnet.FetchOptions{Manifest: true}, bad, good) })
 			r.AtLeast(2 * time.Second)
 			r.Finally(func() {
-				r.Expect(r.Soon(f.Took(), 30*time.Second), "took %v; the two sources alone need 67 s", f.Took())
+				r.Expect(r.Soon(f.Took(), 30*time.Second), "the fetch took %v; the two sources alone need 67 s", f.Took())
 			})
 		},
 	},
@@ -179,7 +180,7 @@ var hostile = []*simnet.Scenario{
 			honest.SetUploadRate(1_000_000)
 			f := r.Add(simnet.NodeConfig{Name: "node"}).Fetch(c, append(from, honest)...)
 			r.Finally(func() {
-				r.Expect(r.Soon(f.Took(), 25*time.Second), "took %v; the honest source alone needs 13 s", f.Took())
+				r.Expect(r.Soon(f.Took(), 25*time.Second), "the fetch took %v; the honest source alone needs 13 s", f.Took())
 			})
 		},
 	},
@@ -221,10 +222,10 @@ var badDay = &simnet.Scenario{
 		r.When(func() bool { return g.Part() >= 0.3 }, func() { y.Disk().Resize(0) })
 		r.Patience(45 * time.Second)
 		r.Finally(func() {
-			r.Expect(kills == 2, "killed %d times", kills)
-			r.Expect(r.Soon(f.EndedAt(), 90*time.Second), "ended at %v", f.EndedAt())
+			r.Expect(kills == 2, "the node was killed %s", words.Count(kills, "time"))
+			r.Expect(r.Soon(f.EndedAt(), 90*time.Second), "the fetch ended at %v", f.EndedAt())
 			done, err := g.Done()
-			r.Expect(done && errors.Is(err, share.ErrDiskFull), "it has ended: %v, with %v", done, err)
+			r.Expect(done && errors.Is(err, share.ErrDiskFull), "the fetch on the disk that fills up has ended: %v, with %v", done, err)
 		})
 	},
 }
@@ -251,7 +252,7 @@ var muteSources = &simnet.Scenario{
 		cfg := actors.TransferConfig{Verifiers: 2, Anonymous: true, MaxSources: r.Nodes}
 		f := r.Add(simnet.NodeConfig{Name: "node"}).FetchWith(c, simnet.FetchOptions{Config: cfg, Manifest: true}, from...)
 		r.Finally(func() {
-			r.Expect(r.Soon(f.Took(), 25*time.Second), "took %v; a good source that comes after 10 s needs 7 s alone", f.Took())
+			r.Expect(r.Soon(f.Took(), 25*time.Second), "the fetch took %v; a good source that comes after 10 s needs 7 s alone", f.Took())
 		})
 	},
 }
@@ -319,7 +320,7 @@ var deafChildren = &simnet.Scenario{
 		r.Patience(100 * time.Second) // a block takes 65 s
 		r.AtLeast(2 * time.Second)
 		r.Finally(func() {
-			r.Expect(r.Soon(f.Took(), 12*time.Second), "took %v; the line is full for 6 s", f.Took())
+			r.Expect(r.Soon(f.Took(), 12*time.Second), "the fetch took %v; the line is full for 6 s", f.Took())
 			r.Expect(r.Soon(g.Took(), 150*time.Second), "the slow one took %v; its line needs 98 s", g.Took())
 		})
 	},

@@ -64,7 +64,7 @@ var networks = []*simnet.Scenario{
 				from = append(from, r.Add(simnet.NodeConfig{Name: fmt.Sprint("far", i), Line: simnet.Line{Up: 50 * simnet.Mbit, Down: 50 * simnet.Mbit, Latency: 140 * time.Millisecond, Jitter: 20 * time.Millisecond, Loss: 0.05}}).Seed(c))
 			}
 			f := r.Add(simnet.NodeConfig{Name: "node"}).Fetch(c, from...)
-			r.Finally(func() { r.Expect(r.Soon(f.Took(), 240*time.Second), "took %v; TCP can do it in 83 s", f.Took()) })
+			r.Finally(func() { r.Expect(r.Soon(f.Took(), 240*time.Second), "the fetch took %v; TCP can do it in 83 s", f.Took()) })
 		},
 	},
 	{
@@ -142,7 +142,7 @@ var networks = []*simnet.Scenario{
 			r.After(3*time.Second, func() { f = x.Fetch(film, source) })
 			r.AtLeast(4 * time.Second)
 			r.Finally(func() { // whole nodes are slowed down because a full queue drops acknowledgements
-				r.Expect(!r.Modelled() || f.Took() < 10*time.Second, "took %v; the source's line needs 7 s", f.Took())
+				r.Expect(!r.Modelled() || f.Took() < 10*time.Second, "the fetch took %v; the source's line needs 7 s", f.Took())
 			})
 		},
 	},
@@ -188,7 +188,7 @@ var networks = []*simnet.Scenario{
 				return !over(f)
 			})
 			r.Finally(func() {
-				r.Expect(r.Soon(f.Took(), 90*time.Second), "took %v; the line needs 40 s with the gaps", f.Took())
+				r.Expect(r.Soon(f.Took(), 90*time.Second), "the fetch took %v; the line needs 40 s with the gaps", f.Took())
 			})
 		},
 	},
@@ -206,7 +206,7 @@ var networks = []*simnet.Scenario{
 			r.After(8*time.Second, func() {
 				a.SetLine(even(80*simnet.Mbit, 20*time.Millisecond))
 			})
-			r.Finally(func() { r.Expect(r.Soon(f.Took(), 16*time.Second), "took %v", f.Took()) })
+			r.Finally(func() { r.Expect(r.Soon(f.Took(), 16*time.Second), "the fetch took %v", f.Took()) })
 		},
 	},
 	{

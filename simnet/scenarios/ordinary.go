@@ -18,7 +18,7 @@ func besideGood(name, says string, other simnet.NodeConfig) *simnet.Scenario {
 		bad := r.Add(other).Seed(c)
 		f := r.Add(simnet.NodeConfig{Name: "node"}).Fetch(c, good, bad)
 		r.Finally(func() {
-			r.Expect(r.Soon(f.Took(), 15*time.Second), "took %v; the good source alone needs 3 s", f.Took())
+			r.Expect(r.Soon(f.Took(), 15*time.Second), "the fetch took %v; the good source alone needs 3 s", f.Took())
 		})
 	}}
 }
@@ -33,7 +33,7 @@ var ordinary = []*simnet.Scenario{
 			c := r.File("film", 16*mib+5)
 			source := r.Add(simnet.NodeConfig{Name: "source"}).Seed(c)
 			f := r.Add(simnet.NodeConfig{Name: "node"}).Fetch(c, source)
-			r.Finally(func() { r.Expect(r.Soon(f.Took(), 6*time.Second), "took %v; the line needs 2 s", f.Took()) })
+			r.Finally(func() { r.Expect(r.Soon(f.Took(), 6*time.Second), "the fetch took %v; the line needs 2 s", f.Took()) })
 		},
 	},
 	{
@@ -84,7 +84,7 @@ var ordinary = []*simnet.Scenario{
 			}
 			from = append(from, r.Add(simnet.NodeConfig{Name: "honest", Line: even(30*simnet.Mbit, 20*time.Millisecond)}).Seed(c))
 			f := r.Add(simnet.NodeConfig{Name: "node"}).Fetch(c, from...)
-			r.Finally(func() { r.Expect(r.Soon(f.Took(), 40*time.Second), "took %v", f.Took()) })
+			r.Finally(func() { r.Expect(r.Soon(f.Took(), 40*time.Second), "the fetch took %v", f.Took()) })
 		},
 	},
 	{
@@ -103,7 +103,7 @@ var ordinary = []*simnet.Scenario{
 				from = append(from, r.Add(cfg).Seed(c))
 			}
 			f := r.Add(simnet.NodeConfig{Name: "node"}).Fetch(c, from...)
-			r.Finally(func() { r.Expect(r.Soon(f.Took(), 40*time.Second), "took %v", f.Took()) })
+			r.Finally(func() { r.Expect(r.Soon(f.Took(), 40*time.Second), "the fetch took %v", f.Took()) })
 		},
 	},
 	{
@@ -123,7 +123,7 @@ var ordinary = []*simnet.Scenario{
 				from = append(from, r.Add(cfg).Seed(c))
 			}
 			f := r.Add(simnet.NodeConfig{Name: "node"}).Fetch(c, from...)
-			r.Finally(func() { r.Expect(r.Soon(f.Took(), 40*time.Second), "took %v", f.Took()) })
+			r.Finally(func() { r.Expect(r.Soon(f.Took(), 40*time.Second), "the fetch took %v", f.Took()) })
 		},
 	},
 	besideGood("one-silent", "Of two sources one accepts everything and never answers a request.", simnet.NodeConfig{Name: "mute", Acts: simnet.Mute(0)}),
@@ -217,7 +217,7 @@ var ordinary = []*simnet.Scenario{
 			})
 			r.Patience(45 * time.Second) // a redial comes after 30 s at most, and may itself take ten
 			r.Finally(func() {
-				r.Expect(r.Soon(f.EndedAt()-cut, 130*time.Second), "ended %v after the cut", f.EndedAt()-cut)
+				r.Expect(r.Soon(f.EndedAt()-cut, 130*time.Second), "the fetch ended %v after the cut", f.EndedAt()-cut)
 			})
 		},
 	},
@@ -231,7 +231,7 @@ var ordinary = []*simnet.Scenario{
 			f := r.Add(simnet.NodeConfig{Name: "node"}).Fetch(c, fast, slow)
 			var at time.Duration
 			r.When(func() bool { return f.Part() >= 0.9 }, func() { at = r.Elapsed(); fast.Become(simnet.Mute(0)) })
-			r.Finally(func() { r.Expect(r.Soon(f.EndedAt()-at, 15*time.Second), "took %v after that", f.EndedAt()-at) })
+			r.Finally(func() { r.Expect(r.Soon(f.EndedAt()-at, 15*time.Second), "the fetch took %v after the fast source fell silent", f.EndedAt()-at) })
 		},
 	},
 	{
@@ -245,7 +245,7 @@ var ordinary = []*simnet.Scenario{
 			}
 			f := r.Add(simnet.NodeConfig{Name: "node"}).Fetch(c, from...)
 			r.Finally(func() {
-				r.Expect(r.Soon(f.Took(), 150*time.Second), "took %v; the lines need 87 s", f.Took())
+				r.Expect(r.Soon(f.Took(), 150*time.Second), "the fetch took %v; the lines need 87 s", f.Took())
 			})
 		},
 	},
@@ -268,7 +268,7 @@ var ordinary = []*simnet.Scenario{
 				r.Expect(said, "the wait was not explained")
 				got := float64(x.Received()) / float64(c.Bytes())
 				r.Expect(got < 1.5, "%.2f times the share came over the wire: there was no room for it", got)
-				r.Expect(r.Soon(f.EndedAt(), 40*time.Second), "ended at %v", f.EndedAt())
+				r.Expect(r.Soon(f.EndedAt(), 40*time.Second), "the fetch ended at %v", f.EndedAt())
 			})
 		},
 	},

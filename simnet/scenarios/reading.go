@@ -74,7 +74,7 @@ var reading = []*simnet.Scenario{
 				r.Expect(f.Progress().Verified < 6*mib, "%d bytes came in four seconds", f.Progress().Verified)
 				x.SetDownloadRate(0)
 			})
-			r.Finally(func() { r.Expect(f.Took() > 4*time.Second && f.Took() < 8*time.Second, "took %v", f.Took()) })
+			r.Finally(func() { r.Expect(f.Took() > 4*time.Second && f.Took() < 8*time.Second, "the fetch took %v", f.Took()) })
 		},
 	},
 }

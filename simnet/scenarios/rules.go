@@ -154,7 +154,7 @@ var rules = []*simnet.Scenario{
 					x.SetLine(even(0.2*simnet.Mbit, 20*time.Millisecond))
 				}
 			})
-			r.Finally(func() { r.Expect(r.Soon(f.Took(), 8*time.Second), "took %v; the fast ones need 5 s", f.Took()) })
+			r.Finally(func() { r.Expect(r.Soon(f.Took(), 8*time.Second), "the fetch took %v; the fast ones need 5 s", f.Took()) })
 		},
 	},
 	{
@@ -206,7 +206,7 @@ var rules = []*simnet.Scenario{
 			}
 			r.Finally(func() {
 				r.Expect(f.Revoked() == 0, "%d leases had to be taken back", f.Revoked())
-				r.Expect(r.Soon(f.Took(), 40*time.Second), "took %v; the line needs 14 s", f.Took())
+				r.Expect(r.Soon(f.Took(), 40*time.Second), "the fetch took %v; the line needs 14 s", f.Took())
 			})
 		},
 	},

@@ -142,7 +142,7 @@ var troubled = []*simnet.Scenario{
 			r.After(700*time.Millisecond, func() { x.Disk().Resize(2 * mib) })
 			r.After(13*time.Second, func() { x.Disk().Resize(4 * mib) })
 			r.After(33*time.Second, func() { x.Disk().Resize(64 * mib) })
-			r.Finally(func() { r.Expect(r.Soon(f.EndedAt(), 50*time.Second), "ended at %v", f.EndedAt()) })
+			r.Finally(func() { r.Expect(r.Soon(f.EndedAt(), 50*time.Second), "the fetch ended at %v", f.EndedAt()) })
 		},
 	},
 	{
@@ -178,7 +178,7 @@ var troubled = []*simnet.Scenario{
 			f := x.Fetch(c, good, liar)
 			r.After(1500*time.Millisecond, func() { x.SetClock(time.Hour) })
 			r.After(3*time.Second, func() { x.SetClock(-23 * time.Hour) })
-			r.Finally(func() { r.Expect(r.Soon(f.Took(), 20*time.Second), "took %v", f.Took()) })
+			r.Finally(func() { r.Expect(r.Soon(f.Took(), 20*time.Second), "the fetch took %v", f.Took()) })
 		},
 	},
 	{
@@ -194,7 +194,7 @@ var troubled = []*simnet.Scenario{
 			f := x.FetchWith(c, simnet.FetchOptions{Config: patient()}, good, liar)
 			r.After(3*time.Second, x.Kill)
 			r.After(4*time.Second, x.Start)
-			r.Finally(func() { r.Expect(f.EndedAt() < 20*time.Second, "took %v", f.EndedAt()) })
+			r.Finally(func() { r.Expect(f.EndedAt() < 20*time.Second, "the fetch ended at %v", f.EndedAt()) })
 		},
 	},
 	{
@@ -205,7 +205,7 @@ var troubled = []*simnet.Scenario{
 			a := r.Add(simnet.NodeConfig{Name: "a"}).Seed(c)
 			b := r.Add(simnet.NodeConfig{Name: "b", Line: even(20*simnet.Mbit, 50*time.Millisecond)}).Seed(c)
 			f := r.Add(simnet.NodeConfig{Name: "node"}).Fetch(c, a, b)
-			r.Finally(func() { r.Expect(r.Soon(f.Took(), 15*time.Second), "took %v; the lines need 1 s", f.Took()) })
+			r.Finally(func() { r.Expect(r.Soon(f.Took(), 15*time.Second), "the fetch took %v; the lines need 1 s", f.Took()) })
 		},
 	},
 	{
@@ -244,7 +244,7 @@ var troubled = []*simnet.Scenario{
 			f := r.Add(simnet.NodeConfig{Name: "node"}).FetchWith(c, simnet.FetchOptions{Want: share.ErrNotFound}, a, b)
 			r.After(800*time.Millisecond, func() { b.Withdraw(c) })
 			r.After(1200*time.Millisecond, func() { a.Withdraw(c) })
-			r.Finally(func() { r.Expect(r.Soon(f.EndedAt(), 5*time.Second), "ended at %v", f.EndedAt()) })
+			r.Finally(func() { r.Expect(r.Soon(f.EndedAt(), 5*time.Second), "the fetch ended at %v", f.EndedAt()) })
 		},
 	},
 	{
@@ -281,7 +281,7 @@ var troubled = []*simnet.Scenario{
 			r.AtLeast(11 * time.Second)
 			r.After(10*time.Second, func() {
 				f := r.Add(simnet.NodeConfig{Name: "second"}).Fetch(c, first)
-				r.Finally(func() { r.Expect(f.Took() < 10*time.Second, "took %v; the line needs 1 s", f.Took()) })
+				r.Finally(func() { r.Expect(f.Took() < 10*time.Second, "the fetch took %v; the line needs 1 s", f.Took()) })
 			})
 		},
 	},
