@@ -64,7 +64,9 @@ var networks = []*simnet.Scenario{
 				from = append(from, r.Add(simnet.NodeConfig{Name: fmt.Sprint("far", i), Line: simnet.Line{Up: 50 * simnet.Mbit, Down: 50 * simnet.Mbit, Latency: 140 * time.Millisecond, Jitter: 20 * time.Millisecond, Loss: 0.05}}).Seed(c))
 			}
 			f := r.Add(simnet.NodeConfig{Name: "node"}).Fetch(c, from...)
-			r.Finally(func() { r.Expect(r.Soon(f.Took(), 240*time.Second), "the fetch took %v; TCP can do it in 83 s", f.Took()) })
+			r.Finally(func() {
+				r.Expect(r.Soon(f.Took(), 240*time.Second), "the fetch took %v; TCP can do it in 83 s", f.Took())
+			})
 		},
 	},
 	{

@@ -231,7 +231,9 @@ var ordinary = []*simnet.Scenario{
 			f := r.Add(simnet.NodeConfig{Name: "node"}).Fetch(c, fast, slow)
 			var at time.Duration
 			r.When(func() bool { return f.Part() >= 0.9 }, func() { at = r.Elapsed(); fast.Become(simnet.Mute(0)) })
-			r.Finally(func() { r.Expect(r.Soon(f.EndedAt()-at, 15*time.Second), "the fetch took %v after the fast source fell silent", f.EndedAt()-at) })
+			r.Finally(func() {
+				r.Expect(r.Soon(f.EndedAt()-at, 15*time.Second), "the fetch took %v after the fast source fell silent", f.EndedAt()-at)
+			})
 		},
 	},
 	{

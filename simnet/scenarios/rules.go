@@ -154,7 +154,9 @@ var rules = []*simnet.Scenario{
 					x.SetLine(even(0.2*simnet.Mbit, 20*time.Millisecond))
 				}
 			})
-			r.Finally(func() { r.Expect(r.Soon(f.Took(), 8*time.Second), "the fetch took %v; the fast ones need 5 s", f.Took()) })
+			r.Finally(func() {
+				r.Expect(r.Soon(f.Took(), 8*time.Second), "the fetch took %v; the fast ones need 5 s", f.Took())
+			})
 		},
 	},
 	{
