@@ -39,7 +39,7 @@ func (d *depots) Export(ctx context.Context, after string) (func(io.Writer) erro
 	var from share.ID
 	if after != "" {
 		if from, err = share.ParseID(after); err != nil {
-			return nil, api.Refuse(api.ErrRequest, "%q is not a share ID to go on after", after)
+			return nil, api.Refuse(api.ErrRequest, "the export cannot go on after %q, which is not a share ID", after)
 		}
 	}
 	if err := l.root.Ready(ctx, l.db); err != nil {
@@ -365,7 +365,7 @@ func (x *importer) promises(s archive.Share, now time.Time) (out []depot.Promise
 	for _, l := range s.Leases {
 		name, known := x.names[l.Account]
 		if !known || l.Expires.Sub(now) > depot.LongestLease {
-			return nil, fmt.Errorf("%w: its lease of %q on %v until %s is of an account that it does not have, or longer than one may be", archive.ErrFormat, l.Account, s.Manifest.ID(), words.Date(l.Expires))
+			return nil, fmt.Errorf("%w: the lease of the account %q on %v until %s is of an account that the export does not list, or is longer than a lease may be", archive.ErrFormat, l.Account, s.Manifest.ID(), words.Date(l.Expires))
 		}
 		if name != "" && depot.Live(now, l.Expires) {
 			out = append(out, depot.Promise{Account: name, Expires: l.Expires.Truncate(time.Second)})

@@ -21,7 +21,7 @@ import (
 // else is wanted.
 func (k *keeper) fetch(e catalog.Entry) {
 	if m := unmounted(e, []string{leadsTo(e.Dir, 0)}); m != "" { // else it would begin anew below the mount point
-		k.show(api.Missing, fmt.Sprintf("nothing is mounted at %s, where a disk was before. It is fetched on when the disk is back. To fetch it without, remove the entry and add it again", m))
+		k.show(api.Missing, fmt.Sprintf("nothing is mounted at %s, where a disk was before. The fetch goes on when the disk is back. To fetch without that disk, remove the entry and add it again", m))
 		k.lookOut([]string{m}, false, time.Minute) // of a mount nothing is heard
 		return
 	}
@@ -241,7 +241,7 @@ func (k *keeper) stumble(err error) {
 		why := words.Plain(err)
 		switch {
 		case errors.Is(err, store.ErrRepairable):
-			why += ". With fetcher set, repair the entry, or rescan it once what is there was moved away"
+			why += ". Repair the entry with fetcher set, or move away what is there and rescan the entry"
 		case errors.Is(err, fetcher.ErrNoSource): // when it was added, one could be looked for
 			why += ". Start the node with lan or dht again, or remove the entry and add a ticket that names a peer"
 		case shut, errors.Is(err, share.ErrExists):

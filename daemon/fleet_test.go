@@ -161,7 +161,7 @@ func TestAFleetTakesWhatWasEditedAsItIsAdvised(t *testing.T) {
 	must(t, os.WriteFile(path, []byte("as it was edited"), 0o600))
 	now := until(t, a, was.ID, "another version", func(e api.Entry) bool { return e.State == api.Served && len(e.Older) == 1 })
 	_, err = a.added(t.Context(), catalog.Wish{Source: was.Ticket, Dir: t.TempDir(), Fleet: true})
-	if err == nil || !strings.Contains(err.Error(), "its files were edited here: put them back, or, on this machine, fetcher fleet remove "+was.Share+", then fetcher fleet add PATH") || len(err.Error()) > 200 {
+	if err == nil || !strings.Contains(err.Error(), "its files were edited on this member: put them back, or, there, run fetcher fleet remove "+was.Share+", then fetcher fleet add PATH") || len(err.Error()) > 200 {
 		t.Errorf("the advice: %v", err)
 	}
 	_, err = a.RemoveFromFleet(t.Context(), was.Share)
@@ -170,7 +170,7 @@ func TestAFleetTakesWhatWasEditedAsItIsAdvised(t *testing.T) {
 	must(t, err)
 	rolled(t, b, "in need of repair", func(f api.Fleet) bool {
 		return len(f.Shares) == 1 && slices.ContainsFunc(f.Shares[0].Members, func(p api.FleetProgress) bool {
-			return strings.Contains(p.Waits, ". With fetcher set, repair the entry, or rescan it")
+			return strings.Contains(p.Waits, ". Repair the entry with fetcher set, or move away")
 		})
 	})
 	e := entriesOf(t, b, 1)[0]

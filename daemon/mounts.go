@@ -33,10 +33,10 @@ func notMounted(e catalog.Entry) error {
 		paths[i] = leadsTo(p, 0)
 	}
 	if m := unmounted(e, paths); m != "" {
-		return fmt.Errorf("nothing is mounted at %s, where a disk was before. It is served again when the disk is back. To have it served without, remove the entry and add it again", m)
+		return fmt.Errorf("nothing is mounted at %s, where a disk was before. The entry is served again when the disk is back. To have it served without that disk, remove the entry and add it again", m)
 	}
 	if e.Kind == catalog.Serve && e.Files > 0 && !slices.ContainsFunc(paths, hasFiles) {
-		return fmt.Errorf("it has no files any more, and had %s, removed by now or on a disk that is not mounted. It is served again when there are files. If they are gone for good, remove the entry", words.Count(int(e.Files), "file"))
+		return fmt.Errorf("it had %s, and has none now: removed by now, or on a disk that is not mounted. It is served again when there are files. If they are gone for good, remove the entry", words.Count(int(e.Files), "file"))
 	}
 	return nil
 }

@@ -41,7 +41,7 @@ func TestADiskThatIsAwayLeavesWhatDepotsKeep(t *testing.T) {
 	isAway := func() {
 		t.Helper()
 		v := until(t, d, e.ID, "looked at", func(v api.Entry) bool { return v.State == api.Missing || v.State == api.Served && v.Share != e.Share })
-		if v.State != api.Missing || !strings.HasPrefix(v.Reason, "it has no files any more, and had 1 file, ") {
+		if v.State != api.Missing || !strings.HasPrefix(v.Reason, "it had 1 file, and has none now: ") {
 			t.Errorf("%s: %s", v.State, v.Reason)
 		}
 		isHeld(t, d, e.Share)

@@ -70,7 +70,7 @@ func ParseRate(s string) (int64, error) {
 	rate, ok := words.ParseRate(s)
 	switch {
 	case !ok:
-		return 0, fmt.Errorf("a limit is bytes per second, %s, not %q", number, s)
+		return 0, fmt.Errorf("%q is not a limit: give bytes per second as %s", s, number)
 	case rate < 1<<10:
 		return 0, fmt.Errorf("a limit is at least 1024 bytes per second, and %q is %d", s, rate)
 	}
@@ -84,7 +84,7 @@ func ParseSize(s string) (int64, error) {
 	}
 	n, ok := words.ParseRate(strings.TrimSuffix(s, "B"))
 	if !ok {
-		return 0, fmt.Errorf("a size is bytes, %s, not %q", number, s)
+		return 0, fmt.Errorf("%q is not a size: give bytes as %s", s, number)
 	}
 	return n, nil
 }

@@ -134,7 +134,7 @@ func TestAFetchedEntryIsLookedAtAndRepairedWhenItsOwnerSaysSo(t *testing.T) {
 	if _, err := a.Set(t.Context(), served.ID, api.Set{Repair: true}); !errors.Is(err, api.ErrRequest) {
 		t.Errorf("what is served: %v", err)
 	}
-	for says, bad := range map[string]string{"or rescan it once what is there was moved away": file(t, "x", t.TempDir(), "f"), "Once that is mended, rescan the entry": filepath.Dir(file(t, "x", t.TempDir(), "f", "g"))} {
+	for says, bad := range map[string]string{"or move away what is there and rescan the entry": file(t, "x", t.TempDir(), "f"), "Once that is mended, rescan the entry": filepath.Dir(file(t, "x", t.TempDir(), "f", "g"))} {
 		c := begun(t, t.TempDir())
 		got := until(t, c, added(t, c, api.Add{Ticket: served.Ticket, Dir: filepath.Dir(bad)}).ID, "failed", in(api.Failed))
 		if !strings.Contains(got.Reason, says) {
