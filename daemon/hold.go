@@ -102,15 +102,15 @@ func lenderError(l fetcher.HoldList, at peers.ID, err error) error {
 	unknown := errors.As(err, &r) && r.Reason == fetcher.HoldUnknownAccount
 	switch {
 	case unknown && slices.ContainsFunc(l.Wants, func(w fetcher.Hold) bool { return w.Fleet && slices.Contains(w.Depots, at) }):
-		return api.Refuse(share.ErrNotAllowed, `the depot %s refuses: it does not know this node, and it keeps things for the fleet under one account: its owner adds the ID that fetcher id prints to the keys of that with "fetcher depot account set"; only if no member has an account there yet, a new one is made with "fetcher depot account add"`, at.Short())
+		return api.Refuse(share.ErrNotAllowed, `the depot %s refuses: it does not know this node, and it keeps things for the fleet under one account: its owner adds the ID that fetcher id prints to the keys of that account with "fetcher depot account set"; only if no member has an account there yet, a new one is made with "fetcher depot account add"`, at.Short())
 	case unknown && slices.ContainsFunc(l.Holds, func(h fetcher.HoldStanding) bool { return h.Depot == at && h.Left > 0 }):
-		return api.Refuse(share.ErrNotAllowed, `the depot %s refuses: it does not know this node any more; its owner lets it in again with "fetcher depot account set", which adds the ID that fetcher id prints to the keys of the account that has the leases`, at.Short())
+		return api.Refuse(share.ErrNotAllowed, `the depot %s refuses: it does not know this node any more; its owner lets this node in again with "fetcher depot account set", which adds the ID that fetcher id prints to the keys of the account that has the leases`, at.Short())
 	}
 	return heldError(at, err)
 }
 
 // getPasses is what to do where passes are missing.
-const getPasses = "get a code from its owner, and enter it with fetcher passes redeem"
+const getPasses = "get a code from the depot's owner, and enter it with fetcher passes redeem"
 
 // refusals maps the reasons of a depot to a kind of error and what to say; %s stands for the room
 // that is left.
@@ -118,13 +118,13 @@ var refusals = map[fetcher.HoldReason]struct {
 	class error
 	what  string
 }{
-	fetcher.HoldUnknownAccount:  {share.ErrNotAllowed, `it does not know this node; its owner lets it in with "fetcher depot account add" and the ID that fetcher id prints`},
+	fetcher.HoldUnknownAccount:  {share.ErrNotAllowed, `it does not know this node; its owner lets this node in with "fetcher depot account add" and the ID that fetcher id prints`},
 	fetcher.HoldOverQuota:       {share.ErrDiskFull, "the share takes more of the quota than the %s that is left (each file counts in steps of 4 KiB, and with its hashes); release something there, or ask its owner for a larger quota"},
 	fetcher.HoldNoSpace:         {share.ErrDiskFull, "the share needs more room than the %s that its disk has left; ask its owner, or use another depot"},
 	fetcher.HoldLeaving:         {share.ErrStalled, "the share is just being removed there"},
 	fetcher.HoldWrongBytes:      {api.ErrRequest, "the request gives a wrong size, and the share takes %s"},
 	fetcher.HoldNoLease:         {share.ErrNotFound, "this node holds no such share there"},
-	fetcher.HoldNameMoved:       {share.ErrHeld, "another machine of this account has put another share in its place; repeat the command"},
+	fetcher.HoldNameMoved:       {share.ErrHeld, "another machine of this account has put another share in the place of this one; repeat the command"},
 	fetcher.HoldTooManyRequests: {share.ErrStalled, "it remembers too many requests of this node"},
 	fetcher.HoldBadTime:         {api.ErrRequest, "by its clock, the lease would have ended already: compare the clocks of both machines"},
 	fetcher.HoldBadRequest:      {api.ErrRequest, "the request has no ID, or that of another request"},

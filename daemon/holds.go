@@ -315,7 +315,7 @@ func (d *depots) unhold(ctx context.Context, l fetcher.HoldList, before *fetcher
 		_, err = d.node.KeepHold(ctx, *before, depotAddrs(l, before.Depots), true)
 	}
 	if err != nil {
-		d.log.Warn("what no depot does is still asked for", "error", err)
+		d.log.Warn("a failed request to depots could not be undone", "error", err)
 	}
 }
 

@@ -230,7 +230,7 @@ func TestAWarningSaysThatTheVersionBeforeIsKept(t *testing.T) {
 	late.Left = time.Hour
 	said("the lease of photos at the depot d ends in 60 min, and was not renewed: 5 passes are missing")
 	late.Why = "the depot d refuses: its disk has only 5 MB left"
-	said("the lease of photos at the depot d ends in 60 min, and was not renewed: it refuses: its disk has only 5 MB left")
+	said("the lease of photos at the depot d ends in 60 min, and was not renewed: the depot refuses: its disk has only 5 MB left")
 }
 
 // Nobody knows what a depot has whose lease ended while it was away; what it was never asked for has no lease that ends.
@@ -294,8 +294,8 @@ func TestWhoeverIsOverTheBudgetIsToldWhatHelps(t *testing.T) {
 func TestAMemberIsLetInWithTheAccountOfItsFleet(t *testing.T) {
 	t.Parallel()
 	for advice, l := range map[string]fetcher.HoldList{
-		`"fetcher depot account add"`:                 {Wants: []fetcher.Hold{{Fleet: true, Depots: []peers.ID{"another"}}, {Depots: []peers.ID{"depot"}}}},
-		`to the keys of that with "fetcher depot acc`: {Wants: []fetcher.Hold{{Fleet: true, Depots: []peers.ID{"depot"}}}},
+		`"fetcher depot account add"`:                {Wants: []fetcher.Hold{{Fleet: true, Depots: []peers.ID{"another"}}, {Depots: []peers.ID{"depot"}}}},
+		`to the keys of that account with "fetcher `: {Wants: []fetcher.Hold{{Fleet: true, Depots: []peers.ID{"depot"}}}},
 	} {
 		err := lenderError(l, "depot", &fetcher.HoldRefused{Reason: fetcher.HoldUnknownAccount})
 		if !errors.Is(err, share.ErrNotAllowed) || !strings.Contains(err.Error(), advice) {

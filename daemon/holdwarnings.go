@@ -89,7 +89,7 @@ func lateText(h fetcher.HoldStanding, left time.Duration, name string, others bo
 		what = fmt.Sprintf("the lease of %s at the depot %s, which may remove it, ended on %s", name, depot, words.Date(h.Expires))
 	}
 	if h.Why != "" {
-		what += why + strings.Replace(h.Why, "the depot "+h.Depot.Short()+" ", "it ", 1) // named before
+		what += why + strings.Replace(h.Why, "the depot "+h.Depot.Short()+" ", "the depot ", 1) // named before
 	}
 	return what
 }

@@ -101,7 +101,7 @@ func (l *Listening) openUnix(path string, mode fs.FileMode) error {
 		return unusable(fmt.Errorf("its path is %d bytes long, and may have at most %d", len(path), maxSocket))
 	}
 	if info, err := os.Lstat(path); err == nil && info.Mode().Type() != fs.ModeSocket { // no lock is made beside it
-		return unusable(errors.New("it is there, as another kind of file, and is left alone"))
+		return unusable(errors.New("a file of another kind is there, and is left alone"))
 	}
 	dir, err := vfs.PrivateDir(filepath.Dir(path))
 	if err != nil {

@@ -165,7 +165,7 @@ func Leave(dir string) error {
 	case err != nil:
 		return err
 	case !ok:
-		return words.Error(ErrMembership, "this machine has joined no fleet, or has left it: a node that runs here leaves when it is restarted. To leave one that is set by fleet in %s, or by a flag, remove it there", SettingsName)
+		return words.Error(ErrMembership, "this machine has joined no fleet, or has left the one that it had joined: a node that still runs here leaves that fleet when it is restarted. To leave a fleet that the setting fleet names, in %s or as a flag, remove that setting", SettingsName)
 	case m.Next != "":
 		return errors.New("a change of the fleet's secret was cut short on this machine: first repeat \"fetcher fleet invite\" as it was given then, with a new secret")
 	}
@@ -212,7 +212,7 @@ func (m Membership) ChangeSecret(ctx context.Context, dir string, change func(ct
 	if err := change(ctx, m.Next); errors.Is(err, fetcher.ErrOtherFleet) {
 		return m, err
 	} else if err != nil {
-		return m, fmt.Errorf("the secret may be changed in part; repeat the command: %w", err)
+		return m, fmt.Errorf("the secret may have been changed in part; repeat the command: %w", err)
 	}
 	m.Secret, m.Next, m.Changes = m.Next, "", m.Changes+1
 	return m, m.Save(dir)

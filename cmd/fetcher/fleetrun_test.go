@@ -432,7 +432,7 @@ func TestANodeBelongsToTheFleetThatItsMachineHasJoined(t *testing.T) {
 	if r := inDir(t, m.dirs[0], "fleet", "leave"); r.code != 0 || !strings.Contains(r.stderr, "until then it is a member") {
 		t.Errorf("leave: exit %d, %s", r.code, r.stderr)
 	}
-	if r := inDir(t, m.dirs[0], "fleet", "leave"); r.code != exitUsage || !strings.Contains(r.stderr, "leaves when it is restarted") {
+	if r := inDir(t, m.dirs[0], "fleet", "leave"); r.code != exitUsage || !strings.Contains(r.stderr, "leaves that fleet when it is restarted") {
 		t.Errorf("left twice: exit %d, %s", r.code, r.stderr)
 	}
 }
