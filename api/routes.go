@@ -53,7 +53,7 @@ func (s *Server) routes(mux *http.ServeMux) {
 	spec := &huma.OpenAPI{OpenAPI: "3.1.0", Info: &huma.Info{Title: "fetcher node", Version: fetcher.Version(),
 		Description: "Errors are problems (RFC 9457). Integers are bytes unless the name says otherwise. Readers must ignore fields that they do not know."},
 		Components: &huma.Components{Schemas: huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer),
-			SecuritySchemes: map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer", Description: "of the state directory; not on the unix socket"}}}}
+			SecuritySchemes: map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer", Description: "the token in the state directory; none is needed on the unix socket"}}}}
 	a := humago.New(mux, huma.Config{OpenAPI: spec, OpenAPIPath: "/v1/openapi", DefaultFormat: "application/json",
 		Formats: map[string]huma.Format{"application/json": huma.DefaultJSONFormat, "json": huma.DefaultJSONFormat}})
 	n := s.node

@@ -177,7 +177,7 @@ func (d *depots) DepotDo(ctx context.Context, what string) (api.Depot, error) {
 	}
 	do := map[string]any{"crawl": fetcher.DepotCrawl{}, "scrub": fetcher.DepotScrub{}, "gc": fetcher.DepotCollect{}, "clock-ok": fetcher.DepotClockOK{}}[what]
 	if do == nil {
-		return api.Depot{}, api.Refuse(api.ErrRequest, "a depot does crawl, scrub, gc, gc-on, gc-off or clock-ok, not %q", what)
+		return api.Depot{}, api.Refuse(api.ErrRequest, "a depot can be told to do one of crawl, scrub, gc, gc-on, gc-off and clock-ok, not %q", what)
 	}
 	if what == "clock-ok" {
 		s, err := d.node.DepotDo(ctx, do)

@@ -224,7 +224,7 @@ func TestAWarningSaysThatTheVersionBeforeIsKept(t *testing.T) {
 	said("it is not known here whether the depot d keeps photos: 5 passes are missing")
 	others = false
 	late.Expires = late.Since
-	said("the lease of photos at the depot d, which may remove it, ended on " + late.Since.Local().Format("2006-01-02 15:04") + ", and was not renewed: 5 passes are missing")
+	said("the lease of photos at the depot d, which may remove the share, ended on " + late.Since.Local().Format("2006-01-02 15:04") + ", and was not renewed: 5 passes are missing")
 	late.State = renewal.Missing
 	said("the depot d does not keep photos any more, and the lease was not renewed: 5 passes are missing")
 	late.Left = time.Hour

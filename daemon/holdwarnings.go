@@ -86,7 +86,7 @@ func lateText(h fetcher.HoldStanding, left time.Duration, name string, others bo
 	case h.State == renewal.Missing: // the depot has said so
 		what, why = fmt.Sprintf("the depot %s does not keep %s any more", depot, name), ", and the lease was not renewed: "
 	default:
-		what = fmt.Sprintf("the lease of %s at the depot %s, which may remove it, ended on %s", name, depot, words.Date(h.Expires))
+		what = fmt.Sprintf("the lease of %s at the depot %s, which may remove the share, ended on %s", name, depot, words.Date(h.Expires))
 	}
 	if h.Why != "" {
 		what += why + strings.Replace(h.Why, "the depot "+h.Depot.Short()+" ", "the depot ", 1) // named before

@@ -129,7 +129,7 @@ func change(w *catalog.Wish, s api.Set) (err error) {
 	}
 	if s.Repair {
 		if len(w.Paths) > 0 {
-			return api.Refuse(api.ErrRequest, "what is served belongs to its owner, and is not repaired")
+			return api.Refuse(api.ErrRequest, "an entry that serves paths is not repaired: its files are yours")
 		}
 		w.Repair = true
 	}

@@ -452,7 +452,7 @@ func TestWhoMayOpenWhichSocket(t *testing.T) {
 		}
 		l.close()
 	}
-	for at, want := range map[string]string{"/" + strings.Repeat("x", maxSocket): "its path is 101 bytes long", file(t, "x", t.TempDir(), "f"): "as another kind of file"} {
+	for at, want := range map[string]string{"/" + strings.Repeat("x", maxSocket): "its path is 101 bytes long", file(t, "x", t.TempDir(), "f"): "a file of another kind is there"} {
 		d := begun(t, t.TempDir(), func(c *Config) { c.Socket = at })
 		if _, err := d.Listen(); !errors.Is(err, ErrSettings) || errors.Is(err, fetcher.ErrStateDir) || !strings.Contains(err.Error(), want) {
 			t.Errorf("a path that cannot be one: %v", err)

@@ -45,7 +45,7 @@ func parseProxy(s string) (p proxy, err error) {
 		p.auth = &socks.Auth{User: u.User.Username()}
 		p.auth.Password, _ = u.User.Password()
 		if n := len(p.auth.User); n < 1 || n > 255 || len(p.auth.Password) > 255 {
-			return p, words.Error(ErrAddress, "a user of a proxy has from 1 to 255 bytes, and a password at most 255")
+			return p, words.Error(ErrAddress, "the user name for a proxy has from 1 to 255 bytes, and the password at most 255")
 		}
 	}
 	p.at = u.Host

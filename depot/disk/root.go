@@ -120,7 +120,7 @@ func (r *Root) elsewhere(meta depot.Meta, err error) error {
 	if r.Path == "" || meta.Folder == "" || meta.Folder == r.Path || !errors.Is(err, ErrAway) {
 		return err
 	}
-	return fmt.Errorf("%w; the last time this depot was in %s: name that folder", err, meta.Folder)
+	return fmt.Errorf("%w; this depot was last in %s: name that folder", err, meta.Folder)
 }
 
 // take uses dir as the folder, if it is the right one.

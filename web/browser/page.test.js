@@ -257,7 +257,7 @@ test('files are chosen, each source has its rate, and a peer what it failed to g
   giving.kill('SIGKILL');
   await page.goto(at.split('#')[0] + '#/peer/' + peer);
   await page.waitForFunction(() => /the connection was lost\t[1-9]/.test(document.body.innerText));
-  await text(page, 'Pieces that it failed to give in 5 minutes, over the last 24 hours: at most');
+  await text(page, 'Pieces that it failed to give, per 5 minutes, over the last 24 hours: at most');
   await look(page, 'peer-failures');
 });
 

@@ -55,7 +55,7 @@ function nameOf(e) {
 
 function line(e) {
   const parts = [h('span', { class: 'state ' + e.state }, e.state)];
-  if (e.state === 'fetching') parts.push(` ${e.bytes ? `${size(e.verified_bytes)} of ${size(e.bytes)}` : 'its size is not known yet'}, ${size(e.rate)}/s, ${some(e.sources, 'source')}`);
+  if (e.state === 'fetching') parts.push(` ${e.bytes ? `${size(e.verified_bytes)} of ${size(e.bytes)}` : '(size not known yet)'}, ${size(e.rate)}/s, ${some(e.sources, 'source')}`);
   else if (e.bytes) parts.push(` ${size(e.bytes)} in ${some(e.files, 'file')}`);
   if (e.sent_bytes) parts.push(`, ${size(e.sent_bytes)} sent`);
   return h('p', {}, ...parts);
@@ -307,8 +307,8 @@ async function peer(id) {
     const { items } = await api.get(`/v1/peers/${encodeURIComponent(id)}/history`);
     if (shown !== '#/peer/' + id) return;
     const one = (title, f, text) => [h('h3', {}, title), plot((items.length > 1 ? items : [...items, ...items]).map(f), title + ', over the last 24 hours', text)];
-    replace(body, ...one('Rate', (m) => m.rate, (n) => size(n) + '/s'), ...one('Bytes from it in 5 minutes', (m) => m.in_bytes, size), ...one('Bytes to it in 5 minutes', (m) => m.out_bytes, size), ...one('Score as a source (0 to 3)', (m) => m.score, (n) => n.toFixed(2)), ...one('Set, as one that fetches from here (3 active, 2 passive, 1 tracked, 0 none)', (m) => ({ active: 3, passive: 2, tracked: 1 })[m.set] || 0, String), ...one('Score, as one that fetches from here (0 to 1)', (m) => m.child_score, (n) => n.toFixed(2)), ...one('Bad blocks in 5 minutes', (m) => m.bad_blocks, String),
-      ...one('Pieces that it failed to give in 5 minutes', (m) => Object.keys(reasons).reduce((n, r) => n + m.failures[r], 0), String),
+    replace(body, ...one('Rate', (m) => m.rate, (n) => size(n) + '/s'), ...one('Bytes from it per 5 minutes', (m) => m.in_bytes, size), ...one('Bytes to it per 5 minutes', (m) => m.out_bytes, size), ...one('Score as a source (0 to 3)', (m) => m.score, (n) => n.toFixed(2)), ...one('Set, as one that fetches from here (3 active, 2 passive, 1 tracked, 0 none)', (m) => ({ active: 3, passive: 2, tracked: 1 })[m.set] || 0, String), ...one('Score, as one that fetches from here (0 to 1)', (m) => m.child_score, (n) => n.toFixed(2)), ...one('Bad blocks per 5 minutes', (m) => m.bad_blocks, String),
+      ...one('Pieces that it failed to give, per 5 minutes', (m) => Object.keys(reasons).reduce((n, r) => n + m.failures[r], 0), String),
       table('Why it failed to give them', ['Reason', 'Times'], Object.entries(reasons).map(([r, words]) => [words, items.reduce((n, m) => n + m.failures[r], 0)])));
   });
 }
