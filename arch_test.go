@@ -52,7 +52,7 @@ var layers = map[string]string{
 	"passes/purse":      "passes share peers depot wire internal/turns internal/words",
 	"leasedb":           "share peers depot renewal internal/sqlitedb",
 	"depot/disk":        "share peers depot store store/vfs internal/words",
-	"depot/archive":     "share",
+	"depot/archive":     "share internal/words",
 	"catalog":           "share passes renewal internal/sqlitedb",
 	"discovery":         ". share peers",
 	"discovery/dht":     ". p2p share peers",

@@ -86,7 +86,7 @@ func (c *Client) open(ctx context.Context, method, path string, send io.Reader, 
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		return nil, words.Error(errors.Join(ErrNoNode, err), "%v any more: it ended before it answered", ErrNoNode)
+		return nil, words.Error(errors.Join(ErrNoNode, err), "the node is not running any more: it ended before it answered")
 	}
 	if res.StatusCode < 300 {
 		return res, nil
@@ -196,5 +196,5 @@ func (c *Client) Events(ctx context.Context, since string, f func(Event) (enough
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	return fmt.Errorf("%w any more: it has ended", ErrNoNode)
+	return words.Error(ErrNoNode, "the node is not running any more: it has ended")
 }

@@ -254,7 +254,7 @@ func (s *Server) depot(a huma.API) {
 		items, err := n.Hold(ctx, in.Body)
 		return List[Held]{Items: append([]Held{}, items...)}, err
 	})
-	add(a, "GET", "/v1/holds", "holds", "What depots elsewhere are to keep for this node, those first that end first", func(ctx context.Context, _ *struct{}) (List[StandingHold], error) {
+	add(a, "GET", "/v1/holds", "holds", "What depots elsewhere are to keep for this node; what ends first comes first", func(ctx context.Context, _ *struct{}) (List[StandingHold], error) {
 		items, err := n.StandingHolds(ctx)
 		return List[StandingHold]{Items: append([]StandingHold{}, items...)}, err
 	})

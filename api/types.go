@@ -109,7 +109,7 @@ type Entry struct {
 	Kind      string     `json:"kind" enum:"serve,fetch"`
 	State     string     `json:"state" enum:"opening,waiting,fetching,served,ended,paused,missing,failed"`
 	Reason    string     `json:"reason" doc:"a sentence: why nothing moves, or what is wrong; may be empty"`
-	Code      string     `json:"code,omitempty" doc:"failed: the code of a problem, the reason's; empty if it failed before this run of the node"`
+	Code      string     `json:"code,omitempty" doc:"failed: the code of the problem that is the reason; empty if it failed before this run of the node"`
 	Name      string     `json:"name" doc:"of the share; empty until it is known"`
 	Share     string     `json:"share" doc:"share ID; empty until it is known"`
 	Ticket    string     `json:"ticket" doc:"for others to fetch it from here; empty if nothing is served"`
@@ -210,7 +210,7 @@ type Source = fetcher.Source
 type Child struct {
 	Peer     string    `json:"peer"`
 	Addr     string    `json:"addr,omitempty" doc:"where its connection comes from"`
-	Bytes    int64     `json:"bytes" doc:"of content that it was sent of the entry"`
+	Bytes    int64     `json:"bytes" doc:"of content of the entry that it was sent"`
 	Since    time.Time `json:"since" doc:"when it began to take"`
 	Set      string    `json:"set" enum:"active,passive,tracked,outside" doc:"active: it hears of new pieces and is served first; passive: served when no active one waits; tracked: when nobody else does; outside: it asks without a subscription"`
 	Tier     int       `json:"tier" doc:"by its round trip: 0, below 5 ms; 1, below 50; 2, below 100; 3, below 150; 4, the rest, and those not measured"`

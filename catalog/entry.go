@@ -214,7 +214,7 @@ func (w *Wish) checkFetch() error {
 			err = errors.New("it does not end in /p2p/ID")
 		}
 		if err != nil {
-			return fmt.Errorf("%q is not a multiaddr of a peer: %v", p, err)
+			return fmt.Errorf("%q is not the address of a peer: %v", p, err)
 		}
 	}
 	switch {
@@ -233,7 +233,7 @@ func (w *Wish) sized() error {
 	texts := []string{w.Links, w.Name, w.Source, w.Dir}
 	for _, list := range [][]string{w.Paths, w.Exclude, w.Peers, w.Only, w.Skip, w.First} {
 		if len(list) > maxList {
-			return fmt.Errorf("an entry takes at most %d paths, patterns or addresses of a kind, not %d", maxList, len(list))
+			return fmt.Errorf("an entry takes at most %d paths, patterns or addresses of each kind, not %d", maxList, len(list))
 		}
 		texts = append(texts, list...)
 	}

@@ -171,7 +171,7 @@ func (s *State) Manifest(id share.ID) (*share.Manifest, error) {
 		return nil, err
 	}
 	if share.IDOf(b) != id {
-		return nil, fmt.Errorf("the list of files of %s is damaged: %w", id, fs.ErrNotExist)
+		return nil, words.Error(fs.ErrNotExist, "the list of files of %s is damaged", id)
 	}
 	return share.DecodeManifest(b)
 }

@@ -29,7 +29,7 @@ type Source interface {
 }
 
 // ErrNotYet is the error of a Partial for a piece that is not verified.
-var ErrNotYet = errors.New("piece is not here yet")
+var ErrNotYet = errors.New("not here yet")
 
 // Tree is a share whose files are all there: imported, or fetched to the end.
 type Tree struct {

@@ -20,6 +20,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/share"
 )
 
@@ -89,7 +90,7 @@ func NewWriter(w io.Writer, depot string, at time.Time, accounts []Account) (*Wr
 func (w *Writer) json(name string, v any) error {
 	b, err := json.MarshalIndent(v, "", " ")
 	if err == nil && len(b) >= maxList {
-		err = fmt.Errorf("%s takes %d bytes, and a depot reads %d: %w", name, len(b), maxList, share.ErrLimit)
+		err = words.Error(share.ErrLimit, "%s takes %d bytes, and a depot reads at most %d", name, len(b)+1, maxList)
 	}
 	if err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/piecelease/fetcher/depot"
+	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store"
@@ -60,7 +61,7 @@ func (r *Root) Manifest(id share.ID) (*share.Manifest, error) {
 		return nil, err
 	}
 	if share.IDOf(b) != id {
-		return nil, fmt.Errorf("the list of files of %v is damaged: %w", id, fs.ErrNotExist)
+		return nil, words.Error(fs.ErrNotExist, "the list of files of %v is damaged", id)
 	}
 	return share.DecodeManifest(b)
 }
