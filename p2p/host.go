@@ -122,7 +122,7 @@ func New(cfg Config) (*Host, error) {
 	}
 	book, err := newBook()
 	if err != nil {
-		return nil, fmt.Errorf("make the peerstore: %w", err)
+		return nil, fmt.Errorf("start the network: %w", err)
 	}
 	node, acks, err := newNode(cfg, book)
 	if err != nil {
@@ -232,7 +232,7 @@ func newNode(cfg Config, b *book) (host.Host, *acks, error) {
 	if err != nil {
 		resources.Close()
 		conns.Close()
-		return nil, nil, fmt.Errorf("make the libp2p host: %w", err)
+		return nil, nil, fmt.Errorf("start the network: %w", err)
 	}
 	return node, a, nil
 }
@@ -403,7 +403,7 @@ func (h *Host) Close() error {
 	select {
 	case err := <-closed:
 		if err != nil {
-			h.err = fmt.Errorf("close the libp2p host: %w", err)
+			h.err = fmt.Errorf("close the network: %w", err)
 		}
 	case <-limit.C:
 		h.err = errors.New("close: parts of the network were still running when the time for closing was over")
@@ -489,7 +489,7 @@ func unusable(addr ma.Multiaddr, err error) error {
 		why = s.Err
 	}
 	if errors.Is(err, os.ErrPermission) && lowPort(addr) {
-		why = errors.New("only root may use ports below 1024, or a program that has been given the right; take another port")
+		why = errors.New("only root, or a program that has been given the right, may use ports below 1024; take another port")
 	}
 	if errors.Is(err, syscall.EADDRNOTAVAIL) || errors.Is(err, wsaAddrNotAvail) {
 		why = errors.New("this machine does not have that address")

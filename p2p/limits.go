@@ -119,7 +119,7 @@ func (l limits) resourceManager() (network.ResourceManager, error) {
 			},
 		}))
 	if err != nil {
-		return nil, fmt.Errorf("make the resource manager: %w", err)
+		return nil, fmt.Errorf("start the network: %w", err)
 	}
 	return m, nil
 }
@@ -129,7 +129,7 @@ func (l limits) resourceManager() (network.ResourceManager, error) {
 func (l limits) connManager() (*connmgr.BasicConnMgr, error) {
 	m, err := connmgr.NewConnManager(max(1, l.peers*9/10), l.peers, connmgr.WithGracePeriod(20*time.Second))
 	if err != nil {
-		return nil, fmt.Errorf("make the connection manager: %w", err)
+		return nil, fmt.Errorf("start the network: %w", err)
 	}
 	return m, nil
 }

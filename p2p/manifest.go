@@ -87,7 +87,7 @@ func (h *Host) readManifest(s *counted, q wire.ManifestRequest, limit int, came 
 		return nil, reply, err
 	}
 	if size > int64(limit) {
-		return nil, reply, fmt.Errorf("%w: a list of files of %d bytes, at most %d are right", peers.ErrProtocol, size, limit)
+		return nil, reply, fmt.Errorf("%w: a list of files of %d bytes, where at most %d are allowed", peers.ErrProtocol, size, limit)
 	}
 	s.SetReadDeadline(start.Add(t.Manifest + time.Duration(float64(size)/float64(t.ManifestRate)*float64(time.Second))))
 	list := h.lists.begin(func() { s.Reset() })

@@ -83,14 +83,14 @@ const maxName = 255
 
 func linuxName(name string) string {
 	if len(name) > maxName {
-		return fmt.Sprintf("has %d bytes in its last name, and may have %d", len(name), maxName)
+		return fmt.Sprintf("ends in a name of %d bytes, and a name may have %d", len(name), maxName)
 	}
 	return ""
 }
 
 func darwinName(name string) string {
 	if n := utf16Len(name); n > maxName {
-		return fmt.Sprintf("has %d characters in its last name, and may have %d", n, maxName)
+		return fmt.Sprintf("ends in a name of %d characters, and a name may have %d", n, maxName)
 	}
 	return ""
 }

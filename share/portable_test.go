@@ -42,10 +42,10 @@ func TestNamesAreJudgedBySystem(t *testing.T) {
 		}},
 		{[]string{a255, a255[1:] + "/" + a255}, nil},
 		{[]string{a255 + "a"}, []string{
-			a255 + "a has 256 bytes in its last name, and may have 255 on Linux",
-			a255 + "a has 256 characters in its last name, and may have 255 on macOS and Windows",
+			a255 + "a ends in a name of 256 bytes, and a name may have 255 on Linux",
+			a255 + "a ends in a name of 256 characters, and a name may have 255 on macOS and Windows",
 		}},
-		{[]string{wide255}, []string{wide255 + " has 510 bytes in its last name, and may have 255 on Linux"}},
+		{[]string{wide255}, []string{wide255 + " ends in a name of 510 bytes, and a name may have 255 on Linux"}},
 		{[]string{"README", "readme", "other"}, []string{`readme is the same as "README" on macOS and Windows`}},
 		{[]string{"A/x", "a/x", "a/y", "b/A/z", "b/B"}, []string{`a is the same as "A" on macOS and Windows`}},
 		{[]string{"A/x", "B/x", "b/y"}, []string{`b is the same as "B" on macOS and Windows`}},

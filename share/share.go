@@ -62,6 +62,6 @@ var (
 	ErrNotFound   = errors.New("no peer has the share")
 	ErrLied       = errors.New("sources sent wrong data")
 	ErrStalled    = errors.New("stalled")
-	ErrProof      = errors.New("proof does not match the manifest")
+	ErrProof      = errors.New("proof does not match the list of files")
 	ErrChanged    = errors.New("file changed on disk")
 )

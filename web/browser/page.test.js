@@ -124,7 +124,7 @@ test('add, watch, pause, read, finish, remove', { timeout: 300000 }, async () =>
   await page.waitForFunction(() => !document.getElementById('alerts').childElementCount);
   await look(page, 'catalog');
   await page.select('#choice', 'needs attention');
-  await text(page, 'None of the shares is like that');
+  await text(page, 'No share matches this choice');
   await page.select('#choice', 'all');
   await page.evaluate(() => document.querySelector('.card a').click());
   await text(page, 'Files (3)');

@@ -103,7 +103,7 @@ function catalog() {
     const items = [...entries.values()].filter(wanted).sort((a, b) => b.id - a.id), left = cut(items, 500);
     replace(list, ...items.slice(0, 500).map(card));
     none.hidden = items.length > 0 && !left;
-    none.textContent = left ? 'Shares' + left : entries.size ? 'None of the shares is like that.' : 'Nothing is served or fetched yet.';
+    none.textContent = left ? 'Shares' + left : entries.size ? 'No share matches this choice.' : 'Nothing is served or fetched yet.';
   };
 }
 
@@ -324,7 +324,7 @@ function rollout(s, f) {
   const name = (peer) => (f.members.find((m) => m.peer === peer) || { name: short(peer) }).name;
   const unneeded = s.done && s.done === s.members.length && 'no machine needs a coordinator now';
   const remove = h('button', { 'aria-label': 'Remove ' + (s.name || s.share) + ' from the fleet', onclick: act(async () => {
-    if (!confirm(`Have every machine stop fetching ${s.name || s.share}, and serving what it fetched of it? Its files stay. A machine where it was added as a path goes on serving it.`)) return;
+    if (!confirm(`Have every machine stop fetching ${s.name || s.share}, and serving what was fetched of it? Its files stay. A machine where it was added as a path goes on serving it.`)) return;
     await api.change('DELETE', '/v1/fleet/shares/' + s.share);
     view();
   }) }, 'Remove');
