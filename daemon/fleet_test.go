@@ -170,7 +170,7 @@ func TestAFleetTakesWhatWasEditedAsItIsAdvised(t *testing.T) {
 	must(t, err)
 	rolled(t, b, "in need of repair", func(f api.Fleet) bool {
 		return len(f.Shares) == 1 && slices.ContainsFunc(f.Shares[0].Members, func(p api.FleetProgress) bool {
-			return strings.Contains(p.Waits, ". Repair the entry with fetcher set, or move away")
+			return strings.Contains(p.Waits, ". Repair the entry with fetcher set")
 		})
 	})
 	e := entriesOf(t, b, 1)[0]

@@ -15,7 +15,7 @@ import (
 
 // A low port that this user may not open is said to be that, and no fault of the network.
 func TestALowPortIsNamedAsSuch(t *testing.T) {
-	const low = "may use ports below 1024"
+	const low = "only root, or a program that has been given the right, may use ports below 1024"
 	for _, x := range []struct {
 		at    string
 		cause syscall.Errno
