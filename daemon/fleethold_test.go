@@ -97,7 +97,7 @@ func TestAMemberThatADepotDoesNotLetInKnowsNothing(t *testing.T) {
 	}
 	all := stands(t, b, "refused", func(all []api.StandingHold) bool { return len(all) == 1 && all[0].Why != "" })
 	s, err := b.Status(t.Context())
-	if err != nil || all[0].State != "unknown" || all[0].Name != "film" || s.Unheld != 0 || !strings.Contains(strings.Join(s.Warnings, " "), "it is not known here whether the depot "+depot.node.ID().Short()+" keeps film: it refuses") {
+	if err != nil || all[0].State != "unknown" || all[0].Name != "film" || s.Unheld != 0 || !strings.Contains(strings.Join(s.Warnings, " "), "it is not known here whether the depot "+depot.node.ID().Short()+" keeps film: the depot refuses") {
 		t.Errorf("%+v, %+v, %v", all, s, err)
 	}
 	must(t, a.Close())

@@ -458,7 +458,7 @@ func TestAPathThatTheFleetDoesNotGetIsNotServed(t *testing.T) {
 	if r := inDir(t, dir, "add", src); r.code != 0 || strings.Count(r.stderr, "served") != 1 {
 		t.Fatal(r.stderr)
 	}
-	if r := inDir(t, dir, "add", src, dir); r.code != exitHeld || !strings.Contains(r.stderr, src+": the node has that already: it is entry") || !strings.Contains(r.stderr, "after it was not added") {
+	if r := inDir(t, dir, "add", src, dir); r.code != exitHeld || !strings.Contains(r.stderr, src+": the node has that already: it is entry") || !strings.Contains(r.stderr, "after this one were not added") {
 		t.Errorf("two paths, one of which is served: exit %d: %s", r.code, r.stderr)
 	}
 	if r := inDir(t, dir, append([]string{"fleet", "add", src}, with...)...); r.code != exitUsage {
