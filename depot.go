@@ -158,7 +158,7 @@ func (n *Node) Depot(addrs ...string) (*Depot, error) {
 		err = words.Error(ErrAddress, "the addresses are of %d depots, and must be of one", len(who))
 	}
 	if err == nil && who[0].ID == n.ID() {
-		err = words.Error(ErrAddress, "that is the address of this node, which holds nothing at itself")
+		err = words.Error(ErrAddress, "that is the address of this node, and a node cannot be its own depot")
 	}
 	if err != nil {
 		return nil, err

@@ -155,7 +155,7 @@ func (n *Node) settle(t *Transfer, err error, then func()) {
 			n.catalog.set(t.entry, EntryFailed, err)
 		default:
 			if err := n.catalog.remove(t.entry); err != nil && !errors.Is(err, ErrClosed) {
-				n.log.Warn("an entry that is over was not forgotten", "entry", t.entry, "error", err)
+				n.log.Warn("an entry has ended, and could not be forgotten", "entry", t.entry, "error", err)
 			}
 		}
 		then()

@@ -108,7 +108,7 @@ func (d *depotActor) surveyor() surveyor {
 }
 
 // errAnew says that what was seen does not concern the present ledger.
-var errAnew = errors.New("the ledger was begun anew meanwhile")
+var errAnew = errors.New("the database of leases was begun anew meanwhile")
 
 // slice looks at the next shares.
 func (d *depotActor) slice(ctx actor.Context) {

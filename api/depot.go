@@ -164,7 +164,7 @@ type Hold struct {
 // StandingHold is a share that a depot elsewhere keeps, or is to keep.
 type StandingHold struct {
 	ID      int64     `json:"hold"`
-	Entry   int64     `json:"entry,omitempty" doc:"that it follows; it may be removed by now"`
+	Entry   int64     `json:"entry,omitempty" doc:"the one that it follows, which may have been removed by now"`
 	Name    string    `json:"name,omitempty" doc:"of the entry"`
 	Pin     bool      `json:"pin,omitempty" doc:"it does not follow the entry to later versions"`
 	Fleet   bool      `json:"fleet,omitempty" doc:"it is the fleet's: any member renews it"`
@@ -176,7 +176,7 @@ type StandingHold struct {
 	Addr    string    `json:"addr" doc:"where the depot is, a multiaddr that ends in /p2p/ID"`
 	State   string    `json:"state" enum:"unknown,coming,stable,corrupt,missing,lapsed" doc:"as the depot said last; lapsed: the lease has ended, and the depot has not said since what it has"`
 	Bytes   int64     `json:"bytes" doc:"that the lease counts"`
-	Expires time.Time `json:"expires,omitzero" doc:"when the lease ends, by this node's clock: until then this node must have reached the depot"`
+	Expires time.Time `json:"expires,omitzero" doc:"when the lease ends, by this node's clock: by then this node must have reached the depot"`
 	Left    int64     `json:"left_seconds" doc:"until then"`
 	Cost    int64     `json:"cost" doc:"passes paid so far"`
 	Next    time.Time `json:"next" doc:"when the depot is visited next"`
@@ -198,9 +198,9 @@ type Held struct {
 	Depot   string    `json:"depot" doc:"its peer ID"`
 	State   string    `json:"state" enum:"none,unknown,coming,stable,corrupt,going,missing"`
 	Bytes   int64     `json:"bytes"`
-	Expires time.Time `json:"expires,omitzero" doc:"not there: the lease has ended"`
+	Expires time.Time `json:"expires,omitzero" doc:"absent: the lease has ended"`
 	At      time.Time `json:"at" doc:"the depot's clock"`
-	Here    int64     `json:"here_bytes,omitempty" doc:"of its files, that the depot has while it is coming or corrupt"`
+	Here    int64     `json:"here_bytes,omitempty" doc:"of its files that the depot has while it is coming or corrupt"`
 	Delay   string    `json:"delay,omitempty" doc:"why it does not come, or, after a release, has not ended: some words"`
 	Name    string    `json:"name,omitempty" doc:"release: of the entry for which it was made"`
 	Addr    string    `json:"addr,omitempty" doc:"hold: where the depot was reached, a multiaddr that ends in /p2p/ID"`
@@ -258,7 +258,7 @@ func (s *Server) depot(a huma.API) {
 		items, err := n.StandingHolds(ctx)
 		return List[StandingHold]{Items: append([]StandingHold{}, items...)}, err
 	})
-	add(a, "POST", "/v1/holds/release", "release", "End what depots elsewhere keep of a share", func(ctx context.Context, in *body[Release]) (List[Held], error) {
+	add(a, "POST", "/v1/holds/release", "release", "Release a share at depots elsewhere", func(ctx context.Context, in *body[Release]) (List[Held], error) {
 		items, err := n.Release(ctx, in.Body)
 		return List[Held]{Items: append([]Held{}, items...)}, err
 	})

@@ -172,7 +172,7 @@ func (s *Server) guarded(a Access) http.Handler {
 		case len(a.Hosts) > 0 && !a.called(r.Host):
 			refuse(w, http.StatusMisdirectedRequest, fmt.Sprintf("this node is not called %q; use an address that it listens on, or add this one, with its port (443 for https), to http-hosts in node.toml", r.Host))
 		case cross.Check(r) != nil:
-			refuse(w, http.StatusForbidden, "a page of another site may not ask this")
+			refuse(w, http.StatusForbidden, "a page of another site may not ask for this")
 		case a.Token != "" && secret(r.URL.Path) && !a.knows(r):
 			h.Set("WWW-Authenticate", "Bearer")
 			refuse(w, http.StatusUnauthorized, "the token of this node is needed; it is in the file token of its state directory")

@@ -54,7 +54,7 @@ type Status struct {
 	Fetching  int       `json:"fetching" doc:"entries that are being fetched"`
 	Waiting   int       `json:"waiting" doc:"entries that wait for their turn, or for their next attempt"`
 	Troubled  int       `json:"troubled" doc:"entries that are missing or have failed"`
-	Holds     int       `json:"holds" doc:"leases at depots elsewhere, that are renewed"`
+	Holds     int       `json:"holds" doc:"leases at depots elsewhere that are renewed"`
 	HoldEnds  time.Time `json:"hold_ends,omitzero" doc:"when the first of these ends, unless it is renewed"`
 	Unheld    int       `json:"unheld,omitempty" doc:"leases that there should be, and that have ended or were not granted yet"`
 	Children  int       `json:"children" doc:"peers that fetch from this node"`
@@ -145,7 +145,7 @@ type Add struct {
 	Ticket    string   `json:"ticket,omitempty" doc:"fetch: a ticket or a share ID"`
 	Dir       string   `json:"dir,omitempty" doc:"fetch: the folder to put it into, absolute; default as configured"`
 	Peers     []string `json:"peers,omitempty" doc:"fetch: further sources, multiaddrs that end in /p2p/ID"`
-	Called    bool     `json:"called,omitempty" doc:"fetch: wait until a source connects to the node, which the ticket of the entry tells it to"`
+	Called    bool     `json:"called,omitempty" doc:"fetch: wait until a source connects to the node, as the ticket of the entry tells it to"`
 	Only      []string `json:"only,omitempty" doc:"fetch: patterns of what is fetched; default all"`
 	Skip      []string `json:"skip,omitempty" doc:"fetch: patterns of what is not"`
 	First     []string `json:"first,omitempty" doc:"fetch: patterns of what is fetched before the rest"`

@@ -147,9 +147,9 @@ func (w *Wish) Check() error {
 	case w.Visible != "" && w.Visible != "lan" && w.Visible != "public":
 		return fmt.Errorf("a share is private, or visible to the lan or the public, not to %q", w.Visible)
 	case !(w.SeedRatio >= 0 && w.SeedRatio <= 1e6):
-		return fmt.Errorf("a ratio to seed to is from 0 to 1,000,000, not %s", strconv.FormatFloat(w.SeedRatio, 'f', -1, 64))
+		return fmt.Errorf("a seed ratio is from 0 to 1,000,000, not %s", strconv.FormatFloat(w.SeedRatio, 'f', -1, 64))
 	case w.SeedTime < 0 || w.SeedTime > 100*366*24*time.Hour:
-		return errors.New("a time to seed for is from 0 to 100 years")
+		return errors.New("a seed time is from 0 to 100 years")
 	case !isRate(w.Up) || !isRate(w.Down):
 		return fmt.Errorf("a limit is from %d to %d bytes per second, or 0 for none, not %d up and %d down", minRate, int64(maxRate), w.Up, w.Down)
 	}

@@ -25,7 +25,7 @@ func depotError(err error, account string) error {
 	case errors.Is(err, depot.ErrNoAccount):
 		return api.Refuse(api.ErrNoEntry, "there is no account %q; fetcher depot account list shows which there are", account)
 	case errors.Is(err, depot.ErrNoKey):
-		return api.Refuse(api.ErrNoEntry, "the account %q has no such key; give the whole of one, as the JSON of fetcher depot account list has it", account)
+		return api.Refuse(api.ErrNoEntry, "the account %q has no such key; give a whole key, as the JSON of fetcher depot account list has it", account)
 	case errors.Is(err, depot.ErrTaken):
 		return api.Refuse(api.ErrHave, "that name or key is taken; fetcher depot account list shows by which account; if it is the name, fetcher depot account set adds a key to that account")
 	case errors.Is(err, depot.ErrInUse):

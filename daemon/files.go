@@ -153,7 +153,7 @@ func (d *Daemon) OpenFile(ctx context.Context, id int64, file string) (api.Conte
 	if t := k.running(); t != nil {
 		r, err := t.Open(ctx, file)
 		if errors.Is(err, fetcher.ErrSkipped) {
-			err = api.Refuse(share.ErrHeld, "%q is not to be fetched; change what is chosen of entry %d", file, id)
+			err = api.Refuse(share.ErrHeld, "%q is not to be fetched; change which files of entry %d are chosen", file, id)
 		}
 		if err != nil {
 			return api.Content{}, err

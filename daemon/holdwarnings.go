@@ -168,7 +168,7 @@ func (d *depots) shortWarnings(ctx context.Context, l fetcher.HoldList) (out []s
 		return []string{err.Error()}
 	}
 	for _, due := range lacking(d.payable(l, stock), stock) {
-		out = append(out, fmt.Sprintf("%v for %s at the depot %s; it lapses on %s. Get a code from the depot's owner, and enter it with fetcher passes redeem", &purse.MissingError{Missing: due.Units},
+		out = append(out, fmt.Sprintf("%v for the lease of %s at the depot %s; it lapses on %s. Get a code from the depot's owner, and enter it with fetcher passes redeem", &purse.MissingError{Missing: due.Units},
 			d.heldName(l, due.Key), due.Depot.Short(), words.Date(due.Expires)))
 	}
 	return out

@@ -136,7 +136,7 @@ func (k *keeper) missing(paths []string, err error) {
 	shut, more := unreadable(err, paths)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		why = notThere(paths, why) + ". It is served again when it is back"
+		why = notThere(paths, why) + ". The entry is served again when that is back"
 	case shut != "" && !more:
 		why = shut
 		if k.entry().Kind == catalog.Serve {
@@ -148,7 +148,7 @@ func (k *keeper) missing(paths []string, err error) {
 		k.refuse(err, why)
 		why, state = why+mended(err, paths), catalog.Failed
 	case errors.As(err, &bad):
-		why += ". It is served again once that is mended"
+		why += ". The entry is served again once that is mended"
 	}
 	if k.entry().State != state {
 		k.d.log.Warn("an entry cannot be served", "id", k.id, "reason", why)
@@ -162,11 +162,11 @@ func mended(err error, paths []string) string {
 	info, _ := os.Stat(paths[0])
 	switch {
 	case errors.Is(err, fetcher.ErrNothingSelected):
-		return ". It is served once something in it is not excluded. Or remove the entry, and add it again with less excluded"
+		return ". The entry is served once something in it is not excluded. Or remove it, and add it again with less excluded"
 	case len(paths) == 1 && info != nil && !info.IsDir():
-		return ". It is served once that is mended. Or remove the entry"
+		return ". The entry is served once that is mended. Or remove it"
 	}
-	return ". It is served once that is mended. Or remove the entry, and add it again with that left out"
+	return ". The entry is served once that is mended. Or remove it, and add it again with that left out"
 }
 
 // notThere says which path of an entry is missing, given what the system says.

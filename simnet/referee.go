@@ -120,14 +120,14 @@ func (r *referee) observe(d system.Delivery) {
 // fetches two shares at once does not say which one it means.
 func (r *referee) pieceDone(x *Node, m actors.PieceDone) {
 	if m.Last != (m.Remaining == 0) {
-		r.broken(x.id, "conservation", "piece %d is the last: %v, and %d remain", m.Piece, m.Last, m.Remaining)
+		r.broken(x.id, "conservation", "piece %d is the last: %v; still to come: %d", m.Piece, m.Last, m.Remaining)
 	}
 	f := x.only()
 	if f == nil || f.opt.Skip != nil { // where the choice changes, so does the plan
 		return
 	}
 	if f.toCome--; m.Remaining != f.toCome {
-		r.broken(x.id, "conservation", "piece %d is done: %d remain of what was planned, and %d are wanted or leased", m.Piece, f.toCome, m.Remaining)
+		r.broken(x.id, "conservation", "piece %d is done; still to come as planned: %d; wanted or leased: %d", m.Piece, f.toCome, m.Remaining)
 		f.toCome = m.Remaining // report it only once
 	}
 	sum := 0
@@ -296,7 +296,7 @@ func (r *referee) told(f *Fetch, e actors.Event) {
 func (r *referee) ended(f *Fetch) {
 	for _, s := range f.last.Sources {
 		if y := r.n.byID[s.Peer]; y != nil && y.acts.honest() && (s.BadBlocks > 0 || s.Banned) {
-			r.broken(f.x.id, "blame", "%s is honest, and is blamed for %s (%s); banned: %v", y.Name(), words.Count(s.BadBlocks, "lie"), cmp.Or(s.Lie, "before this run"), s.Banned)
+			r.broken(f.x.id, "blame", "%s is honest; lies that it is blamed for in this run: %d (%s); banned: %v", y.Name(), s.BadBlocks, cmp.Or(s.Lie, "none"), s.Banned)
 		}
 	}
 	if f.ended.Err != nil {

@@ -21,7 +21,7 @@ const (
 const pointSize = 32
 
 // errPoint says that an element is not one of the group, or the neutral one.
-var errPoint = errors.New("it sent a key that cannot be one")
+var errPoint = errors.New("it sent an invalid key")
 
 // lv is each part after its length, one after another: the draft's lv_cat. No part is longer
 // than 16,383 bytes.

@@ -32,7 +32,7 @@ func (c *coder) exactly(num protowire.Number, v []byte) {
 	if !c.reading {
 		c.b = appendBytes(c.b, num, v)
 	} else if c.chunk(num, len(v)) {
-		c.need(len(c.data) == len(v), "field %d: %d bytes in the place of %d", num, len(c.data), len(v))
+		c.need(len(c.data) == len(v), "field %d: %d bytes instead of %d", num, len(c.data), len(v))
 		copy(v, c.data)
 	}
 }
@@ -40,7 +40,7 @@ func (c *coder) exactly(num protowire.Number, v []byte) {
 // many is bytes that consist of at most most parts of a size.
 func (c *coder) many(num protowire.Number, v *[]byte, size, most int) {
 	c.copied(num, v, size*most)
-	c.need(len(*v)%size == 0, "field %d: %d bytes are no whole parts of %d", num, len(*v), size)
+	c.need(len(*v)%size == 0, "field %d: %d bytes, not a multiple of %d", num, len(*v), size)
 }
 
 // signing is what asks for passes, or signs them, of each size, the largest first.

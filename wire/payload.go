@@ -171,7 +171,7 @@ func Parse[T any, M message[T]](b []byte) (T, error) {
 	}
 	if h, ok := any(M(&m)).(interface{ haveMap() (*int, *[]byte) }); ok {
 		pieces, bits := h.haveMap()
-		c.need(wholeBits(*pieces, *bits), "%d bytes for %d pieces, or a bit past them", len(*bits), *pieces)
+		c.need(wholeBits(*pieces, *bits), "%d bytes for %d pieces, or a bit is set beyond the last piece", len(*bits), *pieces)
 		*bits = slices.Clone(*bits)
 	}
 	if c.err != nil {

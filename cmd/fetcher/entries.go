@@ -92,7 +92,7 @@ const seedHelp = "after fetching, serve it for this `TIME`, such as 36h, or unti
 // seedUntil reads the values of --seed-until; "never" sets neither.
 func seedUntil(values []string) (ratio float64, long string, err error) {
 	if slices.Contains(values, "never") && len(values) > 1 {
-		return 0, "", usageError{errors.New("--seed-until never cannot be given with another")}
+		return 0, "", usageError{errors.New("--seed-until never cannot be given together with another --seed-until")}
 	}
 	for _, v := range values {
 		if n, err := strconv.ParseFloat(v, 64); err == nil && n > 0 {

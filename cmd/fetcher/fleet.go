@@ -233,7 +233,7 @@ func (a fleetApp) addPath(ctx context.Context, d fleetDoor, path string) error {
 	}
 	return asker(a).asking(ctx, func(c *api.Client) error {
 		e, err := c.Add(ctx, api.Add{Paths: []string{at}})
-		err = restFirst(err, at, "give fleet add its ticket")
+		err = restFirst(err, at, "fetcher fleet add with the ticket that fetcher add prints")
 		added := err == nil
 		if errors.Is(err, api.ErrHave) {
 			e, err = servedAt(ctx, c, at)

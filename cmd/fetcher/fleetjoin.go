@@ -215,8 +215,8 @@ func (a fleetApp) joinCommand() *cobra.Command {
 		Short: "Make this machine a member of a fleet",
 		Long: `Make this machine a member of a fleet: what the token says is kept in the state
 directory, and node run and the fleet commands need no flags any more. The store
-is asked whether the token still holds, unless it is away. A token of "-" is
-read from stdin.`,
+is asked whether the token still holds, unless the store cannot be reached. A
+token of "-" is read from stdin.`,
 		Args: exactly("TOKEN"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := a.ofTheNode(cmd.Context(), storeFlags{}); err != nil {
@@ -297,7 +297,7 @@ fetcher fleet forget, on another machine, takes this one off fleet status.`,
 				return err
 			}
 			fmt.Fprintln(a.stderr, "this machine belongs to no fleet any more")
-			a.ifItRuns(cmd.Context(), "restart the node that runs here: until then it is a member", "end it: until then this machine is a member")
+			a.ifItRuns(cmd.Context(), "restart the node that runs here: until then it is a member", "end it: until then it is still a member")
 			return nil
 		},
 	}

@@ -139,7 +139,7 @@ func TestWhatHasNoLeaseIsNotSaidToBeKept(t *testing.T) {
 	a, day := depots{asker{&app{stdout: &out, out: &reporter{}}}}, time.Date(2026, 4, 5, 6, 7, 0, 0, time.Local)
 	must(t, a.printHolds([]api.StandingHold{{Share: "s1", Depot: "d1", State: "lapsed", Expires: day, Why: "it does not answer"},
 		{Share: "s2", Depot: "d1", State: "unknown"}, {Share: "s3", Depot: "d1", State: "missing", Expires: day}, {Share: "s4", Depot: "d1", State: "stable", Expires: day, Left: 60}}, nil, day))
-	for i, want := range []string{"s1 d1 lapsed 0 s", "s2 d1 unknown -", "s3 d1 missing 0 s", "s4 d1 stable 60 s", "s1 at d1: its lease ended on 2026-04-05 06:07; the depot may remove it: it does not answer"} {
+	for i, want := range []string{"s1 d1 lapsed 0 s", "s2 d1 unknown -", "s3 d1 missing 0 s", "s4 d1 stable 60 s", "s1 at d1: its lease ended on 2026-04-05 06:07, so the depot may remove the share; what went wrong last: it does not answer"} {
 		if line := strings.Join(strings.Fields(strings.Split(out.String(), "\n")[i+1]), " "); !strings.HasPrefix(line, want) {
 			t.Errorf("%q is not %q", line, want)
 		}

@@ -106,7 +106,7 @@ func (a depots) printHolds(all []api.StandingHold, entries []api.Entry, now time
 	for _, h := range all {
 		why := cmp.Or(printable(h.Why), anewText(h, all))
 		if h.State == "lapsed" {
-			why = fmt.Sprintf("its lease ended on %s; the depot may remove it%s%s", words.Date(h.Expires), either(why != "", ": ", ""), why)
+			why = fmt.Sprintf("its lease ended on %s, so the depot may remove the share%s%s", words.Date(h.Expires), either(why != "", "; what went wrong last: ", ""), why)
 		}
 		if why != "" {
 			b.WriteString(ofHeld(h.Share, h.Depot, why))

@@ -31,7 +31,7 @@ that all of them reach, which --kv names:
 
   fetcher round run --kv URL --name backup --every 24h -- CMD ARG...
   fetcher round show backup --kv URL
-  fetcher round list                  those of the fleet of this node
+  fetcher round list                  the rounds of this node's fleet
 
 The first machine that asks in a period runs the command; the others do not.`,
 	})

@@ -23,8 +23,8 @@ func (a *app) simCommand() *cobra.Command {
 		Long: `Run whole nodes on a simulated network, in virtual time: an hour takes seconds,
 and the same seed gives the same run, on every machine.
 
-  fetcher sim list              what there is
-  fetcher sim run flash-crowd   one; exits with 1 if something did not hold`,
+  fetcher sim list              lists the scenarios
+  fetcher sim run flash-crowd   runs one; exits with 1 if something did not hold`,
 	})
 	c.AddCommand(a.simListCommand(), a.simRunCommand())
 	return c

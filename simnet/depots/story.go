@@ -212,6 +212,9 @@ func (s *Story) Refused(x *simnet.Node, d *Depot, why depot.Reason, question any
 	_, err := s.Held(x, d, question)
 	var r *depot.Refusal
 	if !errors.As(err, &r) {
+		if err == nil {
+			err = errors.New("granted")
+		}
 		s.Expect(false, "%s asks %+v: %v; it should be refused: %v", x.Name(), question, err, why)
 		return depot.Refusal{}
 	}

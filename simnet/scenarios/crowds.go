@@ -179,7 +179,7 @@ var oneOwner = &simnet.Scenario{
 			before = sets[peers.Active]
 			here, active = here+len(before)+waiting, active+len(before)
 			theirs := len(inSets(source, identities)[peers.Active])
-			r.Expect(waiting == 0 || theirs <= 3, "the identities hold %d places while %d from elsewhere wait; they may hold 3", theirs, waiting)
+			r.Expect(waiting == 0 || theirs <= 3, "the identities hold %d places, and may hold 3; waiting from elsewhere: %d", theirs, waiting)
 			if len(fetches) < 2*places || !done() {
 				return true
 			}

@@ -222,7 +222,7 @@ var elections = []*simnet.Scenario{
 	},
 	{
 		Name: "election-paused",
-		Says: "The coordinator that a fleet has elected stands still for a while, and goes on when another was elected.",
+		Says: "The coordinator that a fleet has elected stands still for a while, and goes on when another has been elected.",
 		Only: storeIsModelled,
 		Set: func(r *simnet.Run) {
 			f := joined(r, 48, 3, 10*simnet.Mbit)
@@ -338,7 +338,7 @@ func (f *electors) takeover(within time.Duration) {
 // elected expects that this many were elected in all.
 func (f *electors) elected(n int) {
 	f.r.Finally(func() {
-		f.r.Expect(len(f.store.Terms()) == n, "%d were elected", len(f.store.Terms()))
+		f.r.Expect(len(f.store.Terms()) == n, "coordinators elected: %d, not %d", len(f.store.Terms()), n)
 	})
 }
 

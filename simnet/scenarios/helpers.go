@@ -42,3 +42,11 @@ func sourceIn(f *simnet.Fetch, source *simnet.Node) actors.Source {
 	}
 	return actors.Source{}
 }
+
+// orNothing is an error for people who read a fault.
+func orNothing(err error) string {
+	if err == nil {
+		return "nothing"
+	}
+	return err.Error()
+}

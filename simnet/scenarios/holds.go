@@ -67,7 +67,7 @@ func edited(s *depots.Story, n, keep int) {
 	d.CrashIn(0, false)
 	s.Pass(time.Minute)
 	s.Kept(d, all[n])
-	s.Expect(watch.looks > n, "the depot was looked at %d times", watch.looks)
+	s.Expect(watch.looks > n, "times that the depot was looked at: %d", watch.looks)
 	s.Until("the depot holds the last version, and as many before it as are to be kept", time.Hour, func() bool {
 		got, err := s.Holdings(o.Node, d)
 		return err == nil && len(got) == keep+1 && slices.ContainsFunc(got, func(h wire.Holding) bool { return h.Share == all[n].ID() })
@@ -129,8 +129,8 @@ func heldByFleet(s *depots.Story, length, long time.Duration) {
 	}
 	s.Pass(ends - s.Elapsed())
 	s.Expect(y.lapsed == 0, "no lease for %v", y.lapsed)
-	s.Expect(renewals+others >= int(long/length), "%d renewals, and %d by another, in %v", renewals, others, long)
-	s.Timeline().Note("%d renewals; members killed in their turn: %d", renewals, kills)
+	s.Expect(renewals+others >= int(long/length), "renewals: %d, and by another: %d, in %v", renewals, others, long)
+	s.Timeline().Note("renewals: %d; members killed in their turn: %d", renewals, kills)
 }
 
 // turnsOf has a member renew in rounds of a store; took is called when it has the turn.

@@ -221,10 +221,10 @@ var badDay = &simnet.Scenario{
 		r.When(func() bool { return g.Part() >= 0.3 }, func() { y.Disk().Resize(0) })
 		r.Patience(45 * time.Second)
 		r.Finally(func() {
-			r.Expect(kills == 2, "the node was killed %d times, not twice", kills)
+			r.Expect(kills == 2, "times that the node was killed: %d, not 2", kills)
 			r.Expect(r.Soon(f.EndedAt(), 90*time.Second), "the fetch ended at %v", f.EndedAt())
 			done, err := g.Done()
-			r.Expect(done && errors.Is(err, share.ErrDiskFull), "the fetch on the disk that fills up has ended: %v, with %v", done, err)
+			r.Expect(done && errors.Is(err, share.ErrDiskFull), "the fetch on the disk that fills up has ended: %v; what went wrong: %v", done, orNothing(err))
 		})
 	},
 }

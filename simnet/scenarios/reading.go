@@ -23,7 +23,7 @@ var reading = []*simnet.Scenario{
 			r.After(2500*time.Millisecond, b.Kill)
 			r.Finally(func() {
 				for i, x := range []*simnet.Reading{start, end, middle} {
-					r.Expect(x.Took() > 0 && x.Err() == nil, "reader %d: %v", i, x.Err())
+					r.Expect(x.Took() > 0 && x.Err() == nil, "reader %d is not done; what went wrong: %v", i, orNothing(x.Err()))
 				}
 				r.Expect(start.First() < time.Second, "the first bytes came after %v", start.First())
 				r.Expect(end.First() < 3*time.Second, "the bytes near the end came after %v", end.First())

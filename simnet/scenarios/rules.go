@@ -207,14 +207,14 @@ var rules = []*simnet.Scenario{
 				r.After(at+20*time.Millisecond, source.Start)
 			}
 			r.Finally(func() {
-				r.Expect(f.Revoked() == 0, "%d leases had to be taken back", f.Revoked())
+				r.Expect(f.Revoked() == 0, "leases that had to be taken back: %d", f.Revoked())
 				r.Expect(r.Soon(f.Took(), 40*time.Second), "the fetch took %v; the line needs 14 s", f.Took())
 			})
 		},
 	},
 	{
 		Name: "joins-early",
-		Says: "Two nodes know only a third, which does not have the list of files yet: both are told to come again, the one that has the list and the one that asks for it, and both do.",
+		Says: "Two nodes, one with the list of files and one without, know only a third, which does not have the list yet: both are told to come again, and both do.",
 		Set: func(r *simnet.Run) {
 			c := r.File("film", 8*mib)
 			far := r.Add(simnet.NodeConfig{Name: "far", Line: even(20*simnet.Mbit, 400*time.Millisecond)}).Seed(c)

@@ -40,7 +40,7 @@ var troubled = []*simnet.Scenario{
 			often := patient() // a sync for each piece or two, so that there is something to cut
 			often.SyncEvery, often.SyncBytes = 250*time.Millisecond, 8<<20
 			x.FetchWith(c, simnet.FetchOptions{Config: often}, source)
-			r.Finally(func() { r.Expect(cuts >= 3, "only %d cuts", cuts) })
+			r.Finally(func() { r.Expect(cuts >= 3, "cuts: %d, not 3 or more", cuts) })
 		},
 	},
 	{
@@ -121,7 +121,7 @@ var troubled = []*simnet.Scenario{
 			})
 			r.AtLeast(2 * time.Second)
 			r.Finally(func() {
-				r.Expect(failed == 2, "%d syncs failed", failed)
+				r.Expect(failed == 2, "syncs that failed: %d, not 2", failed)
 				for _, f := range below {
 					r.Expect(r.Soon(f.Took(), 15*time.Second), "%s took %v; the lines need 10 s", f.Node().Name(), f.Took())
 				}
@@ -183,7 +183,7 @@ var troubled = []*simnet.Scenario{
 	},
 	{
 		Name: "clocks-drift",
-		Says: "One clock is a tenth too fast, another a tenth too slow, and the node remembers across a restart who lied.",
+		Says: "The clock of a node is a tenth too fast, that of a source a tenth too slow, and the node remembers across a restart who lied.",
 		Set: func(r *simnet.Run) {
 			c := r.File("film", 16*mib)
 			good := r.Add(simnet.NodeConfig{Name: "good", Line: even(30*simnet.Mbit, 20*time.Millisecond)}).Seed(c)

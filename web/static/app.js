@@ -391,7 +391,7 @@ function held(all) {
   const wanted = all.filter((x) => !x.ending && !x.earlier), whole = wanted.filter((x) => x.state === 'stable').length;
   const left = times(all.map((x) => x.left_seconds)), next = times(all.map((x) => (new Date(x.next) - Date.now()) / 1000));
   const release = h('button', { 'aria-label': 'Release ' + name, onclick: act(async () => {
-    if (!confirm(`End what depots keep of ${name}? They may remove it then.`)) return;
+    if (!confirm(`Release ${name} at all depots? They may remove it then.`)) return;
     await api.change('POST', '/v1/holds/release', { share: latest.share });
     view();
   }) }, 'Release');
@@ -429,7 +429,7 @@ async function node() {
     const row = (k, v) => [h('dt', {}, k), h('dd', {}, v)];
     replace(body, ...s.warnings.map((w) => h('p', { class: 'panel' }, w)), h('dl', {}, ...row('Peer ID', h('code', {}, s.peer)), ...row('Version', s.version), ...row('Running', 'for ' + ago(s.since)), ...row('State directory', s.dir),
       ...row('Traffic', `${size(s.in_bytes)} in, ${size(s.out_bytes)} out${s.carried_bytes ? `; ${size(s.carried_bytes)} carried between others` : ''}`), ...row('Peers', `${s.children} ${s.children === 1 ? 'fetches' : 'fetch'} from here`), ...row('Entries', `${s.entries}: ${s.fetching} being fetched, ${s.waiting} waiting, ${s.troubled} missing or failed`),
-      ...row('Free', s.free_bytes < 0 ? 'not known' : size(s.free_bytes)), ...(s.limits.schedule ? row('Limits', 'by the schedule now; one that is set here holds outside it') : []), ...row('Addresses', h('div', {}, ...s.addrs.map((a) => h('div', {}, h('code', {}, a)))))));
+      ...row('Free', s.free_bytes < 0 ? 'not known' : size(s.free_bytes)), ...(s.limits.schedule ? row('Limits', 'by the schedule now; a limit that is set here holds outside the schedule') : []), ...row('Addresses', h('div', {}, ...s.addrs.map((a) => h('div', {}, h('code', {}, a)))))));
     limits.fill(s.limits);
   });
 }
