@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -119,18 +120,15 @@ func (p *Partial) checkTarget(ctx context.Context) (done bool, err error) {
 	}
 	im := &importing{opt: ImportOptions{Workers: p.opt.Workers, State: p.opt.State, MaxOpen: p.opt.MaxOpen}, where: at}
 	if p.tree, err = im.compare(ctx, p.m); err != nil {
-		stuck := p.blocked(at.dir)
-		at.dir.Close()
-		switch differs := errors.Is(err, share.ErrExists); {
-		case differs && stuck != nil:
-			return false, stuck
-		case differs && p.opt.Repair:
+		defer at.dir.Close()
+		if !errors.Is(err, share.ErrExists) {
+			return false, err
+		}
+		if p.opt.Repair { // of one file
 			p.willReplace(0, info)
 			return false, nil
-		case differs:
-			return false, repairable{err}
 		}
-		return false, err
+		return false, cmp.Or(p.blocked(at.dir), error(repairable{err}))
 	}
 	p.sel.adopted = !p.sel.again || !p.wasMoved()
 	all := share.FullSet(p.m.Layout().Pieces())
