@@ -56,7 +56,7 @@ func (d *Daemon) Listen() (*Listening, error) {
 	err := l.openUnix(Socket(d.dir), 0o600)
 	switch {
 	case err != nil || l.conf.Socket == "":
-	case isSame(filepath.Clean(l.conf.Socket), filepath.Clean(Socket(d.dir))):
+	case isSame(filepath.Clean(l.conf.Socket), Socket(d.dir)):
 		err = words.Error(ErrSettings, "the socket %s is the one that only the owner of this state directory may open; give socket another path, in node.toml or as a flag", l.conf.Socket)
 	default:
 		err = l.openUnix(l.conf.Socket, 0o660)
@@ -118,10 +118,10 @@ func (l *Listening) openUnix(path string, mode fs.FileMode) error {
 		return unusable(err)
 	}
 	l.held = append(l.held, held)
-	switch ours := answered(path); {
-	case ours && own:
+	switch taken := answered(path); {
+	case taken && own:
 		return words.Error(share.ErrHeld, "another program answers at the socket of this state directory, %s", path)
-	case ours:
+	case taken:
 		return words.Error(share.ErrHeld, "another program answers at the socket %s; give socket another path, in node.toml or as a flag", path)
 	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {

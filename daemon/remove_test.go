@@ -48,6 +48,18 @@ func TestRemoveLeavesThePartThatWasNotFetched(t *testing.T) {
 	}
 }
 
+// removedWhileShut fetches a share into to, and removes its data while nobody may change what a folder in to has.
+func removedWhileShut(t *testing.T, b *Daemon, ticket, shut string) (to string, r api.Removed) {
+	t.Helper()
+	to = t.TempDir()
+	got := until(t, b, added(t, b, api.Add{Ticket: ticket, Dir: to}).ID, "here", in(api.Served))
+	must(t, os.Chmod(filepath.Join(to, shut), 0o500))
+	r, err := b.Remove(t.Context(), got.ID, true)
+	must(t, err)
+	must(t, os.Chmod(filepath.Join(to, shut), 0o700))
+	return to, r
+}
+
 // What may not be removed is not said to be another's.
 func TestRemoveSaysWhatMayNotBeRemoved(t *testing.T) {
 	t.Parallel()
@@ -57,12 +69,7 @@ func TestRemoveSaysWhatMayNotBeRemoved(t *testing.T) {
 	_, ticket := photos(t)
 	b := begun(t, t.TempDir())
 	for _, shut := range []string{".", "tree", "tree/docs"} {
-		to := t.TempDir()
-		got := until(t, b, added(t, b, api.Add{Ticket: ticket, Dir: to}).ID, "here", in(api.Served))
-		must(t, os.Chmod(filepath.Join(to, shut), 0o500))
-		r, err := b.Remove(t.Context(), got.ID, true)
-		must(t, err)
-		must(t, os.Chmod(filepath.Join(to, shut), 0o700))
+		to, r := removedWhileShut(t, b, ticket, shut)
 		if !strings.HasPrefix(r.Kept, filepath.Join(to, "tree")) || !strings.HasSuffix(r.Kept, " cannot be removed: permission denied") {
 			t.Errorf("%s: removed: %v; %s", shut, r.Data, r.Kept)
 		}
@@ -82,12 +89,7 @@ func TestRemoveSaysWhichFolderMayNotBeRemoved(t *testing.T) {
 	ticket := added(t, a, api.Add{Paths: []string{src}}).Ticket
 	b := begun(t, t.TempDir())
 	for shut, stays := range map[string]string{"tree": "tree/void", "tree/void": "tree/void/in"} {
-		to := t.TempDir()
-		got := until(t, b, added(t, b, api.Add{Ticket: ticket, Dir: to}).ID, "here", in(api.Served))
-		must(t, os.Chmod(filepath.Join(to, shut), 0o500))
-		r, err := b.Remove(t.Context(), got.ID, true)
-		must(t, err)
-		must(t, os.Chmod(filepath.Join(to, shut), 0o700))
+		to, r := removedWhileShut(t, b, ticket, shut)
 		if r.Kept != filepath.Join(to, stays)+" cannot be removed: permission denied" {
 			t.Errorf("%s: removed: %v; %s", shut, r.Data, r.Kept)
 		}

@@ -338,45 +338,49 @@ func (a depots) leasesCommand() *cobra.Command {
 	return &cobra.Command{Use: "leases [ACCOUNT...]", Short: "List the live leases", ValidArgsFunction: a.completeAccounts, Long: `List the live leases, of all accounts or of those that are named; on a terminal
 only the 100 that end first. SHARE is the end of an ID; --json has all of it.`, RunE: func(cmd *cobra.Command, args []string) error {
 		return a.asking(cmd.Context(), func(c *api.Client) error {
-			all := len(args) == 0
-			if all {
+			names := args
+			if len(args) == 0 {
 				accounts, err := c.Accounts(cmd.Context())
 				if err != nil {
 					return err
 				}
 				for _, x := range accounts {
-					args = append(args, x.Name)
+					names = append(names, x.Name)
 				}
 			}
 			var leases []api.Lease
-			for _, name := range args {
+			for _, name := range names {
 				of, err := c.Leases(cmd.Context(), name)
 				if err != nil {
 					return err
 				}
 				leases = append(leases, of...)
 			}
-			return a.printLeases(leases, args, all)
+			return a.printLeases(leases, args)
 		})
 	}}
 }
 
-// printLeases lists the leases of accounts, which may be all.
-func (a depots) printLeases(leases []api.Lease, accounts []string, all bool) error {
+// printLeases lists the leases of the accounts that are named, or of all if none is.
+func (a depots) printLeases(leases []api.Lease, named []string) error {
 	sum := int64(0)
 	for _, l := range leases {
 		sum += l.Bytes
 		a.out.write("storage_lease", l)
 	}
 	if len(leases) == 0 {
-		fmt.Fprintln(a.stderr, either(all, "no account holds anything here; "+a.flags.self()+" depot account add lets a node hold shares", either(len(accounts) == 1, "this account holds", "these accounts hold")+" nothing here"))
+		none := "no account holds anything here; " + a.flags.self() + " depot account add lets a node hold shares"
+		if len(named) > 0 {
+			none = either(len(named) == 1, "this account holds", "these accounts hold") + " nothing here"
+		}
+		fmt.Fprintln(a.stderr, none)
 	}
 	if len(leases) > 1 {
 		defer fmt.Fprintf(a.stderr, "%s, %s\n", words.Count(len(leases), "lease"), share.Size(sum))
 	}
 	of := ""
-	for _, name := range accounts {
-		of += either(all, "", " "+quote(name))
+	for _, name := range named {
+		of += " " + quote(name)
 	}
 	shown := leasesShown(leases, newTerminal(a.stdout).columns())
 	if len(shown) < len(leases) {

@@ -150,8 +150,8 @@ var advices = []struct {
 	{fetcher.ErrNotMember, `Where the coordinator runs, give this node's ID to --allow, or write it into the --allow-file; or join the fleet with the token that "fetcher fleet invite" prints now. Then run the same command again.`},
 	{share.ErrNotAllowed, "Ask whoever shares it to allow the ID that fetcher id prints, and run the same command again (fetch, cat and ls with --identity: without that, the ID above is of this run alone); or, if the share has a secret, for the ticket that holds it."},
 	{share.ErrLied, "Name another source with --peer."},
-	{errUnfound, "Ask whoever shares it for the ticket, or name a peer that has it with --peer. By its ID alone a share is found only where it is announced: on this network with --visible lan, or in the table of --dht with --visible public."},
-	{errNobody, "Ask whoever shares it for a ticket of a node that listens, or name a peer that has it with --peer. Where nobody is named, a share is found only where it is announced: on this network with --visible lan, or in the table of --dht with --visible public."},
+	{errUnfound, "Ask whoever shares it for the ticket, or name a peer that has it with --peer. By its ID alone " + announcedText},
+	{errNobody, "Ask whoever shares it for a ticket of a node that listens, or name a peer that has it with --peer. Where nobody is named, " + announcedText},
 	{fetcher.ErrNoSource, "Give a ticket of a node that listens, or name a peer with --peer ADDR."},
 	{share.ErrStalled, sharedText},
 	{daemon.ErrSettings, ""}, // it says itself which setting to change
@@ -159,6 +159,9 @@ var advices = []struct {
 	{fs.ErrPermission, "Let this user use that file or folder, or run the command as a user who may."},
 	{fs.ErrNotExist, "Check its path."},
 }
+
+// announcedText ends the advice about a share that nobody was found to have.
+const announcedText = "a share is found only where it is announced: on this network with --visible lan, or in the table of --dht with --visible public."
 
 // sharedText is the advice about a source that does not answer, or no longer.
 const sharedText = "Check that the share is still being served, that the address in the ticket or --peer is still right, and that this machine can reach it; then run the same command again."

@@ -30,8 +30,8 @@ func TestEmptyListsSaySo(t *testing.T) {
 		"no passes":    func(a depots) error { return a.printPasses(nil) },
 		"no depot":     func(a depots) error { return a.printHolds(nil, nil, time.Time{}) },
 		"fetcher add ": func(a depots) error { return a.printList(nil) },
-		"no account":   func(a depots) error { return a.printLeases(nil, nil, true) },
-		"hold nothing": func(a depots) error { return a.printLeases(nil, []string{"a", "b"}, false) },
+		"no account":   func(a depots) error { return a.printLeases(nil, nil) },
+		"hold nothing": func(a depots) error { return a.printLeases(nil, []string{"a", "b"}) },
 	} {
 		var stdout, stderr strings.Builder
 		a := depots{asker{&app{stdout: &stdout, stderr: newTerminal(&stderr), out: newReporter(&stdout, false)}}}
