@@ -242,7 +242,7 @@ func (a *app) watchFleet(ctx context.Context, node *fetcher.Node, c *fetcher.Coo
 			if changed {
 				members = is
 				c.Allow(members)
-				fmt.Fprintf(a.stderr, "%s may be %s now\n", words.Count(len(members), "peer"), either(len(members) == 1, "a member", "members"))
+				fmt.Fprintf(a.stderr, "%s allowed as %s now\n", words.Count(len(members), "peer")+either(len(members) == 1, " is", " are"), either(len(members) == 1, "a member", "members"))
 			}
 			if err != nil && err.Error() != failed {
 				fmt.Fprintf(a.stderr, "%s; the list stays as it was\n", sentence(err))

@@ -97,7 +97,7 @@ func troubleText(d api.Depot) string {
 		fmt.Fprintln(&b, "the first look at the disk is not done: more may be used than is shown, and nothing is removed")
 	}
 	if d.Frozen {
-		fmt.Fprintf(&b, "the clock is not trusted, so nothing expires and nothing is removed: for leases it is %s. If this machine's clock is right, say so with fetcher depot clock ok\n", words.Date(d.Now))
+		fmt.Fprintf(&b, "the clock is not trusted, so nothing expires and nothing is removed: for leases, time stands still at %s. If this machine's clock is right, say so with fetcher depot clock ok\n", words.Date(d.Now))
 	}
 	if d.PassesTrouble != "" {
 		fmt.Fprintf(&b, "the depot takes no passes now: %s\n", printable(d.PassesTrouble))

@@ -92,7 +92,7 @@ const seedHelp = "after fetching, serve it for this `TIME`, such as 36h, or unti
 // seedUntil reads the values of --seed-until; "never" sets neither.
 func seedUntil(values []string) (ratio float64, long string, err error) {
 	if slices.Contains(values, "never") && len(values) > 1 {
-		return 0, "", usageError{errors.New("--seed-until never cannot be given together with another --seed-until")}
+		return 0, "", usageError{errors.New(`"never" cannot be given together with another value of --seed-until`)}
 	}
 	for _, v := range values {
 		if n, err := strconv.ParseFloat(v, 64); err == nil && n > 0 {
@@ -100,7 +100,7 @@ func seedUntil(values []string) (ratio float64, long string, err error) {
 		} else if t, err := words.ParseDuration(v); err == nil && t > 0 {
 			long = typed(t)
 		} else if v != "never" {
-			return 0, "", usageError{fmt.Errorf("--seed-until is a time such as 36h or 7d, a number such as 2, or never, not %q", v)}
+			return 0, "", usageError{fmt.Errorf(`--seed-until is a time such as 36h or 7d, a number such as 2, or the word "never", and not %q`, v)}
 		}
 	}
 	return ratio, long, nil

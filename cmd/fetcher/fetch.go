@@ -78,7 +78,7 @@ on doing so when it is done.`,
 			if len(args) == 2 && fl.seed == seedForever {
 				for _, arg := range args {
 					if _, err := words.ParseDuration(arg); err == nil {
-						return usageError{fmt.Errorf("--seed takes its time after an =, as in --seed=%s", arg)}
+						return usageError{fmt.Errorf("the time of --seed goes right after an =, as in --seed=%s", arg)}
 					}
 				}
 			}

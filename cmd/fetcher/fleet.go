@@ -181,7 +181,7 @@ func (a fleetApp) addCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "add TICKET|PATH",
 		Short: "Have every machine of the fleet fetch a share",
-		Long: `Have every machine of the fleet fetch a share, and serve it on. The ticket must
+		Long: `Have every machine of the fleet fetch a share, and serve it. The ticket must
 name somebody who has it. A ticket of "-" is read from stdin. A PATH is served
 by the node of this machine from then on, as with fetcher add, and fetched by
 the others. If its files are edited later, it is another share: remove the
@@ -280,7 +280,7 @@ func servedAt(ctx context.Context, c *api.Client, path string) (api.Entry, error
 	}
 	i := slices.IndexFunc(all, func(e api.Entry) bool { return slices.Equal(e.Paths, []string{path}) })
 	if i < 0 {
-		return api.Entry{}, fmt.Errorf("the node serves %s in another way: give the ticket that fetcher list shows", path)
+		return api.Entry{}, fmt.Errorf("the node no longer serves %s: run the same command again", path)
 	}
 	return all[i], nil
 }
@@ -389,9 +389,9 @@ func (a fleetApp) runCommand() *cobra.Command {
 	var fl fleetRun
 	c := &cobra.Command{
 		Use:   "run [-o DIR]",
-		Short: "Fetch what the fleet fetches, and serve it on, until Ctrl-C",
-		Long: `Fetch every share that was added to the fleet into DIR, verified, and serve it
-on, until Ctrl-C. Restarted, it goes on where it was. fetcher node run does the
+		Short: "Fetch what the fleet fetches, and serve it, until Ctrl-C",
+		Long: `Fetch into DIR every share that was added to the fleet, verified, and serve it,
+until Ctrl-C. Restarted, it goes on where it was. fetcher node run does the
 same, besides all else that a node does. This machine takes part in elections:
 whoever coordinates a share leases its pieces to the members, so that each byte
 enters the fleet once. If that machine is lost, another takes over.

@@ -281,8 +281,8 @@ func (a fleetApp) leaveCommand() *cobra.Command {
 		Use:   "leave",
 		Short: "Make this machine a member of no fleet",
 		Long: `Make this machine a member of no fleet: the state directory forgets the store
-and the secret. What the fleet has fetched here stays, and is served on by the
-node, as if its owner had added it. To come back, join again with a token;
+and the secret. What the fleet has fetched here stays, and the node goes on
+serving it, as if its owner had added it. To come back, join again with a token;
 fetcher fleet forget, on another machine, takes this one off fleet status.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

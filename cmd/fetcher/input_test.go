@@ -286,7 +286,7 @@ func TestMistakesInFlagsAreExplained(t *testing.T) {
 		"completion writes a script to stdout, and takes no --json":                                   "completion bash --json",
 		"-o: /dev/null is not a folder":                                                               "cat bafyr4ia7sfg2elagmztpbrylvubxq73ujgvbk4s4fhbifood3yr6mrrxsy -o /dev/null",
 		"input_test.go is not a folder":                                                               "man input_test.go",
-		"--seed-until never cannot be given together with another":                                    "add T --seed-until never --seed-until 2",
+		`"never" cannot be given together with another value of --seed-until`:                         "add T --seed-until never --seed-until 2",
 		"-o: input_test.go is not a folder":                                                           "fetch bafyr4ia7sfg2elagmztpbrylvubxq73ujgvbk4s4fhbifood3yr6mrrxsy -o input_test.go",
 		"-o: /dev/null is not a folder\n":                                                             "fetch bafyr4ia7sfg2elagmztpbrylvubxq73ujgvbk4s4fhbifood3yr6mrrxsy -o /dev/null/x --listen none --peer /ip4/127.0.0.1/tcp/1/p2p/12D3KooWJcge8xRZ5k8JqvEmhYiX4BRtBjinpdRf5jNBvhX5ycZN",
 		"nowhere: there is no such file or folder":                                                    "share nowhere --listen none",

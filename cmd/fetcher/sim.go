@@ -98,7 +98,7 @@ with which the scenario does not hold.`,
 	f := c.Flags()
 	f.Uint64Var(&fl.seed, "seed", 1, "the `NUMBER` that all random choices follow from")
 	f.IntVar(&fl.seeds, "seeds", 1, "try this `NUMBER` of seeds, from --seed on")
-	f.IntVar(&fl.nodes, "nodes", 0, "how many there are of those nodes whose `NUMBER` the scenario leaves open (default the scenario's own; sim list --json says how many)")
+	f.IntVar(&fl.nodes, "nodes", 0, "have this `NUMBER` of the nodes whose number the scenario leaves open (default the scenario's own, which sim list --json shows)")
 	f.BoolVar(&fl.timeline, "timeline", false, "print all that happened, even if all is well")
 	f.StringVar(&fl.report, "report", "", "write a page with pictures of the run to this `FILE`: of the seed that failed, or else of the first")
 	return c
@@ -124,7 +124,7 @@ func (fl simFlags) check(f *pflag.FlagSet, name string) (*simnet.Scenario, error
 	case fl.seeds < 1:
 		return nil, usageError{errors.New("--seeds must be at least 1")}
 	case uint64(fl.seeds-1) > math.MaxUint64-fl.seed:
-		return nil, usageError{fmt.Errorf("there are no %d seeds from %d on", fl.seeds, fl.seed)}
+		return nil, usageError{fmt.Errorf("there are fewer than %d seeds from %d on", fl.seeds, fl.seed)}
 	case fl.nodes < 1 && f.Changed("nodes"):
 		return nil, usageError{errors.New("--nodes must be at least 1")}
 	case fl.nodes > mostNodes:

@@ -194,7 +194,7 @@ func TestMistakesInSimRunAreExplained(t *testing.T) {
 		"--nodes must be at most 10000: each is a whole node": {"run", "churn", "--nodes", "10001"},
 		"--nodes: half-lie needs at least 2":                  {"run", "half-lie", "--nodes", "1"},
 		"--seeds must be at least 1":                          {"run", "churn", "--seeds", "0"},
-		"there are no 2 seeds from 18446744073709551615 on":   {"run", "churn", "--seeds", "2", "--seed", "18446744073709551615"},
+		"there are fewer than 2 seeds from 18446744073709551615 on":   {"run", "churn", "--seeds", "2", "--seed", "18446744073709551615"},
 		"needs a SCENARIO":                                    {"run"},
 		`there is no command "xyzzy"; see fetcher sim --help`: {"xyzzy"},
 		"sim list takes no arguments":                         {"list", "all"},

@@ -126,7 +126,7 @@ func (a *app) show(s *simnet.Scenario, fl simFlags, x *seen, all tally, wall tim
 		fmt.Fprintf(w, "%s holds with seed %d\n%s\n\n", s.Name, x.Seed, says)
 	}
 	if fl.seeds > 1 {
-		fmt.Fprintf(w, "all of %s\n", words.Count(all.runs, "seed"))
+		fmt.Fprintf(w, "over %s\n", words.Count(all.runs, "seed"))
 		fmt.Fprintf(w, "  virtual time  %v; longest %v, with seed %d\n", brief(all.virtual), brief(all.slowest.Virtual), all.slowest.Seed)
 		fmt.Fprintf(w, "  wall time     %v; %s\n", brief(wall), times(all.virtual, wall))
 		fmt.Fprintf(w, "  fetched       %s, and %s of it twice (%.2f %%)\n", share.Size(all.fetched), share.Size(all.twice), percent(all.twice, all.fetched))
