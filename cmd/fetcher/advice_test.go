@@ -126,7 +126,7 @@ func TestAFullStdoutIsSaid(t *testing.T) {
 		var stderr bytes.Buffer
 		cmd.Stdout, cmd.Stderr = full, &stderr
 		err = cmd.Run()
-		if cmd.ProcessState.ExitCode() != 9 || stderr.String() != "fetcher: stdout cannot be written: disk full\nMake room and run the same command again.\n" || strings.Contains(stderr.String(), "no space left") {
+		if cmd.ProcessState.ExitCode() != 9 || stderr.String() != "fetcher: stdout cannot be written to: disk full\nMake room and run the same command again.\n" || strings.Contains(stderr.String(), "no space left") {
 			t.Errorf("%s: %v: %s", args[0], err, &stderr)
 		}
 	}

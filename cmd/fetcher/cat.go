@@ -177,13 +177,13 @@ func (s sink) Write(b []byte) (int, error) {
 	case errors.Is(err, syscall.EPIPE):
 		err = errPipe
 	case errors.Is(vfs.Full(err), share.ErrDiskFull):
-		err = words.Error(share.ErrDiskFull, "stdout cannot be written: %v", share.ErrDiskFull)
+		err = words.Error(share.ErrDiskFull, "stdout cannot be written to: %v", share.ErrDiskFull)
 	case err != nil:
 		var at *fs.PathError
 		if errors.As(err, &at) {
 			err = at.Err
 		}
-		err = fmt.Errorf("stdout cannot be written: %w", err)
+		err = fmt.Errorf("stdout cannot be written to: %w", err)
 	}
 	return n, err
 }
@@ -227,7 +227,7 @@ func (c *catting) say(e fetcher.Event) {
 func fileOf(m *share.Manifest, file string) (share.Entry, error) {
 	if file == "" {
 		if !m.Single() {
-			return share.Entry{}, usageError{fmt.Errorf("%s is a folder: name a FILE in it; fetcher ls lists them", printable(m.Name))}
+			return share.Entry{}, usageError{fmt.Errorf("%s is a folder: name a FILE in it; fetcher ls lists its files", printable(m.Name))}
 		}
 		return m.Entry(0), nil
 	}

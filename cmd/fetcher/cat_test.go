@@ -119,9 +119,9 @@ func TestCatSaysWhatIsWrong(t *testing.T) {
 }
 
 // A reader that reads only the beginning ends the transfer, and nothing is left of it.
-// The reason why stdout cannot be written is said once, and is no name of ours.
+// The reason why stdout cannot be written to is said once, and is no name of ours.
 func TestAFullStdoutIsSaidOnce(t *testing.T) {
-	for errno, want := range map[syscall.Errno]string{syscall.ENOSPC: "stdout cannot be written: disk full", syscall.EIO: "stdout cannot be written: " + syscall.EIO.Error()} {
+	for errno, want := range map[syscall.Errno]string{syscall.ENOSPC: "stdout cannot be written to: disk full", syscall.EIO: "stdout cannot be written to: " + syscall.EIO.Error()} {
 		w := sink{writes(func([]byte) (int, error) { return 0, &fs.PathError{Op: "write", Path: "/dev/stdout", Err: errno} })}
 		_, err := w.Write([]byte("x"))
 		if sentence(err) != want || (exitCode(err) == exitDiskFull) != (errno == syscall.ENOSPC) {

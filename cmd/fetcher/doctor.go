@@ -72,7 +72,7 @@ func (a asker) doctor(ctx context.Context) error {
 	var found []finding
 	if system && status != nil { // whoever may use it need not be who may write there
 		dir = status.Dir
-		found = []finding{{"state", true, "the node of this machine has " + dir, ""}, checkDisk("where it puts shares", status.FreeBytes)}
+		found = []finding{{"state", true, "the node of this machine keeps its state in " + dir, ""}, checkDisk("where it puts shares", status.FreeBytes)}
 	} else {
 		found = []finding{checkState(dir), checkDisk("on the disk of "+dir, freeAt(dir))}
 	}
@@ -123,7 +123,7 @@ func (f finding) lines(columns int) string {
 
 // checkState says whether the state directory can be written.
 func checkState(dir string) finding {
-	f := finding{what: "state", text: dir + " can be written"}
+	f := finding{what: "state", text: dir + " can be written to"}
 	err := os.MkdirAll(dir, 0o700)
 	var temp *os.File
 	if err == nil {
@@ -137,7 +137,7 @@ func checkState(dir string) finding {
 		f.ok = true
 		return f
 	}
-	f.text = fmt.Sprintf("%s cannot be written: %s", dir, system(err))
+	f.text = fmt.Sprintf("%s cannot be written to: %s", dir, system(err))
 	f.advice = "Give this user the right to write there, mount its disk for writing, or name another folder with --dir."
 	if at := inTheWay(dir); at != nil {
 		f.text, f.advice = words.Plain(at), "Name another folder with --dir, or FETCHER_DIR in the environment."
@@ -343,7 +343,7 @@ func checkReach(addrs []string, places []fetcher.Place, tried []api.Tried) findi
 		f.advice = "If it was told to listen on loopback, by --listen or listen in node.toml, name a port alone there; if not, connect the machine to a network."
 	default:
 		f.text = "the node listens nowhere"
-		f.advice = "Either it was told so (--listen none, or listen in node.toml), or this machine has no network."
+		f.advice = "Either it was told to (--listen none, or listen in node.toml), or this machine has no network."
 	}
 	return f
 }

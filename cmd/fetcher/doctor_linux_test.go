@@ -69,7 +69,7 @@ func TestDoctorKnowsADiskThatIsReadOnly(t *testing.T) {
 	if cmd.ProcessState.ExitCode() != exitOther {
 		t.Errorf("all is well on a disk that is read-only: %v", err)
 	}
-	finds(t, string(said), "WRONG", "state", dir+" cannot be written")
+	finds(t, string(said), "WRONG", "state", dir+" cannot be written to")
 	if !strings.Contains(string(said), "mount its disk for writing") {
 		t.Errorf("nothing is advised:\n%s", said)
 	}

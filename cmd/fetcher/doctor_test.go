@@ -39,7 +39,7 @@ func finds(t *testing.T, said, mark, what, text string) {
 func TestDoctorNamesWhatIsWrongAndWhatToDo(t *testing.T) {
 	dir := t.TempDir()
 	said, _ := examined(t, dir)
-	finds(t, said, "ok", "state", "can be written")
+	finds(t, said, "ok", "state", "can be written to")
 	finds(t, said, "ok", "clock", "")
 	finds(t, said, "ok", "node", " node run starts one")
 	finds(t, said, "ok", "port", "no port is kept from an earlier run")

@@ -148,7 +148,7 @@ var advices = []struct {
 	{fetcher.ErrNotListed, "fetcher fleet status shows the list."},
 	{share.ErrNotFound, "It is not shared there now: ask whoever shares it to share or resume it, or for a new ticket."},
 	{fetcher.ErrNotMember, `Where the coordinator runs, give this node's ID to --allow, or write it into the --allow-file; or join the fleet with the token that "fetcher fleet invite" prints now. Then run the same command again.`},
-	{share.ErrNotAllowed, "Ask whoever shares it to allow the ID that fetcher id prints, and run the same command again (fetch, cat and ls with --identity: without that, the ID above is of this run alone); or, if the share has a secret, for the ticket that holds it."},
+	{share.ErrNotAllowed, "Ask whoever shares it to allow the ID that fetcher id prints, and run the same command again (fetch, cat and ls with --identity: without that, the ID above is of this run alone); or, if the share has a secret, ask for the ticket that holds it."},
 	{share.ErrLied, "Name another source with --peer."},
 	{errUnfound, "Ask whoever shares it for the ticket, or name a peer that has it with --peer. By its ID alone " + announcedText},
 	{errNobody, "Ask whoever shares it for a ticket of a node that listens, or name a peer that has it with --peer. Where nobody is named, " + announcedText},
@@ -236,7 +236,7 @@ func leaveOut(err error, dir string) string {
 	for _, p := range bad.Problems {
 		pattern, exact := literal(p.Path)
 		if !exact && !onlyBad(bad, matching(dir, "", strings.Split(pattern, "/"))) {
-			return "To share the rest, rename " + it + ": what would leave " + it + " out with --exclude could match other files too."
+			return "To share the rest, rename " + either(bad.Count == 1, "this one", "these") + ": a PATTERN for --exclude that leaves " + it + " out could match other files too."
 		}
 		s += "\n" + verbatim + "--exclude " + quote("/"+pattern)
 	}

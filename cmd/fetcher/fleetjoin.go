@@ -63,7 +63,7 @@ func (a fleetApp) ofTheNode(ctx context.Context, fl storeFlags) error {
 	defer c.Close()
 	s, err := c.Status(ctx)
 	if dir, _ := a.flags.stateDir(); err == nil && fl.secret == "" {
-		err = usageError{fmt.Errorf("the node of this machine reads its membership in %s, and not in %s: run the command as the user of that node with --dir %[1]s; for a node or fleet run of your own, name its state directory with --dir", s.Dir, dir)}
+		err = usageError{fmt.Errorf("the node of this machine reads its membership from %s, and not from %s: run the command as the user of that node with --dir %[1]s; for a node of your own, or \"fetcher fleet run\", name the state directory with --dir", s.Dir, dir)}
 	}
 	return err
 }
@@ -326,6 +326,6 @@ func (a fleetApp) ifItRuns(ctx context.Context, node, follower string) {
 	}
 	defer st.Close()
 	if _, ours, err := st.Key(); err == nil && !ours {
-		fmt.Fprintf(a.stderr, "another command uses the state directory; if it is fleet run, %s\n", follower)
+		fmt.Fprintf(a.stderr, "another command uses the state directory; if it is \"fetcher fleet run\", %s\n", follower)
 	}
 }

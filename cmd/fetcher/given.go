@@ -90,7 +90,7 @@ func codeOf(args []string) error {
 		return fmt.Errorf("%s is a code, and only fetch takes one: fetcher fetch %s --beacon-at ADDR", code, code)
 	}
 	if _, err := fetcher.ParseCode("1 " + text); err == nil {
-		return fmt.Errorf("a code begins with a number, as in 7-marble-fossil, which %q lacks", text)
+		return fmt.Errorf("%q lacks the number with which a code begins, as in 7-marble-fossil", text)
 	}
 	return nil
 }

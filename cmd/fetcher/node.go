@@ -278,7 +278,7 @@ func (a asker) nodeRun(ctx context.Context, fl nodeFlags) error {
 	a.out.write("node", st)
 	a.tellUses(s, st.Addrs)
 	if u := l.URL(); u != "" {
-		fmt.Fprintf(a.stderr, "its page is at %s; fetcher node open opens it\n", strings.SplitN(u, "#", 2)[0])
+		fmt.Fprintf(a.stderr, "the node's page is at %s; fetcher node open opens it\n", strings.SplitN(u, "#", 2)[0])
 	}
 	sd.SdNotify(false, sd.SdNotifyReady) // it is not an error if nobody listens
 	err = l.Serve(ctx, web.Page(api.Nothing))
@@ -385,7 +385,7 @@ func (a asker) find(ctx context.Context) (c *api.Client, system bool, err error)
 		if c, err2 := api.Dial(ctx, daemon.Socket(systemDir)); err2 == nil {
 			return c, true, nil
 		} else if errors.Is(err2, os.ErrPermission) {
-			return nil, false, fmt.Errorf("%w: only members of the group of %s may use the node of this machine; have its owner add you to it, or start a node of your own with fetcher node run", api.ErrDenied, daemon.Socket(systemDir))
+			return nil, false, fmt.Errorf("%w: only members of the group of %s may use the node of this machine; have the owner of the machine add you to that group, or start a node of your own with fetcher node run", api.ErrDenied, daemon.Socket(systemDir))
 		}
 	}
 	switch {

@@ -51,7 +51,7 @@ until they are changed in node.toml or by a flag of node run.`,
 	f.StringArrayVar(&fl.skip, "skip", nil, "do not fetch what matches this `PATTERN`; may be repeated")
 	f.StringArrayVar(&fl.first, "first", nil, firstHelp+"; \"\" clears them")
 	f.BoolVar(&fl.all, "all", false, "fetch all of it, whatever --only and --skip said before")
-	f.StringArrayVar(&fl.seedUntil, "seed-until", nil, seedHelp+"; with \"never\", for ever; may be repeated")
+	f.StringArrayVar(&fl.seedUntil, "seed-until", nil, seedHelp+"; \"never\" means without end; may be repeated")
 	f.StringVar(&fl.visible, "visible", "", visibleHelp+"node run --dht)")
 	f.StringVar(&fl.limitUp, "limit-up", "", "send others at most this `RATE` of bytes per second, of it or of all; 0 is no limit")
 	f.StringVar(&fl.limitDown, "limit-down", "", "ask for at most this `RATE` of bytes per second, of it or of all; 0 is no limit")
@@ -182,7 +182,7 @@ func (a asker) set(ctx context.Context, c *api.Client, args []string, fl setFlag
 		a.out.write("entry", e)
 		fmt.Fprintf(a.stderr, "entry %d: %s, %s\n", e.ID, printable(nameOf(e)), describeEntry(e))
 		if s.Priority != nil || s.Visible != nil || s.LimitUp != nil || s.LimitDown != nil {
-			fmt.Fprintf(a.stderr, "visible %s, priority %s, %s\n", e.Visible, e.Priority, limitsText(api.Limits{Up: e.LimitUp, Down: e.LimitDown}))
+			fmt.Fprintf(a.stderr, "visibility %s, priority %s, %s\n", e.Visible, e.Priority, limitsText(api.Limits{Up: e.LimitUp, Down: e.LimitDown}))
 		}
 		t, err := share.Parse(e.Ticket)
 		secret := err == nil && t.Secret != nil

@@ -24,7 +24,7 @@ func (s *sharer) call() (err error) {
 	}
 	t, err := share.Parse(s.to)
 	if err == nil && !slices.ContainsFunc(s.shares, func(x served) bool { return x.ID() == t.ID }) {
-		these := "none of these is that share"
+		these := "none of the PATHs is that share"
 		if len(s.shares) == 1 {
 			these = fmt.Sprintf("%s is share %s", printable(s.shares[0].Manifest().Name), s.shares[0].ID().Short())
 		}
