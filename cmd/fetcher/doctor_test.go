@@ -143,7 +143,7 @@ func TestDoctorKnowsFromWhereANodeCanBeReached(t *testing.T) {
 		"public":              {[]string{"/ip4/127.0.0.1/tcp/1" + id, "/ip4/8.8.8.8/tcp/1" + id}, nil, nil, true, "if no firewall"},
 		"NAT":                 {[]string{"/ip4/127.0.0.1/tcp/1" + id, "/ip4/192.168.1.2/tcp/1" + id}, nil, nil, true, "forward the node's port"},
 		"machine":             {[]string{"/ip4/127.0.0.1/tcp/1" + id}, nil, nil, false, "name a port alone"},
-		"nowhere":             {nil, nil, nil, false, "told so"},
+		"nowhere":             {nil, nil, nil, false, "told to"},
 		"relay":               {[]string{relayed}, []fetcher.Place{{Relay: relay, Held: true, Carries: 1 << 30}}, nil, true, "through the relay, up to 1.07 GB on each connection"},
 		"no place at a relay": {[]string{relayed}, []fetcher.Place{{Relay: relay, Why: "it is full"}}, nil, false, "does not serve the node: it is full"},
 		"reached":             {[]string{"/ip4/8.8.8.8/tcp/1" + id}, nil, []api.Tried{{Addr: "/ip4/8.8.8.8/tcp/2"}, {Addr: "/ip4/8.8.8.8/tcp/1", Reached: true}}, true, "a relay has reached it at /ip4/8.8.8.8/tcp/1"},
