@@ -82,7 +82,7 @@ var layers = map[string]string{
 	"simnet/report":    "simnet internal/words",
 	"bench":            "",
 	"internal/rig":     "", // for tests alone
-	"internal/bounds":  "",
+	"internal/bounds":  "internal/words",
 	"internal/few":     "",
 	"internal/times":   "",
 	"internal/turns":   "",

@@ -126,7 +126,7 @@ func openCatalog(cfg Config) (*catalog, error) {
 	}
 	all, err := c.kept.Load()
 	if err != nil {
-		return nil, fmt.Errorf("%w: read the catalog: %w", ErrStateDir, err)
+		return nil, fmt.Errorf("%w: the catalog cannot be read: %w", ErrStateDir, err)
 	}
 	for _, e := range all {
 		if e.State == EntryFetching || e.State == EntryServed {
@@ -226,7 +226,7 @@ func (c *catalog) write(e Entry) (EntryID, error) {
 	case c.kept != nil:
 		id, err := c.kept.Put(e)
 		if err != nil {
-			return 0, fmt.Errorf("keep the entry: %w", err)
+			return 0, fmt.Errorf("the entry cannot be kept: %w", err)
 		}
 		e.ID = id
 	case e.ID == 0:
@@ -290,7 +290,7 @@ func (c *catalog) remove(id EntryID) error {
 	}
 	if c.kept != nil {
 		if err := c.kept.Delete(id); err != nil {
-			return fmt.Errorf("forget the entry: %w", err)
+			return fmt.Errorf("the entry cannot be forgotten: %w", err)
 		}
 	}
 	c.mu.Lock()

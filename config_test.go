@@ -142,7 +142,7 @@ func TestEveryFieldHasARange(t *testing.T) {
 			t.Errorf("a negative value is taken: %+v", c)
 		}
 	}
-	if err := (FetchOptions{Stall: -time.Second}).validate(); err == nil || !strings.Contains(err.Error(), "Stall is -1s: it must be from 1ms") {
+	if err := (FetchOptions{Stall: -time.Second}).validate(); err == nil || !strings.Contains(err.Error(), "Stall is -1s: it must be from 1 ms") {
 		t.Error(err)
 	}
 }

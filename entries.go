@@ -130,7 +130,7 @@ func (n *Node) endShare(old Entry, why wire.Code) {
 	ctx, cancel := context.WithTimeout(context.Background(), partingTime)
 	defer cancel()
 	if err := n.halt(ctx, old, why); err != nil {
-		n.log.Debug("end the old version of a share", "share", old.Share.String(), "error", err)
+		n.log.Debug("the old version of a share could not be ended", "share", old.Share.String(), "error", err)
 	}
 }
 

@@ -251,7 +251,7 @@ func (d *disk) Open(ctx context.Context, m *share.Manifest, wanted []bool) (acto
 	}
 	unread.warn(t.node.log)
 	for _, at := range p.Aside() {
-		t.node.log.Warn("something stood in the way of a file of the share; it was moved", "to", filepath.Join(t.opt.Dir, at))
+		t.node.log.Warn("something stood in the way of a file of the share, and was moved", "to", filepath.Join(t.opt.Dir, at))
 	}
 	t.mu.Lock()
 	t.manifest, t.partial = m, p
@@ -412,19 +412,17 @@ func (t *Transfer) Why(end string) []string {
 	for _, s := range p.Sources {
 		since := words.Duration(p.At.Sub(s.Since))
 		line := fmt.Sprintf("source %s: %s for %s", s.Peer.Short(), s.State, since)
+		if s.State == Left {
+			line = fmt.Sprintf("source %s: left %s ago", s.Peer.Short(), since)
+		}
 		if s.Banned {
-			line = fmt.Sprintf("source %s: %s ago %s", s.Peer.Short(), since, s.Why)
+			line = fmt.Sprintf("source %s: %s (%s ago)", s.Peer.Short(), s.Why, since)
 		} else if s.Why != "" && s.Why != s.State.String() {
 			line += ", " + s.Why
 		}
-		switch t.node.Way(s.Peer) {
-		case Punched:
-			line += ", directly, after a relay introduced it to this node"
-		case Relayed:
-			line += ", through a relay"
-		}
+		line += map[Way]string{Punched: ", directly, after a relay introduced it to this node", Relayed: ", through a relay"}[t.node.Way(s.Peer)]
 		if st := s.Standing; !st.Since.IsZero() {
-			line += fmt.Sprintf("; in the set %s for %s, because %s; tier %d, score %.2f", st.Set, words.Duration(p.At.Sub(st.Since)), st.Why.Reason(), st.Tier, st.Score)
+			line += fmt.Sprintf("; in the %s set for %s, because %s; tier %d, score %.2f", st.Set, words.Duration(p.At.Sub(st.Since)), st.Why.Reason(), st.Tier, st.Score)
 		}
 		lines = append(lines, fmt.Sprintf("%s; %s in %s", line, share.Size(s.Bytes), words.Count(s.Pieces, "piece")))
 	}

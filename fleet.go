@@ -186,7 +186,7 @@ func (n *Node) Coordinate(ctx context.Context, ticketOrID string, more []string)
 
 func (c *Coordination) remember(members []peers.ID) {
 	if err := c.kept.Remember(members); err != nil {
-		c.node.log.Warn("the members of the fleet were not saved", "share", c.manifest.ID().String(), "error", err)
+		c.node.log.Warn("the list of the fleet's members was not saved", "share", c.manifest.ID().String(), "error", err)
 	}
 }
 

@@ -121,7 +121,7 @@ func (f *follower) watch(ctx context.Context) {
 		})
 		if text := fmt.Sprint(err); ctx.Err() == nil && text != said {
 			said = text
-			f.log.Warn("the list of the fleet cannot be read; it is tried again", "error", err)
+			f.log.Warn("the list of the fleet cannot be read; this node will try again", "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -320,7 +320,7 @@ func (f *followed) begin(ctx context.Context, x *followedShare) {
 
 func (f *followed) failed(x *followedShare, err error) {
 	x.t, x.err, x.retry = nil, err, time.Now().Add(retryFetch)
-	f.n.log.Warn("a share of the fleet's list cannot be fetched; it is tried again", "share", x.ID.String(), "error", err)
+	f.n.log.Warn("a share of the fleet's list cannot be fetched; this node will try again", "share", x.ID.String(), "error", err)
 	f.opt.Told(FollowEvent{Share: x.ID, What: "failed", Err: err})
 }
 

@@ -70,7 +70,7 @@ func (h *ListedHold) check() error {
 		return nil
 	}
 	if n := len(h.Depots); n < 1 || n > MaxListedDepots || h.Copies < 0 || h.Copies > n || h.Bytes < 0 || h.Length != 0 && (h.Length < MinHoldLength || h.Length > MaxHoldLength) {
-		return errors.New("what the list says of its depots makes no sense")
+		return errors.New("what the list says of the share's depots makes no sense")
 	}
 	_, err := depotsAt(h.Depots)
 	return err

@@ -3,10 +3,10 @@ package fetcher
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/piecelease/fetcher/actors"
+	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 )
@@ -39,7 +39,7 @@ func (n *Node) Manifest(ctx context.Context, ticketOrID string, more []string) (
 		select {
 		case <-others: // it is known then, or we ask
 		case <-ctx.Done():
-			return nil, fmt.Errorf("%w: %w", share.ErrStalled, ctx.Err())
+			return nil, unsent(ctx)
 		}
 	}
 }
@@ -126,7 +126,12 @@ func outOfTime(ctx context.Context, ended <-chan error, stop func()) error {
 	stop()
 	err := <-ended
 	if errors.Is(err, ErrStopped) {
-		err = fmt.Errorf("%w: %w", share.ErrStalled, ctx.Err())
+		err = unsent(ctx)
 	}
 	return err
+}
+
+// unsent is the error of a question for a list of files that ctx ended.
+func unsent(ctx context.Context) error {
+	return words.Error(errors.Join(share.ErrStalled, ctx.Err()), "%v: nobody has sent the list of files in time", share.ErrStalled)
 }

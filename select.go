@@ -78,7 +78,7 @@ func (o FetchOptions) noneOf(m *share.Manifest) error {
 	why := "no path in %s is wanted"
 	switch {
 	case len(o.Only) > 0 && len(o.Skip) > 0:
-		why = "no path in %s matches " + quoted(o.Only) + " and not " + quoted(o.Skip)
+		why = "no path in %s matches " + quoted(o.Only) + " but not " + quoted(o.Skip)
 	case len(o.Only) > 0:
 		why = "no path in %s matches " + quoted(o.Only)
 	case len(o.Skip) > 0:
@@ -93,7 +93,7 @@ func quoted(globs []string) string {
 	for _, g := range globs {
 		out = append(out, strings.ReplaceAll(fmt.Sprintf("%q", g), "%", "%%"))
 	}
-	return strings.Join(out, ", ")
+	return strings.Join(out, " or ")
 }
 
 // SetPriority sets the priority of the files whose paths match a pattern, as in

@@ -179,8 +179,8 @@ func asInFile(setting string) string { return setting }
 // each checks the settings one by one.
 func (s Settings) each(called Names) error {
 	var f bounds.Fields
-	bounds.In(&f, called("limit-up"), s.Up, 1<<10, 1<<50)
-	bounds.In(&f, called("limit-down"), s.Down, 1<<10, 1<<50)
+	checkRate(&f, called("limit-up"), s.Up)
+	checkRate(&f, called("limit-down"), s.Down)
 	bounds.In(&f, called("fetches"), s.Fetches, 1, 1000)
 	bounds.In(&f, called("rescan"), s.Rescan, time.Second, 366*24*time.Hour)
 	const least, most = int64(1 << 20), int64(1 << 50)

@@ -8,7 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/piecelease/fetcher/internal/bounds"
 	"github.com/piecelease/fetcher/internal/words"
+	"github.com/piecelease/fetcher/share"
 )
 
 // Slot is a time of the week in which other limits apply: from From to To on Days, and past
@@ -75,6 +77,14 @@ func ParseRate(s string) (int64, error) {
 		return 0, fmt.Errorf("a limit is at least 1024 bytes per second, and %q is %d", s, rate)
 	}
 	return rate, nil
+}
+
+// checkRate says that a limit, which was not parsed here, cannot be.
+func checkRate(f *bounds.Fields, name string, rate int64) {
+	const least, most = int64(1 << 10), int64(1 << 50)
+	if rate != 0 && (rate < least || rate > most) {
+		f.Add(name, fmt.Errorf("it must be from %d bytes to %s a second, or 0 for no limit, not %d", least, share.Size(most), rate))
+	}
 }
 
 // ParseSize parses a number of bytes such as 500M or 10G; empty is 0.

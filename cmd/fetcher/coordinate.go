@@ -40,8 +40,8 @@ on the list is told its ID; give that ID to --allow, or write it into
 --allow-file. A fleet with a store needs neither: see fetcher fleet --help.
 
 When it is restarted, even after kill -9, the coordinator goes on where it was:
-it keeps its identity, its port and who has joined in the state directory. Give
---allow or --allow-file again.`,
+in the state directory it keeps its identity, its port and the list of those
+that have joined. Give --allow or --allow-file again.`,
 		Args: oneTicket("TICKET or ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.coordinate(cmd, args[0], allowance{allow, allowFile}, more, listen)

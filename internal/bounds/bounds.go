@@ -6,6 +6,10 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"strings"
+	"time"
+
+	"github.com/piecelease/fetcher/internal/words"
 )
 
 // Fields collects what is wrong with the fields of one configuration. The zero
@@ -17,7 +21,7 @@ type Fields struct{ errs []error }
 func In[T cmp.Ordered](f *Fields, name string, v, low, high T) {
 	var zero T
 	if v != zero && !(v >= low && v <= high) {
-		f.errs = append(f.errs, fmt.Errorf("%s is %v: it must be from %v to %v, or 0 for its default", name, v, low, high))
+		f.errs = append(f.errs, fmt.Errorf("%s is %v: it must be from %v to %v, or 0 for its default", name, shown(v), shown(low), shown(high)))
 	}
 }
 
@@ -25,8 +29,19 @@ func In[T cmp.Ordered](f *Fields, name string, v, low, high T) {
 func InOrOff[T cmp.Ordered](f *Fields, name string, v, low, high T) {
 	var zero T
 	if !(v < zero) && v != zero && !(v >= low && v <= high) {
-		f.errs = append(f.errs, fmt.Errorf("%s is %v: it must be from %v to %v, negative to switch it off, or 0 for its default", name, v, low, high))
+		f.errs = append(f.errs, fmt.Errorf("%s is %v: it must be from %v to %v, negative to switch it off, or 0 for its default", name, shown(v), shown(low), shown(high)))
 	}
+}
+
+// shown is a value as people write it; a time that words would round, as Go does.
+func shown(v any) any {
+	if d, ok := v.(time.Duration); ok {
+		text := words.Duration(d)
+		if same, err := words.ParseDuration(strings.NewReplacer(" ", "", "min", "m").Replace(text)); err == nil && same == d {
+			return text
+		}
+	}
+	return v
 }
 
 // Add adds the error of a part of the configuration, unless it is nil.

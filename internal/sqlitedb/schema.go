@@ -134,7 +134,7 @@ func (s Schema) migrate(c *sqlite.Conn) error {
 	}
 	for v := int(version); v < len(s.Steps); v++ {
 		if err := sqlitex.ExecuteScript(c, s.Steps[v], nil); err != nil {
-			return fmt.Errorf("bring it from version %d to %d: %w", v, v+1, err)
+			return fmt.Errorf("it cannot be brought from version %d to %d: %w", v, v+1, err)
 		}
 	}
 	for _, set := range []string{fmt.Sprint("PRAGMA application_id = ", s.App), fmt.Sprint("PRAGMA user_version = ", len(s.Steps))} {

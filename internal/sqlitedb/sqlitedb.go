@@ -239,7 +239,7 @@ func SetAside(path, why string) (string, error) {
 		err := os.Rename(path+part, aside+part)
 		logged = logged || part == "-wal" && err == nil
 		if err != nil && (part == "" && !logged || !errors.Is(err, os.ErrNotExist)) {
-			return "", fmt.Errorf("set a database aside: %w", err)
+			return "", fmt.Errorf("the database cannot be set aside: %w", err)
 		}
 	}
 	return aside, nil

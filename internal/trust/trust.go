@@ -37,6 +37,9 @@ func Refusal(err error) error {
 			words.Date(invalid.Cert.NotBefore), words.Date(invalid.Cert.NotAfter))
 	}
 	if bad, ok := errors.AsType[x509.HostnameError](err); ok {
+		if names(bad.Certificate) == "" {
+			return fmt.Errorf(theirs+"names no host; give that server one that names %s", rounds.ErrUnfit, bad.Host)
+		}
 		return fmt.Errorf(theirs+"is for %s, not for %s; the URL has to name the host as the certificate does", rounds.ErrUnfit, names(bad.Certificate), bad.Host)
 	}
 	if bad, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
@@ -54,7 +57,7 @@ func Refusal(err error) error {
 // mostNames and longestName bound what is said of a certificate that nobody has vouched for.
 const mostNames, longestName = 8, 253
 
-// names is whom a certificate is for, as far as it is worth saying.
+// names is whom a certificate is for, as far as it is worth saying; empty: nobody.
 func names(c *x509.Certificate) string {
 	var all []string
 	for _, name := range c.DNSNames[:min(len(c.DNSNames), mostNames)] {
@@ -64,10 +67,7 @@ func names(c *x509.Certificate) string {
 	for _, ip := range c.IPAddresses {
 		all = append(all, ip.String())
 	}
-	switch n := len(c.DNSNames) + len(c.IPAddresses); {
-	case n == 0:
-		return "no host"
-	case n > mostNames:
+	if n := len(c.DNSNames) + len(c.IPAddresses); n > mostNames {
 		return fmt.Sprintf("%s and %d more", strings.Join(all[:mostNames], ", "), n-mostNames)
 	}
 	return strings.Join(all, ", ")

@@ -71,7 +71,7 @@ var use = &tls.CertificateVerificationError{Err: x509.CertificateInvalidError{Re
 func TestTheNamesOfAStrangerAreBounded(t *testing.T) {
 	ip := net.IPv6loopback
 	for want, c := range map[string]x509.Certificate{
-		"for no host, not for h;":                               {},
+		"certificate names no host; give that server one that names h": {},
 		"for ::1, not for h;":                                   {IPAddresses: []net.IP{ip}},
 		"for a, b, c, d, e, f, g, ::1, not for h;":              {DNSNames: strings.Fields("a b c d e f g"), IPAddresses: []net.IP{ip}},
 		"for a, b, c, d, e, f, g, i and 2 more, not for h;":     {DNSNames: strings.Fields("a b c d e f g i j"), IPAddresses: []net.IP{ip}},
