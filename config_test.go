@@ -142,8 +142,11 @@ func TestEveryFieldHasARange(t *testing.T) {
 			t.Errorf("a negative value is taken: %+v", c)
 		}
 	}
-	if err := (FetchOptions{Stall: -time.Second}).validate(); err == nil || !strings.Contains(err.Error(), "Stall is -1s: it must be from 1 ms") {
+	if err := (FetchOptions{Stall: -time.Second}).validate(); err == nil || !strings.Contains(err.Error(), "Stall is -1s: it must be from 1 ms to 366 d") {
 		t.Error(err)
+	}
+	if err := (FetchOptions{Stall: 366*24*time.Hour + time.Minute}).validate(); err == nil || !strings.Contains(err.Error(), "Stall is 8784h1m0s: ") {
+		t.Error(err) // in words it would be the longest that is taken
 	}
 }
 

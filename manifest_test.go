@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/piecelease/fetcher/internal/rig"
+	"github.com/piecelease/fetcher/share"
 )
 
 // Callers that ask for the same list of files at the same time, or during a transfer, get the
@@ -49,6 +50,9 @@ func TestAListOfFilesIsAskedForOnce(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := openNode(t).Manifest(ctx, s.Ticket(), nil); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if err := unsent(ctx); err.Error() != "stalled: nobody has sent the list of files in time" || !errors.Is(err, share.ErrStalled) || !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }

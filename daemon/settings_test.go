@@ -264,8 +264,8 @@ func TestAReloadChangesWhatCanChange(t *testing.T) {
 			t.Errorf("a limit of %d: %v", bad, err)
 		}
 	}
-	if _, err := d.Reload(Settings{Up: 1}); err == nil {
-		t.Error("settings out of range were taken")
+	if _, err := d.Reload(Settings{Up: 1}); err == nil || !strings.Contains(err.Error(), "limit-up: it must be from 1024 bytes to 1126 TB a second, or 0 for no limit, not 1") {
+		t.Errorf("settings out of range: %v", err)
 	}
 }
 
