@@ -140,7 +140,7 @@ func TestWhyWhenTheOnlySourceIsBanned(t *testing.T) {
 	}
 	sameWhy(t, why,
 		lacking+fetching,
-		`source PEER: banned for \d+ h: it lied before \(TIME ago\); N bytes in N pieces`,
+		`source PEER: banned for \d+ h: it lied before \(WORD\); N bytes in N pieces`,
 		`source PEER: active for TIME, .*; N bytes in N pieces`,
 		`pieces N: wanted; 1 source is connected and does not have it; waits for one that does`)
 }
