@@ -112,7 +112,7 @@ func readOrder(s *sqlite.Stmt) (o passes.Order, err error) {
 			}
 		}
 		if (o.Keys[i] == nil) != (o.Counts[i] == 0) {
-			return bad(fmt.Errorf("%d passes of %d MiB, and their key", o.Counts[i], size))
+			return bad(fmt.Errorf("the count of %d passes of %d MiB and the keys of the order do not match", o.Counts[i], size))
 		}
 	}
 	return o, nil

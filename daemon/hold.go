@@ -102,7 +102,7 @@ func lenderError(l fetcher.HoldList, at peers.ID, err error) error {
 	unknown := errors.As(err, &r) && r.Reason == fetcher.HoldUnknownAccount
 	switch {
 	case unknown && slices.ContainsFunc(l.Wants, func(w fetcher.Hold) bool { return w.Fleet && slices.Contains(w.Depots, at) }):
-		return api.Refuse(share.ErrNotAllowed, `the depot %s refuses: it does not know this node, and it keeps things for the fleet under one account: its owner adds the ID that fetcher id prints to the keys of that account with "fetcher depot account set"; only if no member has an account there yet, a new one is made with "fetcher depot account add"`, at.Short())
+		return api.Refuse(share.ErrNotAllowed, `the depot %s refuses: it does not know this node, and it keeps things for the fleet under one account: its owner adds the ID that fetcher id prints to the keys of that account with "fetcher depot account set", or, only if no member has an account there yet, makes one with "fetcher depot account add"`, at.Short())
 	case unknown && slices.ContainsFunc(l.Holds, func(h fetcher.HoldStanding) bool { return h.Depot == at && h.Left > 0 }):
 		return api.Refuse(share.ErrNotAllowed, `the depot %s refuses: it does not know this node any more; its owner lets this node in again with "fetcher depot account set", which adds the ID that fetcher id prints to the keys of the account that has the leases`, at.Short())
 	}
@@ -133,7 +133,7 @@ var refusals = map[fetcher.HoldReason]struct {
 	fetcher.HoldSpentPasses:     {share.ErrNotAllowed, "passes were spent before, for something else; the wallet does not offer them again"},
 	fetcher.HoldNoVoucher:       {share.ErrNotFound, "there is no such voucher; the code is mistyped, or over a year old"},
 	fetcher.HoldUsedVoucher:     {share.ErrNotAllowed, "the voucher was redeemed before"},
-	fetcher.HoldWrongSum:        {api.ErrRequest, "the passes are not worth what they are to pay for; where a code names their worth, it may be mistyped"},
+	fetcher.HoldWrongSum:        {api.ErrRequest, "the passes do not add up to what is to be paid; if you entered a code, the number of passes in it may be mistyped"},
 	fetcher.HoldNoIssuer:        {api.ErrRequest, "it neither takes nor issues passes"},
 	fetcher.HoldAway:            {share.ErrStalled, "its disk is not there now, or was not looked through yet"},
 }

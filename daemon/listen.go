@@ -57,7 +57,7 @@ func (d *Daemon) Listen() (*Listening, error) {
 	switch {
 	case err != nil || l.conf.Socket == "":
 	case isSame(filepath.Clean(l.conf.Socket), Socket(d.dir)):
-		err = words.Error(ErrSettings, "the socket %s is the one that only the owner of this state directory may open; give socket another path, in node.toml or as a flag", l.conf.Socket)
+		err = words.Error(ErrSettings, "the socket %s is the one that only the owner of this state directory may open; set socket to another path, in node.toml or as a flag", l.conf.Socket)
 	default:
 		err = l.openUnix(l.conf.Socket, 0o660)
 	}
@@ -95,7 +95,7 @@ func (l *Listening) openUnix(path string, mode fs.FileMode) error {
 		if own {
 			return fmt.Errorf("%w: its socket %s cannot be made: %w", fetcher.ErrStateDir, path, err)
 		}
-		return words.Error(errors.Join(ErrSettings, err), "the socket %s cannot be made: %s; give socket another path, in node.toml or as a flag", path, words.Plain(err))
+		return words.Error(errors.Join(ErrSettings, err), "the socket %s cannot be made: %s; set socket to another path, in node.toml or as a flag", path, words.Plain(err))
 	}
 	if len(path) > maxSocket {
 		return unusable(fmt.Errorf("its path is %d bytes long, and may have at most %d", len(path), maxSocket))
@@ -113,7 +113,7 @@ func (l *Listening) openUnix(path string, mode fs.FileMode) error {
 	case errors.Is(err, share.ErrHeld) && own:
 		return words.Error(share.ErrHeld, "another fetcher has the socket of this state directory, %s", path)
 	case errors.Is(err, share.ErrHeld):
-		return words.Error(share.ErrHeld, "another fetcher uses the socket %s; give socket another path, in node.toml or as a flag", path)
+		return words.Error(share.ErrHeld, "another fetcher uses the socket %s; set socket to another path, in node.toml or as a flag", path)
 	case err != nil:
 		return unusable(err)
 	}
@@ -122,7 +122,7 @@ func (l *Listening) openUnix(path string, mode fs.FileMode) error {
 	case taken && own:
 		return words.Error(share.ErrHeld, "another program answers at the socket of this state directory, %s", path)
 	case taken:
-		return words.Error(share.ErrHeld, "another program answers at the socket %s; give socket another path, in node.toml or as a flag", path)
+		return words.Error(share.ErrHeld, "another program answers at the socket %s; set socket to another path, in node.toml or as a flag", path)
 	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return unusable(err)

@@ -41,7 +41,7 @@ func TestOneSocketIsOfOneDaemon(t *testing.T) {
 	l, err := one.Listen()
 	must(t, err)
 	two := begun(t, t.TempDir(), func(c *Config) { c.Socket = at })
-	if _, err := two.Listen(); !errors.Is(err, share.ErrHeld) || !strings.Contains(err.Error(), "another fetcher uses the socket "+at+"; give socket another path") {
+	if _, err := two.Listen(); !errors.Is(err, share.ErrHeld) || !strings.Contains(err.Error(), "another fetcher uses the socket "+at+"; set socket to another path") {
 		t.Errorf("the second: %v", err)
 	}
 	c, err := net.Dial("unix", at)

@@ -14,7 +14,7 @@ var (
 	ErrSpent    = errors.New("a pass was spent before, for another request")
 	ErrRedeemed = errors.New("the voucher was redeemed before, by another order")
 	ErrUnknown  = errors.New("there is no such voucher; it may be a year old, or mistyped")
-	ErrUnits    = errors.New("the passes are not worth what they are to pay for")
+	ErrUnits    = errors.New("the passes do not add up to what is to be paid")
 )
 
 // A Kind is what an Entry records.

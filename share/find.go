@@ -50,7 +50,7 @@ func Find(text string) (string, error) {
 	case len(found) == 1:
 		return found[0], nil
 	case len(found) > 1:
-		return "", fmt.Errorf("%w: there are %d different ones; give one of them", ErrTicket, len(found))
+		return "", fmt.Errorf("%w: the text has %d different tickets or share IDs; give one of them", ErrTicket, len(found))
 	case likely != nil && !strings.HasPrefix(inLowerCase(whole), ticketPrefix): // else err says more
 		return "", likely
 	}

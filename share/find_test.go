@@ -58,8 +58,8 @@ func TestATicketIsFoundInWhatIsPasted(t *testing.T) {
 		text, says string
 		cut        bool
 	}{
-		"two":               {one + "\nand\n" + two, "2 different ones", false},
-		"two IDs":           {id.String() + ", " + IDOf(nil).String(), "2 different ones", false},
+		"two":               {one + "\nand\n" + two, "2 different tickets or share IDs", false},
+		"two IDs":           {id.String() + ", " + IDOf(nil).String(), "2 different tickets or share IDs", false},
 		"cut":               {"Here it is: " + one[:80] + ".\nBye", "cut short", true},
 		"cut, alone":        {one[:80] + "\n", "cut short", true},
 		"mistyped":          {"Here it is: " + strings.Replace(one, one[50:52], "22", 1), "mistyped", false},

@@ -151,7 +151,7 @@ func TestAdviceFollowsTheError(t *testing.T) {
 		t.Errorf("exit %d: %s%s", code, &stdout, &stderr)
 	}
 	_, said, code := inside("node", "run", "--dir", t.TempDir(), "--listen", "none", "--socket", filepath.Join(t.TempDir(), "nowhere", "x"))
-	if code != exitUsage || !strings.HasSuffix(said, "give socket another path, in node.toml or as a flag\n") {
+	if code != exitUsage || !strings.HasSuffix(said, "set socket to another path, in node.toml or as a flag\n") {
 		t.Errorf("exit %d: %s", code, said)
 	}
 	locked := fmt.Errorf("%w: %w", fetcher.ErrStateDir, fs.ErrPermission)

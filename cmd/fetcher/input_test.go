@@ -146,7 +146,7 @@ func TestWhatIsMeantForAnotherCommandIsSaid(t *testing.T) {
 		"ls shareufqxmazda52by": "unreadable ticket: made by a later version of this program: the ticket has version 3, and",
 		"ls photo":              `"photo" is neither a file or folder on this machine nor a ticket or an ID`,
 		"ls " + id[:58]:         `"` + id[:58] + `" is not a whole share ID`,
-		"fetch " + id + "," + id[:58] + "," + strings.Replace(id, "hi", "ha", 1): "unreadable ticket: there are 2 different ones",
+		"fetch " + id + "," + id[:58] + "," + strings.Replace(id, "hi", "ha", 1): "unreadable ticket: the text has 2 different tickets or share IDs",
 	} {
 		stdout, stderr, code := inside(strings.Fields(args)...)
 		if code != exitUsage || !strings.HasPrefix(stderr, "fetcher: "+says) || strings.Count(stderr, "\n") != 1 || stdout != "" {

@@ -39,7 +39,7 @@ function askToken() {
   status.textContent = api.hasToken() ? 'That is not the token of this node' : 'The token of the node is needed';
   const input = h('input', { id: 'token', type: 'password', autocomplete: 'off', required: true });
   main.replaceChildren(h('h2', {}, 'Token'), h('form', { onsubmit: act(() => { api.setToken(input.value); location.reload(); }) },
-    h('label', { class: 'wide', for: 'token' }, 'It is in the file token of the node’s state directory; fetcher node open opens this page with it.', input), h('button', { class: 'main' }, 'Continue')));
+    h('label', { class: 'wide', for: 'token' }, 'It is in the file token of the node’s state directory; the command "fetcher node open" opens this page with it.', input), h('button', { class: 'main' }, 'Continue')));
 }
 
 // ---- the catalog ----
@@ -396,7 +396,7 @@ function held(all) {
     view();
   }) }, 'Release');
   return h('section', { class: 'card' }, h('h3', {}, e ? h('a', { href: '#/entry/' + e.id }, name) : name),
-    h('p', {}, h('strong', {}, wanted.length ? `${whole} of ${some(wanted.length, 'copy', 'copies')} ${whole === 1 || wanted.length === 1 ? 'is' : 'are'} whole` : 'No copy is wanted any more'), `, ${some(all.reduce((n, x) => n + x.cost, 0), 'pass', 'passes')} paid so far`, all[0].pin ? ', this version alone' : ''),
+    h('p', {}, h('strong', {}, wanted.length ? `${whole} of ${some(wanted.length, 'copy', 'copies')} ${whole === 1 || wanted.length === 1 ? 'is' : 'are'} whole` : 'No copy is wanted any more'), `, ${some(all.reduce((n, x) => n + x.cost, 0), 'pass', 'passes')} paid so far`, all[0].pin ? '; later versions are not kept' : ''),
     table('Leases of ' + name, ['Depot', 'State', 'Left', 'Next visit'], all.map((x, i) => [short(x.depot), x.state + (x.ending ? ', ending' : x.earlier ? ', earlier' : ''),
       h('span', { class: x.late ? 'state failed' : '' }, left[i]), new Date(x.next) > Date.now() ? 'in ' + next[i] : 'now'])),
     ...all.filter((x) => x.why).map((x) => h('p', { class: 'panel' }, `${short(x.depot)}: ${x.why}`)), h('div', { class: 'tools' }, release));
