@@ -215,7 +215,7 @@ func (m *member) otherURL(why error) string {
 	now, same, err := m.now()
 	switch {
 	case err == nil && same && now.URL != m.url:
-		return ". Restart the node: this machine has another URL for the store"
+		return ". Restart the node: it still uses another URL for the store than this machine has now"
 	case !errors.Is(why, rounds.ErrLogin):
 		return ""
 	case m.d.setting().Fleet != "":

@@ -281,7 +281,7 @@ func depotName(dir string) (string, error) {
 const withoutSnapshot = "run the node without one: it enters the leases that it finds in the depot's folder"
 
 // ErrNoSnapshot says that no machine of the fleet gave the snapshot of a depot's leases, which some have.
-var ErrNoSnapshot = errors.New("no machine of the fleet gave the leases that it keeps")
+var ErrNoSnapshot = errors.New("no machine of the fleet gave the snapshot of this depot's leases")
 
 // fetchSnapshot fetches a share from the members of the fleet.
 func fetchSnapshot(ctx context.Context, cfg Config, s fetcher.FleetStore, id share.ID, into string) error {

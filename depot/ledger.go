@@ -35,7 +35,7 @@ func (s Terms) Check() error {
 		return fmt.Errorf("a quota of %d bytes: it must be from 0 to %d", s.Quota, int64(MaxBytes))
 	}
 	if s.MaxLease < time.Second || s.MaxLease > LongestLease {
-		return errors.New("a longest lease must be from 1 s to 10 years")
+		return errors.New("the longest lease of an account must be from 1 s to 10 years")
 	}
 	return nil
 }

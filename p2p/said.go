@@ -38,7 +38,7 @@ func (e said) Unwrap() []error { return []error{e.is, e.err} }
 const (
 	refused     = "refused: nothing listens there"
 	noAnswer    = "no answer: the machine is off, or a firewall blocks the connection"
-	noRoute     = "there is no way from this machine's networks to there"
+	noRoute     = "no route leads there from this machine's networks"
 	noAddress   = "no address of it is known"
 	noName      = "its name cannot be resolved"
 	noUse       = "it has no address that this node can dial"

@@ -142,7 +142,7 @@ func parseFleet(id share.ID, b []byte) (epoch uint64, members []peers.ID, err er
 	}
 	for range n {
 		if len(b) == 0 || b[0] == 0 || b[0] > wire.MaxPeerID || len(b) < 1+int(b[0]) {
-			return 0, nil, fmt.Errorf("%w: a member is cut", vfs.ErrRecord)
+			return 0, nil, fmt.Errorf("%w: a member is cut short", vfs.ErrRecord)
 		}
 		members = append(members, peers.ID(b[1:1+int(b[0])]))
 		b = b[1+int(b[0]):]

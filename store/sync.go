@@ -80,7 +80,7 @@ func (p *Partial) sync(ctx context.Context, hash int64) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(lost) == 0 && errors.Is(err, share.ErrDiskFull) {
-		err = fmt.Errorf("need %d bytes: %w", p.missing(), err)
+		err = fmt.Errorf("%s is needed: %w", share.Size(p.missing()), err)
 	}
 	return p.durable.Count(), err
 }

@@ -276,7 +276,7 @@ func (r *Reader) Next() (s Share, err error) {
 			return s, err
 		}
 		if e.Shares != r.shares {
-			return s, fmt.Errorf("%w: it has %d shares, and says %d", ErrFormat, r.shares, e.Shares)
+			return s, fmt.Errorf("%w: it has %d shares, and says that it has %d", ErrFormat, r.shares, e.Shares)
 		}
 		r.LeftOut = e.LeftOut
 		return s, io.EOF
@@ -295,7 +295,7 @@ func (r *Reader) share(name string, size int64) (s Share, err error) {
 		return s, fmt.Errorf("%w: %q is in the place of the leases of a share", ErrFormat, name)
 	}
 	if !r.last.IsZero() && id.Compare(r.last) <= 0 {
-		return s, fmt.Errorf("%w: %v comes after %v", ErrFormat, id, r.last)
+		return s, fmt.Errorf("%w: its shares are out of order: %v comes after %v", ErrFormat, id, r.last)
 	}
 	all, err := list(r, name, size, func(l Lease) bool { return named(l.Account) && l.Expires.Unix() > 0 && l.Expires.Before(longest) })
 	if err != nil {
@@ -313,7 +313,7 @@ func (r *Reader) share(name string, size int64) (s Share, err error) {
 		return s, err
 	}
 	if share.IDOf(b) != id {
-		return s, fmt.Errorf("%w: the list of files of %v is another's", ErrFormat, id)
+		return s, fmt.Errorf("%w: the list of files of %v is that of another share", ErrFormat, id)
 	}
 	m, err := share.DecodeManifest(b)
 	if err != nil {
