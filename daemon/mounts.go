@@ -36,7 +36,7 @@ func notMounted(e catalog.Entry) error {
 		return fmt.Errorf("nothing is mounted at %s, where a disk was before. The entry is served again when the disk is back. To have it served without that disk, remove the entry and add it again", m)
 	}
 	if e.Kind == catalog.Serve && e.Files > 0 && !slices.ContainsFunc(paths, hasFiles) {
-		return fmt.Errorf("it had %s, and has none now: they were removed, or are on a disk that is not mounted. It is served again when there are files. If they are gone for good, remove the entry", words.Count(int(e.Files), "file"))
+		return fmt.Errorf("it had %s, and has none now: what it had was removed, or is on a disk that is not mounted. It is served again when there are files. If they are gone for good, remove the entry", words.Count(int(e.Files), "file"))
 	}
 	return nil
 }
