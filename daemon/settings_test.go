@@ -126,7 +126,7 @@ func TestSettingsThatCannotBeReadAreNamed(t *testing.T) {
 		"depot = \"rel\"":                                      "depot: it must be a path from the root",
 		"fetches = -1":                                         "fetches is -1",
 		"proxy = \"nonsense\"":                                 "proxy: a proxy is written socks5://",
-		"dht = [\"ipfs\"]":                                     `dht: "ipfs" is neither own nor public`,
+		"dht = [\"ipfs\"]":                                     `dht: "ipfs" is neither "own" nor "public"`,
 		"beacon-at = [\"zz\"]":                                 "beacon-at: beacon \"zz\" is not a multiaddr",
 		"[into]\nx = 1":                                        "line 1 cannot be read: into has a value of another kind than it takes",
 		"relay = true\nrelay = false":                          "line 2 cannot be read: key relay is already defined",

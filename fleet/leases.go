@@ -329,6 +329,9 @@ func (m *Member) status() (line, stuck string) {
 	if m.alone {
 		return line + "; goes on alone, because nothing comes", ""
 	}
+	if waiting > 1 {
+		why = "the reason for one of them: " + why
+	}
 	if why != "" {
 		line += fmt.Sprintf("; no more leases for %s: %s", words.Count(waiting, "source"), why)
 	}

@@ -220,14 +220,14 @@ func (m *Manager) asked(f findings) (text string) {
 				end = min(end, e.until)
 			}
 		}
-		text = "; of those that failed with it the first is asked again in " + words.Duration(time.Duration(end-m.clock.at))
+		text = "; of those that failed with it, the first is asked again in " + words.Duration(time.Duration(end-m.clock.at))
 	}
 	if len(f.gave) > 0 {
 		end := never
 		for _, s := range f.gave {
 			end = min(end, s.deferred[f.piece])
 		}
-		text += "; of those that gave it to others the first is asked again in " + words.Duration(time.Duration(end-m.clock.at))
+		text += "; of those that gave it to others, the first is asked again in " + words.Duration(time.Duration(end-m.clock.at))
 	}
 	return text
 }
@@ -257,6 +257,9 @@ func (e Explanation) String() string {
 			names = append(names, fmt.Sprintf("and %d more", e.Has-len(names)))
 		}
 		fmt.Fprintf(&b, "available from %s; ", strings.Join(names, ", "))
+	}
+	if e.First != e.Last && e.Next != "" {
+		b.WriteString("each: ")
 	}
 	return b.String() + e.Next
 }

@@ -50,7 +50,7 @@ func TestWhySaysWhatToDo(t *testing.T) {
 			l := r.one("a")
 			r.m.Fail("a", 7, l.Token, BadData, r.now)
 			r.pass(10 * time.Second)
-		}, "piece 7: wanted; available from a, b; goes to the source that has room, when it asks; of those that failed with it the first is asked again in 20 s"},
+		}, "piece 7: wanted; available from a, b; goes to the source that has room, when it asks; of those that failed with it, the first is asked again in 20 s"},
 		{"it is leased", func(r *rig) {
 			r.add("a", "b").has("a", 7).has("b", 7)
 			l := r.one("a")
@@ -68,7 +68,7 @@ func TestWhySaysWhatToDo(t *testing.T) {
 			r.m.Rank("c", 0, true, r.now)
 			r.m.Fail("a", 7, r.one("a").Token, Missed, r.now)
 			r.one("b")
-		}, "piece 7: leased; held by b for 0 s, until 5 s from now, 0 B of 1.05 MB came; available from a, b, c; if nothing more comes within 5 s: it is wanted again; of those that failed with it the first is asked again in 30 s"},
+		}, "piece 7: leased; held by b for 0 s, until 5 s from now, 0 B of 1.05 MB came; available from a, b, c; if nothing more comes within 5 s: it is wanted again; of those that failed with it, the first is asked again in 30 s"},
 		{"all others are banned", func(r *rig) {
 			r.add("a", "b").has("a", 7).has("b", 7)
 			r.m.Rank("a", 0, true, r.now)
@@ -127,6 +127,7 @@ func TestMissingPiecesAreExplainedInRuns(t *testing.T) {
 	e := r.m.Missing(100, r.now)[4]
 	equal(t, "size of a run", e.Holders[0].Size, 3*mib)
 	equal(t, "line", strings.HasPrefix(e.String(), "pieces 150-152: leased; held by c"), true)
+	equal(t, "what comes next, of each", strings.Contains(e.String(), "; each: if nothing more comes within 5 s"), true)
 	equal(t, "limit", len(r.m.Missing(2, r.now)), 2)
 	equal(t, "none", len(r.m.Missing(0, r.now)), 0)
 }

@@ -60,7 +60,7 @@ func (n Notice) String() string {
 			left = r.Expires().Sub(n.Clock)
 		}
 		if left > 0 {
-			text += "; nobody gets the round for " + words.Duration(left)
+			text += "; nobody gets the round for another " + words.Duration(left)
 		}
 		return text
 	case Twin:

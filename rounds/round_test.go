@@ -437,10 +437,10 @@ func TestANoticeSaysWhatHolds(t *testing.T) {
 	job, office := rounds.Record{Term: 5, TTL: 23 * time.Hour, Acquired: at}, rounds.Record{Term: 5, TTL: time.Minute, Office: true, Acquired: at}
 	later := at.Add(5 * time.Hour)
 	for want, n := range map[string]rounds.Notice{
-		"term 5 was neither completed nor abandoned; nobody gets the round for 18 h": {Kind: rounds.Unresolved, Record: job, Clock: later},
-		"term 5 was neither completed nor abandoned":                                 {Kind: rounds.Unresolved, Record: job, Clock: at.Add(job.TTL)},
-		"term 5 was neither completed nor abandoned; nobody gets the round for 60 s": {Kind: rounds.Unresolved, Record: office, Clock: later},
-		"term 4 is over, and there is no record that can be read":                    {Kind: rounds.Overtaken, Term: 4, Clock: later},
+		"term 5 was neither completed nor abandoned; nobody gets the round for another 18 h": {Kind: rounds.Unresolved, Record: job, Clock: later},
+		"term 5 was neither completed nor abandoned":                                         {Kind: rounds.Unresolved, Record: job, Clock: at.Add(job.TTL)},
+		"term 5 was neither completed nor abandoned; nobody gets the round for another 60 s": {Kind: rounds.Unresolved, Record: office, Clock: later},
+		"term 4 is over, and there is no record that can be read":                            {Kind: rounds.Overtaken, Term: 4, Clock: later},
 		`term 4 is over, "" has term 5, acquired at 2026-01-02T03:04:05Z; here it is 2026-01-02T08:04:05Z; if these times do not fit, set the clock that is wrong`: {
 			Kind: rounds.Overtaken, Term: 4, Record: job, Clock: later},
 	} {

@@ -220,7 +220,7 @@ func TestMistakesInFlagsAreExplained(t *testing.T) {
 		"--new-secret makes the secret itself; leave out --fleet-secret":                              "fleet invite --new-secret --fleet-secret x",
 		"--visible public needs a table to be found in: give --dht too":                               "share x --visible public",
 		"--visible lan needs the local network to be found on: leave out --lan=false, or unset":       "share x --visible lan --lan=false",
-		`--dht: "ipfs" is neither own nor public`:                                                     "share x --dht ipfs",
+		`--dht: "ipfs" is neither "own" nor "public"`:                                                 "share x --dht ipfs",
 		`--visible: "moon" is not private, lan or public`:                                             "share x --visible moon",
 		"--copies is from 1 to 64, not 0":                                                             "hold x --on /ip4/127.0.0.1/tcp/1/p2p/12D3KooWJcge8xRZ5k8JqvEmhYiX4BRtBjinpdRf5jNBvhX5ycZN --copies 0",
 		`"x" is not an address of a relay, such as /ip4/192.0.2.1/tcp/4001/p2p/12D3...`:               "share . --via x",

@@ -163,7 +163,7 @@ func (w *catcher) failure(s *simnet.Scenario, fl simFlags, x *seen) {
 	if fl.timeline {
 		fmt.Fprintf(w, "\ntimeline\n%s", x.Timeline.All())
 	} else {
-		fmt.Fprintf(w, "\ntimeline, its end; --timeline prints all of it\n%s", x.Timeline)
+		fmt.Fprintf(w, "\nthe end of the timeline; --timeline prints all of it\n%s", x.Timeline)
 	}
 	fmt.Fprintf(w, "\nagain\n  %s\n", replay(s, fl, x.Seed))
 }

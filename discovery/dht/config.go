@@ -21,7 +21,7 @@ func Parse(said []string) (cfg Config, err error) {
 		}
 	}
 	if cfg.Public && len(said) > 1 {
-		return cfg, fmt.Errorf("only one table can be used: either %s, or %s and the addresses of nodes in it", IPFS, Own)
+		return cfg, fmt.Errorf("only one table can be used: either %q, or %q and the addresses of nodes in it", IPFS, Own)
 	}
 	_, err = New(cfg)
 	return cfg, err

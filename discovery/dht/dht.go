@@ -110,7 +110,7 @@ func New(cfg Config) (*DHT, error) {
 			_, err = peer.AddrInfoFromP2pAddr(a)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%q is neither own nor public nor the address of a node, which ends in /p2p/ID, such as /ip4/192.0.2.1/tcp/4001/p2p/12D3... (%w)", s, err)
+			return nil, fmt.Errorf("%q is neither %q nor %q nor the address of a node, which ends in /p2p/ID, such as /ip4/192.0.2.1/tcp/4001/p2p/12D3... (%w)", s, Own, IPFS, err)
 		}
 		at, near = append(at, a), max(near, share.Reach(a))
 	}

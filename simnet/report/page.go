@@ -69,7 +69,7 @@ func (p *page) write(v *view, again string) {
 		p.chart(c)
 	}
 	p.nodes(v)
-	p.put(`<section><details><summary>Timeline, its end</summary><pre>%v</pre></details></section>
+	p.put(`<section><details><summary>The end of the timeline</summary><pre>%v</pre></details></section>
 </main>
 </body>
 </html>

@@ -172,7 +172,7 @@ var holding = []*simnet.Scenario{
 		s.Hold(a, d, c, 5*day)
 		s.Kept(d, c)
 	}),
-	ofDepot("released-frees-at-once", "What is given up frees quota and disk at once, without a grace, unless somebody else holds it.", func(s *depots.Story) {
+	ofDepot("released-frees-at-once", "What is given up frees quota and disk at once, without a grace period, unless somebody else holds it.", func(s *depots.Story) {
 		d, a, c := pair(s)
 		b := s.Add(simnet.NodeConfig{Name: "bert"})
 		d.Account("bert", 1e9, b)
@@ -216,7 +216,7 @@ var holding = []*simnet.Scenario{
 	}),
 	{
 		Name: "ten-thousand-accounts", Limit: depots.Limit, Only: "its depots run on a machine that is made up",
-		Says:  "Hundreds of accounts, or thousands, hold shares, up to a hundred or so the same one; each account uses what it holds, also after the database is lost, and when the leases end, all of it is freed.",
+		Says:  "Hundreds of accounts, or thousands, hold shares, and up to a hundred or so of them hold the same one; each account uses what it holds, also after the database is lost, and when the leases end, all of it is freed.",
 		Nodes: 200, Fewest: 20,
 		Set: func(r *simnet.Run) { depots.Tell(r, manyAccounts) },
 	},
@@ -248,7 +248,7 @@ func manyAccounts(s *depots.Story) {
 		for i := range n {
 			want += depot.Bytes(all[i%len(all)].Manifest)
 		}
-		s.Expect(sum == want+depot.Bytes(all[0].Manifest), "%s all accounts use %d bytes", when, sum)
+		s.Expect(sum == want+depot.Bytes(all[0].Manifest), "%s all accounts together use %d bytes", when, sum)
 		holds(s, a, d, all[0])
 	}
 	check("at first")

@@ -196,7 +196,7 @@ var fleets = []*simnet.Scenario{
 	},
 	{
 		Name: "member-slanders",
-		Says: "A member of a fleet says again and again that no other member has what it says it has.",
+		Says: "A member of a fleet says again and again that the others do not have what they say they have.",
 		Set: func(r *simnet.Run) {
 			f, source, members, _ := newFleet(r, 8, 3)
 			slowly(members)

@@ -10,7 +10,7 @@ import (
 var reading = []*simnet.Scenario{
 	{
 		Name: "reading-ahead",
-		Says: "Three readers read a long file while it comes in: from the start, from near the end, and across a lost source.",
+		Says: "Three readers read a long file while it comes in: from the start, from near the end, and from the middle while a source is lost.",
 		Set: func(r *simnet.Run) {
 			c := r.File("film", 32*mib)
 			line := even(20*simnet.Mbit, 20*time.Millisecond)
