@@ -329,11 +329,12 @@ func (m *Member) status() (line, stuck string) {
 	if m.alone {
 		return line + "; goes on alone, because nothing comes", ""
 	}
-	if waiting > 1 {
-		why = "the reason for one of them: " + why
-	}
-	if why != "" {
-		line += fmt.Sprintf("; no more leases for %s: %s", words.Count(waiting, "source"), why)
+	if waiting > 0 {
+		line += "; no more leases for " + words.Count(waiting, "source")
+		if waiting > 1 {
+			line += "; the reason for one of them"
+		}
+		line += ": " + why
 	}
 	if held == 0 && waiting > 0 && waiting == len(m.order) {
 		stuck = line

@@ -931,6 +931,13 @@ func TestAMemberSaysHowTheFleetStands(t *testing.T) {
 	says(true, "0 pieces may")
 	d.do(func() { d.m.SourceUp("y", Port{Node: "here", Name: "y"}, d.now) })
 	says(false, "2 sources")
+	d.do(func() {
+		d.m.SourceHas("y", share.FullSet(8), d.now)
+		d.m.Request(xPool, "y", 1, 0, 0, d.now)
+	})
+	no.Source = "y"
+	d.respond(no)
+	says(true, "no more leases for 2 sources; the reason for one of them: the fleet has every piece")
 	d.lose(5 * time.Second).run(time.Second)
 	says(true, "not joined for 1 s: \"for a test\"", "goes on for 9 s", "tried again in 4 s")
 	d.run(4 * time.Second)
