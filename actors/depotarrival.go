@@ -324,7 +324,7 @@ func (d *depotActor) arrived(ctx actor.Context, m arrived) {
 	}
 	var edge *depot.EdgeError
 	if m.err != nil && !errors.As(m.err, &edge) {
-		d.failed(ctx, "a share that is here was not noted", m.err)
+		d.failed(ctx, "how a share's fetch ended was not stored", m.err)
 		d.later(ctx, m.id, a, m.err)
 		return
 	}

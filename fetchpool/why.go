@@ -36,7 +36,7 @@ func (p *Pool) Why() string {
 	case len(p.requests) > 0:
 		return "fetching"
 	case p.starved:
-		return "waiting for memory: enough bytes are in flight on this node"
+		return "waiting for memory: as many bytes as allowed are in flight on this node"
 	case len(p.leases) > 0:
 		return "about to ask"
 	case p.refusal != "": // also while leases are asked for anew, so that it does not change to and fro

@@ -120,7 +120,7 @@ func (r *referee) observe(d system.Delivery) {
 // fetches two shares at once does not say which one it means.
 func (r *referee) pieceDone(x *Node, m actors.PieceDone) {
 	if m.Last != (m.Remaining == 0) {
-		r.broken(x.id, "conservation", "piece %d is the last: %v; still to come: %d", m.Piece, m.Last, m.Remaining)
+		r.broken(x.id, "conservation", "piece %d is reported as the last: %v; still to come: %d", m.Piece, m.Last, m.Remaining)
 	}
 	f := x.only()
 	if f == nil || f.opt.Skip != nil { // where the choice changes, so does the plan
@@ -156,7 +156,7 @@ func (x *Node) only() (one *Fetch) {
 // plan checks what a lease manager reports of itself.
 func (r *referee) plan(f *Fetch, wanted, leased, verified int) {
 	if all := f.c.Manifest.Layout().Pieces(); wanted+leased+verified != all && wanted+leased+verified > 0 {
-		r.broken(f.x.id, "conservation", "%d wanted, %d leased and %d verified are not %d", wanted, leased, verified, all)
+		r.broken(f.x.id, "conservation", "%d wanted, %d leased and %d verified do not add up to %d pieces", wanted, leased, verified, all)
 	}
 }
 

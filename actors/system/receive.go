@@ -37,7 +37,7 @@ func (s *session) receive(e wire.Envelope) (verdict, error) {
 		s.terminated(e.Token)
 	case wire.KindUnsupported:
 		s.r.counts.unsupported.Add(1)
-		s.r.sys.log.Info("peer does not know a message", "peer", s.peer, "type", e.Type)
+		s.r.sys.log.Info("a peer does not know this kind of message", "peer", s.peer, "type", e.Type)
 		s.terminated(e.Token)
 	case wire.KindCredit:
 		return done, s.credited(e)

@@ -336,7 +336,7 @@ func (p *peer) complete(done *verifier.Completion) {
 func (p *peer) lied(c *conn, r fetchpool.Request) {
 	f, now := p.fetch, p.w.time()
 	if q := p.w.peers[c.to]; q != nil && !q.liar {
-		p.w.fault("%s says that %s lied, which is honest", p.id, c.id)
+		p.w.fault("%s says that %s, which is honest, lied", p.id, c.id)
 	}
 	banned := f.ranking.Lied(c.id, false, now)
 	p.do(f.leases.Fail(c.id, r.Piece, r.Token, leasemgr.BadData, now))

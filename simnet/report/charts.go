@@ -333,7 +333,7 @@ func holders(from, to uint16) string {
 	case from == to:
 		return fmt.Sprintf("%d nodes have it", from)
 	}
-	return fmt.Sprintf("%d, then %d nodes have it", from, to)
+	return fmt.Sprintf("first %d, then %d nodes have it", from, to)
 }
 
 // waste is the bytes that came for nothing, over time.

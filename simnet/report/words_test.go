@@ -17,7 +17,7 @@ func TestTimesAreRounded(t *testing.T) {
 }
 
 func TestHoldersAreCounted(t *testing.T) {
-	for want, n := range map[string][2]uint16{"nobody has it": {0, 0}, "1 node has it": {1, 1}, "3 nodes have it": {3, 3}, "3, then 4 nodes have it": {3, 4}} {
+	for want, n := range map[string][2]uint16{"nobody has it": {0, 0}, "1 node has it": {1, 1}, "3 nodes have it": {3, 3}, "first 3, then 4 nodes have it": {3, 4}} {
 		if got := holders(n[0], n[1]); got != want {
 			t.Errorf("%v is %q, want %q", n, got, want)
 		}

@@ -14,7 +14,7 @@ import (
 func frozen(s *depots.Story, d *depots.Depot, want bool) actors.DepotStatus {
 	st, err := s.Do(d, actors.CollectNow{})
 	s.Expect(err == nil, "the depot did not collect: %v", err)
-	s.Expect(err != nil || st.Frozen == want, "that the clock is frozen is %v, and should be %v", st.Frozen, want)
+	s.Expect(err != nil || st.Frozen == want, "the clock is frozen: %v; this should be: %v", st.Frozen, want)
 	return st
 }
 

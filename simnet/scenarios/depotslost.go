@@ -123,7 +123,7 @@ var losing = []*simnet.Scenario{
 		d.Damage()
 		s.Ask(a, d, wire.Usage{})
 		s.Pass(time.Minute)
-		s.Expect(!d.Meta().GC, "the new database collects, and nobody has said so")
+		s.Expect(!d.Meta().GC, "the new database collects, and nobody has told it to")
 		d.GC()
 		d.Account("anna", 1e9, a)
 		complete(s, d)

@@ -115,7 +115,7 @@ func fleetOfMany(r *simnet.Run, pieces int, most float64) {
 	r.Finally(func() {
 		limit := 115*time.Second + settling
 		for _, x := range f.fetches {
-			r.Expect(x.Took() <= limit, "%s took %v, and at most %v are allowed", x.Node().Name(), x.Took(), limit)
+			r.Expect(x.Took() <= limit, "%s took %v, and at most %v is allowed", x.Node().Name(), x.Took(), limit)
 		}
 	})
 }
@@ -146,7 +146,7 @@ func twoSources(r *simnet.Run, pieces int) {
 		r.Timeline().Note("%.3f copies entered the fleet", sent)
 		r.Expect(sent <= most, "%.3f copies entered the fleet, %.2f are allowed", sent, most)
 		for _, x := range f.fetches {
-			r.Expect(x.Took() <= limit, "%s took %v, and at most %v are allowed", x.Node().Name(), x.Took(), limit)
+			r.Expect(x.Took() <= limit, "%s took %v, and at most %v is allowed", x.Node().Name(), x.Took(), limit)
 		}
 	})
 }

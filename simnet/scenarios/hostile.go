@@ -138,7 +138,7 @@ var hostile = []*simnet.Scenario{
 			good := r.Add(simnet.NodeConfig{Name: "good", Line: line}).Seed(c)
 			bad := r.Add(simnet.NodeConfig{Name: "bad", Line: line}).Seed(c)
 			a, b := r.Add(simnet.NodeConfig{Name: "a"}), r.Add(simnet.NodeConfig{Name: "b"})
-			bad.Become(simnet.Behaviour{Name: "lies to a", Block: func(to peers.ID, _ share.Piece, _ share.Block, data []byte, _ *rand.Rand) {
+			bad.Become(simnet.Behaviour{Name: "lies to node a", Block: func(to peers.ID, _ share.Piece, _ share.Block, data []byte, _ *rand.Rand) {
 				if to == a.ID() {
 					data[0] ^= 1
 				}
@@ -146,9 +146,9 @@ var hostile = []*simnet.Scenario{
 			alone := simnet.FetchOptions{Config: actors.TransferConfig{Verifiers: 2, Anonymous: true}} // they do not learn of each other
 			f, g := a.FetchWith(c, alone, good, bad), b.FetchWith(c, alone, good, bad)
 			r.Finally(func() {
-				r.Expect(sourceIn(f, bad).Banned && sourceIn(f, bad).BadBlocks > 0, "a does not say that bad lied to it")
-				r.Expect(!sourceIn(g, bad).Banned && sourceIn(g, bad).BadBlocks == 0, "b says that bad lied to it: %s", sourceIn(g, bad).Lie)
-				r.Expect(sourceIn(g, bad).Bytes > 4*mib, "b took %d bytes from bad", sourceIn(g, bad).Bytes)
+				r.Expect(sourceIn(f, bad).Banned && sourceIn(f, bad).BadBlocks > 0, "node a does not say that node bad lied to it")
+				r.Expect(!sourceIn(g, bad).Banned && sourceIn(g, bad).BadBlocks == 0, "node b says that node bad lied to it: %s", sourceIn(g, bad).Lie)
+				r.Expect(sourceIn(g, bad).Bytes > 4*mib, "node b took %d bytes from node bad", sourceIn(g, bad).Bytes)
 			})
 		},
 	},

@@ -82,7 +82,7 @@ var rules = []*simnet.Scenario{
 			}
 			r.Finally(func() {
 				got := float64(x.Received()) / float64(c.Bytes())
-				r.Expect(got < 1.6, "%.2f times the share came over the wire", got)
+				r.Expect(got < 1.6, "%.2f copies of the share came over the wire", got)
 			})
 		},
 	},
@@ -100,7 +100,7 @@ var rules = []*simnet.Scenario{
 			}
 			r.Finally(func() {
 				got := float64(x.Received()) / float64(c.Bytes())
-				r.Expect(got < 1.9, "%.2f times the share came over the wire", got)
+				r.Expect(got < 1.9, "%.2f copies of the share came over the wire", got)
 			})
 		},
 	},
@@ -246,7 +246,7 @@ var rules = []*simnet.Scenario{
 			r.Finally(func() {
 				got := float64(x.Received()) / float64(c.Bytes())
 				r.Expect(n >= at, "no sync failed")
-				r.Expect(got < 1.7, "%.2f times the share came over the wire", got)
+				r.Expect(got < 1.7, "%.2f copies of the share came over the wire", got)
 			})
 		},
 	},

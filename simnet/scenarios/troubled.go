@@ -262,7 +262,7 @@ var troubled = []*simnet.Scenario{
 			r.AtLeast(9 * time.Second)
 			r.Finally(func() {
 				got := float64(x.Received()) / float64(c.Bytes())
-				r.Expect(got < 1.4, "%.2f times the share came over the wire", got)
+				r.Expect(got < 1.4, "%.2f copies of the share came over the wire", got)
 				r.Expect(f.Resumed() > 0, "nothing was resumed")
 			})
 		},
@@ -316,7 +316,7 @@ var troubled = []*simnet.Scenario{
 			r.AtLeast(8 * time.Second)
 			r.Finally(func() {
 				got := float64(x.Received()) / float64(c.Bytes())
-				r.Expect(edited && got < 1.2, "%.2f times the share came over the wire", got)
+				r.Expect(edited && got < 1.2, "%.2f copies of the share came over the wire", got)
 			})
 		},
 	},
