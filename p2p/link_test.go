@@ -406,7 +406,9 @@ func TestRequestsOfOnePieceKeepToOneStream(t *testing.T) {
 	x := newMemory(t, 4<<20)
 	var mu sync.Mutex
 	on := map[share.Piece]map[string]bool{}
+	asked := make(chan struct{}) // a piece whose requests have all ended may change its stream
 	src := actor(t, Config{}, func(s network.Stream, f wire.PieceFrame) {
+		<-asked
 		mu.Lock()
 		defer mu.Unlock()
 		p := f.Request.Piece
@@ -422,6 +424,7 @@ func TestRequestsOfOnePieceKeepToOneStream(t *testing.T) {
 	for i := range uint64(16) {
 		l.Request(wire.PieceRequest{ID: i, Piece: share.Piece(i % 4), First: share.Block(i / 4 * 4), Count: 4})
 	}
+	close(asked)
 	for range 16 {
 		recv(t, "a reply", c.statuses)
 	}
