@@ -205,8 +205,8 @@ func TestWhatCannotBeSharedIsLeftOutFirst(t *testing.T) {
 	rig.WriteRandom(t, file, 10, 1)
 	part := &api.Problem{Detail: "cannot be shared", Unshared: []api.Unshared{{Path: "p", Why: "it is a named pipe"}}}
 	for at, first := range map[string]bool{dir: true, file: false, filepath.Join(dir, "none"): false} {
-		err := restFirst(part, at, "hold that entry")
-		if strings.Contains(sentence(err), "first run fetcher add with --exclude PATTERN, then hold that entry") != first || !errors.As(err, new(*api.Problem)) {
+		err := restFirst(part, at, "fetcher hold")
+		if strings.Contains(sentence(err), "To leave it out, first run fetcher add with --exclude PATTERN, then fetcher hold") != first || !errors.As(err, new(*api.Problem)) {
 			t.Errorf("%s: %v", at, err)
 		}
 	}

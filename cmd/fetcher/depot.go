@@ -384,7 +384,7 @@ func (a depots) printLeases(leases []api.Lease, named []string) error {
 	}
 	shown := leasesShown(leases, newTerminal(a.stdout).columns())
 	if len(shown) < len(leases) {
-		defer fmt.Fprintf(a.stderr, "only the %d that end first are shown; fetcher depot leases%s | less has all\n", len(shown), of)
+		defer fmt.Fprintf(a.stderr, "only the %d that end first are shown; for all of them: fetcher depot leases%s | less\n", len(shown), of)
 	}
 	var rows [][]string
 	for _, l := range shown {

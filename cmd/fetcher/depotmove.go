@@ -94,6 +94,9 @@ func (a depots) export(from io.Reader, name string) (err error) {
 	if f, ok := to.(*os.File); ok && err == nil && name != "-" {
 		err = f.Sync()
 	}
+	if errors.Is(err, archive.ErrCut) { // which speaks of a file to import
+		err = words.Error(err, "the export was cut short")
+	}
 	if err != nil {
 		if !whole.IsZero() {
 			err = marked{fmt.Errorf("%w; export the rest to another file with --after %s", err, whole), errCut}

@@ -25,8 +25,8 @@ func TestMistakesInAnExportAreExplained(t *testing.T) {
 		}
 	}
 	rest := filepath.Join(t.TempDir(), "rest.tar")
-	if err := (depots{asker{&app{}}}).export(strings.NewReader("no archive"), rest); err == nil {
-		t.Error("what is no archive was exported")
+	if err := (depots{asker{&app{}}}).export(strings.NewReader("no archive"), rest); err == nil || err.Error() != "the export was cut short" {
+		t.Errorf("what is no archive was exported: %v", err)
 	}
 	if _, err := os.Stat(rest); err == nil {
 		t.Error("a file in which no share is whole is left")

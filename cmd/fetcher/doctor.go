@@ -72,7 +72,7 @@ func (a asker) doctor(ctx context.Context) error {
 	var found []finding
 	if system && status != nil { // whoever may use it need not be who may write there
 		dir = status.Dir
-		found = []finding{{"state", true, "the node of this machine keeps its state in " + dir, ""}, checkDisk("where it puts shares", status.FreeBytes)}
+		found = []finding{{"state", true, "the node of this machine keeps its state in " + dir, ""}, checkDisk("where the node puts shares", status.FreeBytes)}
 	} else {
 		found = []finding{checkState(dir), checkDisk("on the disk of "+dir, freeAt(dir))}
 	}
@@ -261,7 +261,7 @@ func checkClock(dir string, now time.Time) finding {
 		f.advice = "If the node has been used since, the clock is wrong: set it."
 	}
 	if !f.ok {
-		f.advice = "Set the clock, and have the system keep it right (NTP): what has a date of expiry goes by it."
+		f.advice = "Set the clock, and have the system keep it right (NTP): everything that expires does so by this clock."
 	}
 	return f
 }

@@ -467,7 +467,7 @@ func (a asker) rm(ctx context.Context, c *api.Client, args []string, data bool) 
 		a.out.write("removed", r)
 		fmt.Fprintf(a.stderr, "entry %d, %s, is removed", id, printable(nameOf(r.Entry)))
 		if data {
-			fmt.Fprintf(a.stderr, ", and %s", words.Count(len(r.Data), "file"))
+			fmt.Fprintf(a.stderr, ", and %s with it", words.Count(len(r.Data), "file"))
 		}
 		fmt.Fprintln(a.stderr)
 		if r.Kept != "" {

@@ -272,7 +272,9 @@ func inPart(err error, paths []string) error {
 func restFirst(err error, at, then string) error {
 	var part importError
 	if errors.As(inPart(err, []string{at}), &part) {
-		return words.Error(err, "%s\nTo leave these out, first run fetcher add with --exclude PATTERN, then %s", words.Plain(err), then)
+		var p *api.Problem
+		one := errors.As(err, &p) && len(p.Unshared) == 1
+		return words.Error(err, "%s\nTo leave %s out, first run fetcher add with --exclude PATTERN, then %s", words.Plain(err), either(one, "it", "these"), then)
 	}
 	return err
 }

@@ -215,7 +215,7 @@ func (a fleetApp) joinCommand() *cobra.Command {
 		Short: "Make this machine a member of a fleet",
 		Long: `Make this machine a member of a fleet: what the token says is kept in the state
 directory, and node run and the fleet commands need no flags any more. The store
-is asked whether the token still holds, unless the store cannot be reached. A
+is asked whether the token is still valid, unless the store cannot be reached. A
 token of "-" is read from stdin.`,
 		Args: exactly("TOKEN"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -252,13 +252,13 @@ func (a fleetApp) join(ctx context.Context, m daemon.Membership) error {
 	case ctx.Err() != nil:
 		return cause(ctx)
 	case errors.Is(asked, fetcher.ErrOtherFleet):
-		return errors.New(`this token does not hold any more: the store belongs to a fleet with another secret; join with what "fetcher fleet invite" prints on a machine that has the new one`)
+		return errors.New(`this token is no longer valid: the store belongs to a fleet with another secret; join with what "fetcher fleet invite" prints on a machine that has the new one`)
 	}
 	if err := m.Save(dir); err != nil {
 		return err
 	}
 	if asked != nil {
-		fmt.Fprintf(a.stderr, joinedText+", but the store could not be asked whether the token still holds: %s\nfetcher fleet status says whether it does once the store answers\n", words.Plain(asked))
+		fmt.Fprintf(a.stderr, joinedText+", but the store could not be asked whether the token is still valid: %s\nonce the store answers, fetcher fleet status says whether the token is valid\n", words.Plain(asked))
 	} else {
 		fmt.Fprintln(a.stderr, joinedText)
 	}
@@ -279,10 +279,10 @@ func (a fleetApp) asksStore(ctx context.Context, m daemon.Membership) error {
 func (a fleetApp) leaveCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "leave",
-		Short: "Make this machine a member of no fleet",
-		Long: `Make this machine a member of no fleet: the state directory forgets the store
-and the secret. What the fleet has fetched here stays, and the node goes on
-serving it, as if its owner had added it. To come back, join again with a token;
+		Short: "Take this machine out of its fleet",
+		Long: `Take this machine out of its fleet: the state directory forgets the store and
+the secret. What the fleet has fetched here stays, and the node goes on serving
+it, as if its owner had added it. To come back, join again with a token;
 fetcher fleet forget, on another machine, takes this one off fleet status.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

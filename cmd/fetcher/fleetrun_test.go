@@ -326,12 +326,12 @@ func TestAnInvitationIsToAStoreThatIsThere(t *testing.T) {
 		before, _, err := daemon.Joined(in)
 		must(t, err)
 		r := inDir(t, in, "fleet", "join", m.Token())
-		if after, _, err := daemon.Joined(in); r.code != exitOther || !strings.Contains(r.stderr, "this token does not hold any more") || strings.Contains(r.stderr, joinedText) || after != before || err != nil {
+		if after, _, err := daemon.Joined(in); r.code != exitOther || !strings.Contains(r.stderr, "this token is no longer valid") || strings.Contains(r.stderr, joinedText) || after != before || err != nil {
 			t.Errorf("a machine that %s joins with the old token: exit %d, %v: %s", what, r.code, err, r.stderr)
 		}
 	}
 	away := daemon.Membership{URL: "nats://127.0.0.1:1/none", Secret: m.Secret}
-	if r := inDir(t, t.TempDir(), "fleet", "join", away.Token()); r.code != 0 || !strings.Contains(r.stderr, joinedText+", but the store could not be asked whether the token still holds: ") {
+	if r := inDir(t, t.TempDir(), "fleet", "join", away.Token()); r.code != 0 || !strings.Contains(r.stderr, joinedText+", but the store could not be asked whether the token is still valid: ") {
 		t.Errorf("the store is away: exit %d: %s", r.code, r.stderr)
 	}
 	for _, step := range [][]string{{"fleet", "join", next}, {"fleet", "status"}} {

@@ -31,7 +31,7 @@ func TestCommandsNameTheStateDirectoryOfTheNodeOfTheMachine(t *testing.T) {
 	var out, errs bytes.Buffer
 	run([]string{"doctor"}, nil, &out, &errs, t.Context())
 	finds(t, out.String(), "ok", "state", "the node of this machine keeps its state in "+machine)
-	finds(t, out.String(), "ok", "disk", "where it puts shares")
+	finds(t, out.String(), "ok", "disk", "where the node puts shares")
 	if _, err := os.Stat(own); err == nil || strings.Contains(out.String(), own) {
 		t.Errorf("the user's own state directory is made, or spoken of:\n%s", &out)
 	}
