@@ -157,7 +157,7 @@ func checkFleet(ctx context.Context, c *api.Client, s api.Status) []finding {
 	case err != nil:
 		return []finding{{"fleet", false, "its state is not known: " + words.Plain(err), "See fetcher fleet status."}}
 	case f.Away != "":
-		return []finding{{"fleet", false, f.Away, "Until that is mended, nothing new of the fleet comes here."}}
+		return []finding{{"fleet", false, f.Away, "Until that is mended, this machine gets no new shares of the fleet."}}
 	case len(f.Members) == 0: // they were forgotten, or none has reported yet
 		return []finding{{"fleet", true, "this node is a member of a fleet, whose machines are listed within seconds", ""}}
 	}

@@ -136,7 +136,7 @@ var advices = []struct {
 	{errLeased, "Check that the coordinator runs, that this machine can reach it, and that the share is still being shared; or go on without the coordinator with --alone-after TIME."},
 	{errLinks, "To list the rest, leave links out with --links skip."},
 	{errWhole, "ls reads all of a PATH: let this user read what is named, or move or rename it; share and add leave it out with --exclude PATTERN."},
-	{errNoTable, "Check that this machine can reach the table: for --dht public over the Internet, otherwise at a node that takes part in it and that --dht names; or ask whoever shares the files for a ticket."},
+	{errNoTable, "Check that this machine can reach the table: with --dht public, over the Internet; otherwise, at a node that takes part in it and that --dht names. Or ask whoever shares the files for a ticket."},
 	{errUncalled, "Run on the other machine what was printed, while this waits, and see that it can reach this one at an address of the ticket."},
 	{peers.ErrNoTCP, "Ask whoever shares it for a ticket with a TCP address, or leave out --proxy if this machine may dial others itself."},
 	{peers.ErrProxyUser, "Put USER:PASSWORD@, as the proxy knows them, before the host in --proxy. " + sharedText},

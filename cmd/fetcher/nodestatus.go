@@ -80,7 +80,7 @@ func (a asker) printStatus(s api.Status, all []api.Entry) error {
 		fmt.Fprintf(&b, "free      %s\n", share.Size(s.FreeBytes))
 	}
 	if s.Beacon != nil {
-		fmt.Fprintf(&b, "beacon    knows %s of %s\n", words.Count(s.Beacon.Peers, "peer"), words.Count(s.Beacon.Shares, "share"))
+		fmt.Fprintf(&b, "beacon    knows %s with %s\n", words.Count(s.Beacon.Peers, "peer"), words.Count(s.Beacon.Shares, "share"))
 	}
 	for _, w := range s.Warnings {
 		fmt.Fprintf(&b, "warning: %s\n", printable(w))

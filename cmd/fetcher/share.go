@@ -318,7 +318,7 @@ func (s *sharer) describe() error {
 		fmt.Fprintf(e, "or by the ID alone, %s\n\n%sfetcher fetch %s%s\n\n", found, verbatim, either(one, s.shares[0].ID().String(), "ID"), s.inTable(addrs))
 	}
 	if reach == "machine" && s.opt.Visible == fetcher.VisibleLAN {
-		fmt.Fprint(e, "nobody on this network finds it by its ID: this node listens on no address there\n\n")
+		fmt.Fprintf(e, "nobody on this network finds %s: this node listens on no address there\n\n", either(one, "it by its ID", "them by their IDs"))
 	} else if seen := seenText(s.opt.Visible, s.opt.Secret, len(s.opt.Allow) > 0); seen != "" {
 		fmt.Fprintf(e, "%s\n\n", seen)
 	}
@@ -327,7 +327,7 @@ func (s *sharer) describe() error {
 }
 
 // seenByOthers says what others see of a share that is announced and has a secret.
-const seenByOthers = "whoever knows the ID finds that this node has it, but only those who have the ticket can fetch it"
+const seenByOthers = "whoever knows the ID of a share finds that this node has it, but only those who have its ticket can fetch it"
 
 // seenText is seenByOthers for such a share; "" for any other.
 func seenText(v fetcher.Visibility, secret, allows bool) string {

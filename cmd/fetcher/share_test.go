@@ -384,7 +384,7 @@ func TestChildrenAreDrawnOnALineEach(t *testing.T) {
 func TestASecretThatIsAnnouncedIsExplained(t *testing.T) {
 	rig.Slow(t)
 	t.Parallel()
-	src, says := filepath.Join(t.TempDir(), "film"), "but only those who have the ticket"
+	src, says := filepath.Join(t.TempDir(), "film"), "but only those who have its ticket"
 	rig.WriteRandom(t, src, 3000, 1)
 	n := startNode(t, t.TempDir(), "--dht", "own")
 	for _, secret := range []bool{true, false} {
