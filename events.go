@@ -44,7 +44,7 @@ type Planned = transfer.Planned
 //	Links      int
 //	Pieces     int
 //	Done       int            pieces verified
-//	Rate       float64        verified bytes per second, over the last seconds
+//	Rate       float64        verified bytes per second, over the last few seconds
 //	File       string         path of the file that the last block was of; empty before the first
 //	Leases     Leases         how the piece leases fared, since the process began
 //	Sources    []Source       in the order in which they were found
@@ -64,7 +64,7 @@ type Progress = transfer.Progress
 //	Failures   Failures       piece leases that it did not keep, by why
 //	Banned     bool           it is asked for nothing any more
 //	Lie        string         the last, for people, if it lied
-//	Rate       float64        verified bytes per second, over the last seconds
+//	Rate       float64        verified bytes per second, over the last few seconds
 //	RTT        time.Duration  of its connection; 0 if that is not known
 //	Standing   peers.Standing its set, tier, location and score among all sources, if more are known than are fetched from at once
 //	Way        string         how it is connected, as a Way; in a SourceChanged

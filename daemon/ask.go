@@ -194,7 +194,7 @@ func (d *Daemon) added(ctx context.Context, w catalog.Wish) (*keeper, error) {
 	if errors.Is(err, catalog.ErrTwice) {
 		otherwise := ""
 		if !slices.Equal(w.Exclude, e.Exclude) || w.Links != e.Links || w.Name != e.Name || w.Secret != e.Secret {
-			otherwise = "; remove it first to serve it otherwise"
+			otherwise = "; to serve it with other options, remove it first"
 		}
 		return nil, api.Refuse(api.ErrHave, "the node has that already: it is entry %d%s", e.ID, otherwise)
 	}
@@ -240,7 +240,7 @@ func (d *Daemon) fetchable(w catalog.Wish) error {
 func unserved(ks map[catalog.ID]*keeper, id share.ID) string {
 	for _, k := range ks {
 		if e := k.entry(); e.Kind == catalog.Serve && slices.Contains(e.Older, id) {
-			return fmt.Sprintf("its files were edited on this member: put them back there, or there run fetcher fleet remove %s, then fetcher fleet add PATH", id)
+			return fmt.Sprintf("its files were edited on this member: there, undo the edits, or run fetcher fleet remove %s, then fetcher fleet add PATH", id)
 		}
 	}
 	return fmt.Sprintf("its ticket leads to this member, which serves it no more: there, run fetcher fleet add PATH, if no file changed, or fetcher fleet remove %s", id)

@@ -392,7 +392,7 @@ func unread(b []byte, err error) error {
 		} else if strings.HasSuffix(why, "strings cannot have new lines") || strings.HasPrefix(why, "unterminated") {
 			why = "the text lacks the quotation mark at its end"
 		} else if wrong {
-			why = strings.Join(decode.Key(), ".") + " has a value of another kind than it takes"
+			why = strings.Join(decode.Key(), ".") + " has a value of the wrong kind"
 		}
 		return fmt.Errorf("line %d cannot be read: %s", row, why)
 	}

@@ -372,7 +372,7 @@ func TestPauseAndResume(t *testing.T) {
 	b := begun(t, t.TempDir())
 	f := added(t, b, api.Add{Ticket: e.Share, Peers: d.node.Addrs()})
 	until(t, b, f.ID, "waiting", func(x api.Entry) bool {
-		return x.State == api.Waiting && strings.Contains(x.Reason, "; it is tried again at 20") && x.Share == e.Share
+		return x.State == api.Waiting && strings.Contains(x.Reason, "; the fetch is tried again at 20") && x.Share == e.Share
 	})
 	_, err = d.Set(t.Context(), e.ID, api.Set{Paused: &no})
 	must(t, err)
@@ -423,7 +423,7 @@ func TestWhatTheCatalogHasIsRefusedByName(t *testing.T) {
 		t.Errorf("the same path again: %v", err)
 	}
 	_, err = d.Add(t.Context(), api.Add{Paths: []string{at}, Exclude: []string{"*.o"}})
-	if !errors.Is(err, api.ErrHave) || !strings.HasSuffix(err.Error(), "remove it first to serve it otherwise") {
+	if !errors.Is(err, api.ErrHave) || !strings.HasSuffix(err.Error(), "; to serve it with other options, remove it first") {
 		t.Errorf("the same path with other files left out: %v", err)
 	}
 	for what, a := range map[string]api.Add{

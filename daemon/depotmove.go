@@ -235,7 +235,7 @@ func (x *importer) all(ctx context.Context, now time.Time, from io.Reader) (err 
 // its name, provided that it was made of leases found on the disk, or there it has no key. If there is none, it is made.
 func (x *importer) account(ctx context.Context, now time.Time, a archive.Account) error {
 	if _, twice := x.names[a.Name]; twice {
-		return fmt.Errorf("%w: the account %q is in it twice, or is not an account", archive.ErrFormat, a.Name)
+		return fmt.Errorf("%w: the account name %q is in it twice, or is one that no account can have", archive.ErrFormat, a.Name)
 	}
 	t := depot.Terms{Quota: a.Quota, MaxLease: time.Duration(min(max(a.MaxLease, 0), 1<<32)) * time.Second, Paid: a.Paid}
 	if err := t.Check(); err != nil {
@@ -257,7 +257,7 @@ func (x *importer) account(ctx context.Context, now time.Time, a archive.Account
 		return x.byName(ctx, now, a, t)
 	}
 	if len(owners) > 1 {
-		x.refuse(a, "its keys belong to several accounts here; leave them to one, and import again")
+		x.refuse(a, "its keys belong to several accounts here; let only one account have them, and import again")
 		return nil
 	}
 	for id := range owners {
@@ -304,7 +304,7 @@ func (x *importer) byName(ctx context.Context, now time.Time, a archive.Account,
 			return err
 		}
 		if len(keys) > 0 {
-			x.refuse(a, "the account of that name here has other keys; if it is the same, add a key of the other to it with fetcher depot account set, and import again")
+			x.refuse(a, "the account of that name here has other keys; if both are the same account, add a key of the exported one to the one here with fetcher depot account set, and import again")
 			return nil
 		}
 		if info.Terms != depot.FoundTerms {

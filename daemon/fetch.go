@@ -256,7 +256,7 @@ func (k *keeper) stumble(err error) {
 	}
 	wait := k.backOff()
 	k.d.log.Info("a fetch will be tried again", "id", k.id, "in", wait, "reason", err)
-	k.show(api.Waiting, fmt.Sprintf("%s; it is tried again at %s", words.Plain(err), words.Date(time.Now().Add(wait))))
+	k.show(api.Waiting, fmt.Sprintf("%s; the fetch is tried again at %s", words.Plain(err), words.Date(time.Now().Add(wait))))
 	k.rest(wait)
 }
 

@@ -207,7 +207,7 @@ func (m *member) away(now time.Time) (what string, since time.Time) {
 	} else if !errors.Is(a.Why, context.DeadlineExceeded) {
 		why = fmt.Sprintf(": %v", a.Why)
 	}
-	return fmt.Sprintf("the store of the fleet "+how+"%s; what runs goes on, and no coordinator is elected%s", words.Duration(max(now.Sub(a.Since), time.Second)), why, m.otherURL(a.Why)), a.Since
+	return fmt.Sprintf("the store of the fleet "+how+"%s; whatever is running goes on, and no coordinator is elected%s", words.Duration(max(now.Sub(a.Since), time.Second)), why, m.otherURL(a.Why)), a.Since
 }
 
 // otherURL says what to do if the store has another URL than this node knows, as with another password.

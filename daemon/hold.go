@@ -102,9 +102,9 @@ func lenderError(l fetcher.HoldList, at peers.ID, err error) error {
 	unknown := errors.As(err, &r) && r.Reason == fetcher.HoldUnknownAccount
 	switch {
 	case unknown && slices.ContainsFunc(l.Wants, func(w fetcher.Hold) bool { return w.Fleet && slices.Contains(w.Depots, at) }):
-		return api.Refuse(share.ErrNotAllowed, `the depot %s refuses: it does not know this node, and it keeps things for the fleet under one account: its owner adds the ID that fetcher id prints to the keys of that account with "fetcher depot account set", or, only if no member has an account there yet, makes one with "fetcher depot account add"`, at.Short())
+		return api.Refuse(share.ErrNotAllowed, `the depot %s refuses: it does not know this node, and it keeps things for the fleet under one account: its owner can add the ID that fetcher id prints to the keys of that account with "fetcher depot account set", or, only if no member has an account there yet, make one with "fetcher depot account add"`, at.Short())
 	case unknown && slices.ContainsFunc(l.Holds, func(h fetcher.HoldStanding) bool { return h.Depot == at && h.Left > 0 }):
-		return api.Refuse(share.ErrNotAllowed, `the depot %s refuses: it does not know this node any more; its owner lets this node in again with "fetcher depot account set", which adds the ID that fetcher id prints to the keys of the account that has the leases`, at.Short())
+		return api.Refuse(share.ErrNotAllowed, `the depot %s refuses: it does not know this node any more; its owner can let this node in again with "fetcher depot account set", which adds the ID that fetcher id prints to the keys of the account that has the leases`, at.Short())
 	}
 	return heldError(at, err)
 }
@@ -118,7 +118,7 @@ var refusals = map[fetcher.HoldReason]struct {
 	class error
 	what  string
 }{
-	fetcher.HoldUnknownAccount:  {share.ErrNotAllowed, `it does not know this node; its owner lets this node in with "fetcher depot account add" and the ID that fetcher id prints`},
+	fetcher.HoldUnknownAccount:  {share.ErrNotAllowed, `it does not know this node; its owner can let this node in, with "fetcher depot account add" and the ID that fetcher id prints`},
 	fetcher.HoldOverQuota:       {share.ErrDiskFull, "the share takes more of the quota than the %s that is left (each file counts in steps of 4 KiB, and with its hashes); release something there, or ask the depot's owner for a larger quota"},
 	fetcher.HoldNoSpace:         {share.ErrDiskFull, "the share needs more room than the %s that the depot's disk has left; ask the depot's owner, or use another depot"},
 	fetcher.HoldLeaving:         {share.ErrStalled, "the share is just being removed there"},

@@ -327,7 +327,7 @@ func (d *depots) unasked(was, l fetcher.HoldList, k renewal.Key) error {
 		return nil
 	}
 	err := lenderError(l, k.Depot, fmt.Errorf("depot %s: %w", k.Depot.Short(), why))
-	return api.Refuse(err, "%v. The lease of %s there stands for %s more, and is not renewed meanwhile", err, d.heldName(l, k), words.Duration(was.Holds[i].Left))
+	return api.Refuse(err, "%v. The lease of %s there lasts %s more, and is not renewed meanwhile", err, d.heldName(l, k), words.Duration(was.Holds[i].Left))
 }
 
 // heldAt returns what some depots have granted of a share, or say again that they have; if none has, why. was is how it stood before.

@@ -99,7 +99,7 @@ func TestWhatADepotRefusesToReleaseIsNotReleased(t *testing.T) {
 	}
 	_, err = depot.SetAccount(t.Context(), "me", api.SetAccount{RemoveKey: peer})
 	must(t, err)
-	if got, err := a.Hold(t.Context(), api.Hold{Entry: e.ID, Depots: depot.node.Addrs()[:1]}); !errors.Is(err, share.ErrNotAllowed) || !strings.Contains(err.Error(), "The lease of film there stands for 31 d more") {
+	if got, err := a.Hold(t.Context(), api.Hold{Entry: e.ID, Depots: depot.node.Addrs()[:1]}); !errors.Is(err, share.ErrNotAllowed) || !strings.Contains(err.Error(), "The lease of film there lasts 31 d more") {
 		t.Errorf("asked again, it says %+v, %v", got, err)
 	}
 	for range 2 { // as the first time, it is asked

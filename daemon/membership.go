@@ -60,7 +60,7 @@ func Joined(dir string) (m Membership, ok bool, err error) {
 		return m, false, fmt.Errorf("%w: %w", fetcher.ErrStateDir, err)
 	}
 	if json.Unmarshal(b, &m) != nil || m.check() != nil {
-		return m, false, fmt.Errorf("%s is %w: remove it, and join the fleet again", path, ErrMembership)
+		return m, false, words.Error(ErrMembership, "%s holds no valid membership of a fleet: remove that file, and join the fleet again", path)
 	}
 	return m, true, nil
 }

@@ -34,7 +34,7 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 var (
 	descEntries   = desc("entries", "Entries of the catalog, by state.", "state")
 	descTraffic   = desc("stream_bytes_total", "Bytes of all streams, framing included, by where the peer is: anywhere, on the same network or machine, or behind a relay.", "direction", "class")
-	descSyncs     = desc("sync_seconds", "How long it took to make what was fetched durable.")
+	descSyncs     = desc("sync_seconds", "How long it took to write durably to disk what was fetched.")
 	descRequests  = desc("upload_requests", "Requests of peers for content that wait or are served now.", "state")
 	descAnswers   = desc("upload_requests_total", "Requests of peers for content, by what became of them: served, told to come again (busy), sent to another peer (elsewhere), or refused.", "answer")
 	descRounds    = desc("rounds_total", "Rounds of the fleet's jobs that this node won, completed, and gave up after an error.", "event")
@@ -43,7 +43,7 @@ var (
 	descBad       = desc("bad_blocks_total", "Blocks that failed verification.")
 	descWaits     = desc("fetching_entries", "Entries that are being fetched, by what they wait for.", "wait")
 	descDuplicate = desc("duplicate_bytes_total", "Bytes of content that came twice.")
-	descRate      = desc("verified_bytes_per_second", "Rate of verified bytes, over the last seconds.")
+	descRate      = desc("verified_bytes_per_second", "Rate of verified bytes, over the last few seconds.")
 	descSent      = desc("sent_bytes_total", "Bytes of content that others were sent.")
 	descChildren  = desc("children", "Peers that fetch from this node.")
 	descSources   = desc("sources", "Peers that entries are fetched from, by state.", "state")

@@ -128,7 +128,7 @@ func TestSettingsThatCannotBeReadAreNamed(t *testing.T) {
 		"proxy = \"nonsense\"":                                 "proxy: a proxy is written socks5://",
 		"dht = [\"ipfs\"]":                                     `dht: "ipfs" is neither "own" nor "public"`,
 		"beacon-at = [\"zz\"]":                                 "beacon-at: beacon \"zz\" is not a multiaddr",
-		"[into]\nx = 1":                                        "line 1 cannot be read: into has a value of another kind than it takes",
+		"[into]\nx = 1":                                        "line 1 cannot be read: into has a value of the wrong kind",
 		"relay = true\nrelay = false":                          "line 2 cannot be read: key relay is already defined",
 		"fetches = \"x\"\n=":                                   "line 1 cannot be read: fetches takes a whole number, without quotes",
 		"=":                                                    "line 1",

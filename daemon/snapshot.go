@@ -91,7 +91,7 @@ func (m *member) snapshot(ctx context.Context, depot string, t rounds.Target) (i
 		if !errors.Is(err, rounds.ErrAway) { // told is for whoever can run a command again
 			err = m.told(err)
 		}
-		return id, fmt.Errorf("its entry is %s: %w", v.State, err)
+		return id, fmt.Errorf("%w (the snapshot's entry is %s)", err, v.State)
 	}
 	m.awaitCopy(ctx, id)
 	p, err := rounds.NewPointer(m.store.KV, roundOf(depot))
@@ -272,7 +272,7 @@ func depotName(dir string) (string, error) {
 	defer fsys.Close()
 	is, err := disk.ReadIdentity(fsys)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", words.Error(ErrDepot, "%s is the folder of no depot; name that of the depot", dir)
+		return "", words.Error(ErrDepot, "%s is not the folder of a depot; name the folder of yours", dir)
 	}
 	return is.Depot, err
 }

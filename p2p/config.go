@@ -122,7 +122,7 @@ func (c Config) Validate() error {
 	switch n := len(c.Key); {
 	case n == 0:
 	case n != ed25519.PrivateKeySize:
-		f.Add("Key", fmt.Errorf("it has %d bytes, an Ed25519 private key has %d", n, ed25519.PrivateKeySize))
+		f.Add("Key", fmt.Errorf("it has %d bytes, and an Ed25519 private key has %d", n, ed25519.PrivateKeySize))
 	case !c.Key.Equal(ed25519.NewKeyFromSeed(c.Key.Seed())): // no peer would believe it
 		f.Add("Key", errors.New("its second half, the public key, is not that of its seed"))
 	}

@@ -60,7 +60,7 @@ var (
 	ErrDiskFull   = errors.New("disk full")
 	ErrNetwork    = errors.New("network")
 	ErrNotFound   = errors.New("no peer has the share")
-	ErrLied       = errors.New("sources sent wrong data")
+	ErrLied       = errors.New("wrong data was sent")
 	ErrStalled    = errors.New("stalled")
 	ErrProof      = errors.New("proof does not match the list of files")
 	ErrChanged    = errors.New("file changed on disk")

@@ -450,7 +450,7 @@ func peersAt(n datamodel.Node, key string) ([]multiaddr.Multiaddr, error) {
 		return nil, err
 	}
 	if list.Kind() != datamodel.Kind_List || list.Length() > maxAddrsV1 {
-		return nil, fmt.Errorf("no list of at most %d addresses", maxAddrsV1)
+		return nil, fmt.Errorf("its list of addresses is missing, or has more than %d", maxAddrsV1)
 	}
 	var out []multiaddr.Multiaddr
 	for i := range list.Length() {

@@ -46,7 +46,7 @@ type Progress struct {
 	Links     int       `json:"links"`
 	Pieces    int       `json:"pieces"`
 	Done      int       `json:"done_pieces"` // pieces verified
-	Rate      float64   `json:"rate"`        // verified bytes per second, over the last seconds
+	Rate      float64   `json:"rate"`        // verified bytes per second, over the last few seconds
 	File      string    `json:"file"`        // path of the file of which a block came last; empty before the first
 	Leases    Leases    `json:"-"`           // how the leases of the pieces fared, since the process began
 	Sources   []Source  `json:"-"`
@@ -66,7 +66,7 @@ type Source struct {
 	Failures  Failures      `json:"failures" doc:"piece leases that it did not keep"`
 	Banned    bool          `json:"banned"`
 	Lie       string        `json:"lie"` // the last, when BadBlocks > 0
-	Rate      float64       `json:"rate" doc:"verified bytes a second, over the last seconds"`
+	Rate      float64       `json:"rate" doc:"verified bytes a second, over the last few seconds"`
 	RTT       time.Duration `json:"rtt_ms"`
 	// Standing is its standing among all sources, if more are known than are fetched from at once.
 	Standing peers.Standing `json:"standing,omitzero" doc:"its standing among all sources, if more are known than are fetched from at once: active ones are fetched from"`

@@ -188,7 +188,7 @@ func (s *sources) excuse(src *source) {
 // makeRoom gives the place of a source that cannot be reached to one that waits. If it has brought
 // something, it is tried again before those that never did.
 func (s *sources) makeRoom(src *source) {
-	s.rest(src, "waits while others are tried: "+src.info.Why)
+	s.rest(src, "waits while others are tried: "+cmp.Or(src.lastLoss, src.info.Why)) // not when it is tried again
 	s.dismiss(src)
 	s.enlist(src)
 	if src.info.Bytes > 0 {

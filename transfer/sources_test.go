@@ -81,12 +81,12 @@ func TestWhoCannotBeReachedMakesRoom(t *testing.T) {
 		if !slices.Equal(w.running(), of) {
 			t.Fatalf("%s gives way too early", of)
 		}
-		w.status(SourceStatus{Source: of[0], State: Resting, Why: "refused", LastLoss: "refused", Dials: enoughDials, Connected: true})
+		w.status(SourceStatus{Source: of[0], State: Resting, Why: "refused; trying again in 8 s", LastLoss: "refused", Dials: enoughDials, Connected: true})
 	}
 	if want := []peers.ID{"a", "b", "c", "a", "b", "c"}; !slices.Equal(had, want) {
 		t.Errorf("places went to %v, want %v", had, want)
 	}
-	if s := got[SourceChanged](w); len(s) != 1 || s[0].Source.State != Resting || !strings.HasPrefix(s[0].Source.Why, "waits while others are tried: ") {
+	if s := got[SourceChanged](w); len(s) != 1 || s[0].Source.State != Resting || s[0].Source.Why != "waits while others are tried: refused" {
 		t.Errorf("told %+v", s)
 	}
 }
@@ -486,7 +486,7 @@ func TestATransferEndsWhenNobodyCanHelp(t *testing.T) {
 	}
 	away := func(id peers.ID) func(*world) {
 		return func(w *world) {
-			w.status(SourceStatus{Source: id, State: Resting, Why: "tried", LastLoss: "refused", Dials: enoughDials})
+			w.status(SourceStatus{Source: id, State: Resting, Why: "refused; trying again in 4 s", LastLoss: "refused", Dials: enoughDials})
 		}
 	}
 	noTCP := func(id peers.ID) func(*world) {
@@ -534,9 +534,9 @@ func TestATransferEndsWhenNobodyCanHelp(t *testing.T) {
 		"one is left":           {then: []func(*world){gone("a", nil)}},
 		"a fleet may name more": {fleet: true, then: []func(*world){gone("a", nil), gone("b", nil)}},
 		"all lied":              {then: []func(*world){lied("a"), lied("b")}, want: share.ErrLied, says: "none of 2 sources is left, and 2 lied"},
-		"the only one lied":     {alone: true, then: []func(*world){lied("a")}, want: share.ErrLied, says: "the only source lied"},
+		"the only one lied":     {alone: true, then: []func(*world){lied("a")}, want: share.ErrLied, says: "wrong data was sent: the only source lied (a: banned for 60 min: it sent a wrong proof)"},
 		"all lied before":       {then: []func(*world){banned("a"), banned("b")}, want: share.ErrLied, says: "none of 2 sources is left, and 2 lied"},
-		"one lied, one is away": {then: []func(*world){lied("a"), away("b")}, want: share.ErrLied, says: "none of 2 sources is left, and 1 lied"},
+		"one lied, one is away": {then: []func(*world){lied("a"), away("b")}, want: share.ErrLied, says: "wrong data was sent: none of 2 sources is left, and 1 lied (b: refused)"},
 	} {
 		cfg := Config{Called: x.called}
 		if x.fleet {

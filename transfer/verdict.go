@@ -44,7 +44,7 @@ func (s *sources) hopeless() error {
 	case out == n && liars == 0 && !s.cfg.Fleet.Used(): // a coordinator may name others
 		return fmt.Errorf("%w: %s (%s)", share.ErrStalled, noneLeft(n), s.lastWord())
 	case out+unreachable == n && liars > 0:
-		return fmt.Errorf("%w: %s (%s)", share.ErrLied, liedOf(liars, n), s.lastWord())
+		return fmt.Errorf("%w: %s (%s)", share.ErrLied, liedOf(liars, n), s.lastLoss())
 	}
 	return nil
 }

@@ -396,7 +396,8 @@ same, besides all else that a node does. This machine takes part in elections:
 whoever coordinates a share leases its pieces to the members, so that each byte
 enters the fleet once. If that machine is lost, another takes over.
 
-While the store cannot be reached, what runs goes on, and nobody is elected.`,
+While the store cannot be reached, whatever is running goes on, and nobody is
+elected.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.run(cmd.Context(), fl)

@@ -62,7 +62,8 @@ may be a little early the next time.
 
 The command finds FETCHER_ROUND_NAME, FETCHER_ROUND_TERM and
 FETCHER_ROUND_TOKEN in its environment. The term is a number that grows with
-each round; the token says the same as text, and a later one is greater.
+each round; the token is a text that contains that number, and sorts after the
+token of every earlier round.
 A machine that was suspended may go on with an old round after others have
 begun a new one: have the place that the command writes to refuse any term lower
 than the highest it has seen.

@@ -191,7 +191,7 @@ func encodeLeases(leases []depot.Promise) (b []byte) {
 	return b
 }
 
-var errMany = errors.New("a share has more leases than lie beside its data")
+var errMany = errors.New("a share has more leases than can be kept beside its data")
 
 // Promises returns the leases beside the data of a share, also while they are written. A damaged file is
 // an error: nobody may think that there is no lease.
@@ -221,7 +221,7 @@ func (r *Root) Promises(id share.ID) ([]depot.Promise, error) {
 			return all, err
 		} // they were written whole meanwhile, and their changes removed
 	}
-	return nil, fmt.Errorf("the leases of %v are written again and again", id)
+	return nil, fmt.Errorf("the leases of %v cannot be read: they are being rewritten all the time", id)
 }
 
 // readLeases returns the record of the leases of a share without their changes; nil if there is none.

@@ -166,7 +166,7 @@ func (db *DB) use(ctx context.Context, act string, f func(context.Context, *sqli
 		defer c.SetInterrupt(nil)
 		return ended(ctx, db.path, f(ctx, c))
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return cause(ctx)
 	}
 }
 
@@ -190,9 +190,18 @@ func ended(ctx context.Context, path string, err error) error {
 	}
 	switch sqlite.ErrCode(err).ToPrimary() {
 	case sqlite.ResultInterrupt:
-		return context.Cause(ctx)
+		return cause(ctx)
 	case sqlite.ResultBusy:
 		return words.Error(context.Cause(ctx), "another process has it locked; end that one, or try again later")
+	}
+	return err
+}
+
+// cause is why ctx ended, in words for people.
+func cause(ctx context.Context) error {
+	err := context.Cause(ctx)
+	if err == context.DeadlineExceeded {
+		return words.Error(err, "it did not answer in time; try again later")
 	}
 	return err
 }
@@ -212,7 +221,7 @@ func transact(ctx context.Context, c *sqlite.Conn, begin string, f func(*sqlite.
 		return err
 	}
 	if ctx.Err() != nil {
-		return context.Cause(ctx)
+		return cause(ctx)
 	}
 	defer c.SetInterrupt(c.SetInterrupt(nil)) // a commit that has begun is not interrupted
 	return sqlitex.Execute(c, "COMMIT", nil)

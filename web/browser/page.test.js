@@ -301,7 +301,7 @@ test('a depot: what it keeps, for whom, and what could go', { timeout: 300000 },
   await text(page, '1.06 MB\t100 MB\t31 d');
   await text(page, '0 B\t1.00 MB\t5 h');
   await page.evaluate(() => [...document.querySelectorAll('button')].find((b) => b.textContent === 'What would be removed now?').click());
-  await text(page, 'Removing would free 0 B, of 0 shares.');
+  await text(page, 'Removing would free 0 B, taken by 0 shares.');
   await look(page, 'depot');
 });
 

@@ -265,7 +265,7 @@ async function entry(id) {
     limits.fill(e);
     const r = rates.get(id) || [];
     replace(head, ...[h('h2', {}, nameOf(e)), line(e), progressOf(e), e.reason && h('p', { class: 'soft' }, e.reason), buttons(e),
-      e.kind === 'fetch' && r.length > 1 && plot(r, 'Bytes verified a second, over the last minutes', (n) => size(n) + '/s'), facts(e)].filter(Boolean));
+      e.kind === 'fetch' && r.length > 1 && plot(r, 'Bytes verified a second, over the last few minutes', (n) => size(n) + '/s'), facts(e)].filter(Boolean));
     if (busy || Date.now() - looked < 1000) return soon();
     busy = true; looked = Date.now();
     (async () => {
@@ -373,7 +373,7 @@ async function depot() {
   const body = h('div', {}), would = h('p', { role: 'status' });
   main.replaceChildren(h('h2', {}, 'Depot'), body, h('div', { class: 'tools' }, h('button', { onclick: act(async () => {
     const r = await api.get('/v1/depot/rehearsal');
-    would.textContent = `Removing would free ${size(r.removable_bytes)}, of ${some(r.removable, 'share')}.`;
+    would.textContent = `Removing would free ${size(r.removable_bytes)}, taken by ${some(r.removable, 'share')}.`;
   }) }, 'What would be removed now?')), would);
   view = act(async () => {
     const [d, accounts] = await Promise.all([api.get('/v1/depot'), api.get('/v1/depot/accounts')]);
