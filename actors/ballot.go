@@ -67,7 +67,7 @@ func (b *ballot) call(ctx context.Context, what fleet.Call, heard []fleet.Report
 		b.round.Heard(string(r.From), r.Term.Term)
 	}
 	if err := b.round.SetData(b.data(addrs)); err != nil {
-		b.log.Warn("the addresses of this node are not told to the fleet", "error", err)
+		b.log.Warn("the addresses of this node could not be given to the fleet", "error", err)
 	}
 	switch what {
 	case fleet.TakeOffice:

@@ -368,7 +368,7 @@ func (d *depotActor) storeClock(ctx actor.Context) {
 		if err == nil {
 			err = l.SetClock(ctx, b, c.Frozen)
 		}
-		return depotDone{what: "what the depot's clock says was not stored", err: err}
+		return depotDone{what: "the reading of the depot's clock was not stored", err: err}
 	})
 }
 

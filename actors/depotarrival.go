@@ -3,13 +3,13 @@ package actors
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/piecelease/fetcher/depot"
+	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/transfer"
@@ -222,7 +222,7 @@ func (d *depotActor) fetch(ctx actor.Context, m toArrive) {
 		return
 	}
 	if len(m.sources) == 0 && m.manifest == nil {
-		d.heard(ctx, arrivalEvent{m.id, Ended{Err: fmt.Errorf("%w: nobody is known who has it", share.ErrNetwork)}})
+		d.heard(ctx, arrivalEvent{m.id, Ended{Err: words.Error(share.ErrNetwork, "no node is known that has the share")}})
 		return
 	}
 	id := m.id
@@ -324,7 +324,7 @@ func (d *depotActor) arrived(ctx actor.Context, m arrived) {
 	}
 	var edge *depot.EdgeError
 	if m.err != nil && !errors.As(m.err, &edge) {
-		d.failed(ctx, "how a share's fetch ended was not stored", m.err)
+		d.failed(ctx, "the outcome of a share's fetch was not stored", m.err)
 		d.later(ctx, m.id, a, m.err)
 		return
 	}

@@ -118,6 +118,6 @@ func (d *depotActor) clockOK(ctx actor.Context) {
 		if err == nil {
 			err = l.SetClock(ctx, b, false)
 		}
-		return depotDone{what: "that the clock is right could not be stored; say so again", err: err}
+		return depotDone{what: "the confirmation that the clock is right could not be stored; give it again", err: err}
 	})
 }

@@ -28,7 +28,7 @@ func (d *depotActor) remove(ctx actor.Context, id share.ID) {
 	r := d.remover()
 	d.s.Task(ctx, func(ctx context.Context) any {
 		notes, err := r.remove(ctx, id)
-		return depotDone{what: "a share was not removed; it is tried again", err: err, notes: notes}
+		return depotDone{what: "a share was not removed; this is tried again", err: err, notes: notes}
 	})
 }
 

@@ -296,7 +296,7 @@ func TestANodeIsToldOfAnotherPassword(t *testing.T) {
 	says := func(want string) {
 		t.Helper()
 		f, err := a.Fleet(t.Context())
-		if err != nil || !strings.Contains(f.Away, " s: its server wants another user or password than ") || !strings.Contains(f.Away, want) {
+		if err != nil || !strings.Contains(f.Away, " s: its server wants a user or a password other than ") || !strings.Contains(f.Away, want) {
 			t.Errorf("%+v, %v", f, err)
 		}
 	}

@@ -73,7 +73,7 @@ func (g *Guard) Left() time.Duration {
 // nothing was changed; after another error, try again.
 func (g *Guard) Complete(ctx context.Context, outcome string) error {
 	if g.round.c.Office {
-		return fmt.Errorf("round %s: an office is not completed, but abandoned", g.round.c.Name)
+		return fmt.Errorf("round %s: an office cannot be completed, only abandoned", g.round.c.Name)
 	}
 	return g.end(ctx, Completed, outcome)
 }
@@ -89,7 +89,7 @@ func (g *Guard) Abandon(ctx context.Context, why string) error {
 // goes on until somebody shows it a higher term.
 func (g *Guard) Extend(ctx context.Context) error {
 	if !g.round.c.Office {
-		return fmt.Errorf("round %s: a job is not extended", g.round.c.Name)
+		return fmt.Errorf("round %s: a job cannot be extended", g.round.c.Name)
 	}
 	if g.ended {
 		return fmt.Errorf("round %s: %w", g.round.c.Name, ErrEnded)

@@ -53,7 +53,7 @@ func (n Notice) String() string {
 		if r.Term == 0 {
 			return lost.Error()
 		}
-		return fmt.Sprintf("%v, acquired at %s; here it is %s; if these times do not fit, set the clock that is wrong", lost, show(r.Acquired), show(n.Clock))
+		return fmt.Sprintf("%v, acquired at %s; here it is %s; if these times do not fit together, set the clock that is wrong", lost, show(r.Acquired), show(n.Clock))
 	case Unresolved:
 		text, left := fmt.Sprintf("round %s: term %d was neither completed nor abandoned", n.Round, r.Term), r.TTL
 		if !r.Office {

@@ -386,7 +386,7 @@ func (r *Round) Resume(ctx context.Context, term uint64) (*Guard, error) {
 	case r.open != nil:
 		return nil, fmt.Errorf("round %s: %w", r.c.Name, ErrHolding)
 	case r.c.Office:
-		return nil, fmt.Errorf("round %s: an office is not resumed; acquire it anew", r.c.Name)
+		return nil, fmt.Errorf("round %s: an office cannot be resumed; acquire it anew", r.c.Name)
 	}
 	is, err := r.read(ctx, callTimeout)
 	if err != nil {
