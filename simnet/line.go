@@ -27,7 +27,7 @@ func (l Line) String() string { return rate(l.Up) + " up, " + rate(l.Down) + " d
 
 func rate(r float64) string {
 	if r == 0 {
-		return "no limit"
+		return "unlimited"
 	}
 	return share.Size(int64(r)) + "/s"
 }

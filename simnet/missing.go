@@ -71,9 +71,9 @@ func (f *Fetch) now() string {
 	case f.x.state == frozen:
 		return "the node is frozen"
 	case f.x.state == stopped:
-		return "the node does not run"
+		return "the node is not running"
 	case f.life != f.x.life:
-		return "the node runs, and does not fetch the share"
+		return "the node is running, and is not fetching the share"
 	}
 	return f.last.State.String() + f.because()
 }

@@ -140,7 +140,7 @@ func (m modelled) Coordinate(f *Fleet) {
 
 func (m modelled) FleetStatus(f *Fleet) (fleet.Status, error) {
 	if m.program == nil {
-		return fleet.Status{}, fmt.Errorf("%s does not run", m.id)
+		return fleet.Status{}, fmt.Errorf("%s is not running", m.id)
 	}
 	return m.program.Fleet(context.Background(), f.c.ID(), 10)
 }
@@ -189,7 +189,7 @@ func (m modelled) Stop() {
 	x.net.When(func() bool { return x.life != life || !x.fetching() }, leave)
 	x.net.After(10*time.Second, func() {
 		if x.life == life && !closed {
-			x.net.ref.broken(x.id, "end", "it fetches on, ten seconds after it was told to stop")
+			x.net.ref.broken(x.id, "end", "it is still fetching, ten seconds after it was told to stop")
 		}
 		leave()
 	})

@@ -224,7 +224,7 @@ func TestMissingPiecesAreExplained(t *testing.T) {
 		want  string
 	}{
 		{"goes on", func(*simnet.Node) {}, "piece 2: wanted; 1 source is connected and does not have it"},
-		{"killed", (*simnet.Node).Kill, "pieces 5-6: the node does not run"},
+		{"killed", (*simnet.Node).Kill, "pieces 5-6: the node is not running"},
 		{"frozen", (*simnet.Node).Freeze, "piece 2: the node is frozen"},
 	} {
 		s := &simnet.Scenario{Name: test.name, Limit: 20 * time.Second, Set: func(r *simnet.Run) {

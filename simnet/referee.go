@@ -369,11 +369,11 @@ func (r *referee) final() {
 			idle = idle && f.ended != nil
 		}
 		if bytes, blocks := x.host.InFlight(); idle && (bytes != 0 || blocks != 0) {
-			r.broken(x.id, "in flight", "%s in %s, and nothing is fetched", words.Count(int(bytes), "byte"), words.Count(blocks, "block"))
+			r.broken(x.id, "in flight", "%s in %s, and nothing is being fetched", words.Count(int(bytes), "byte"), words.Count(blocks, "block"))
 		}
 		if r.n.tier == nil && idle {
 			if ids := x.program.Transfers(); len(ids) > 0 {
-				r.broken(x.id, "left", "nothing is fetched, and this still runs: %s", strings.Join(ids, ", "))
+				r.broken(x.id, "left", "nothing is being fetched, and this is still running: %s", strings.Join(ids, ", "))
 			}
 		}
 	}

@@ -267,7 +267,7 @@ func (h *host) know(m *share.Manifest) error {
 func (h *host) FleetStatus(f *simnet.Fleet) (fetcher.FleetStatus, error) {
 	c := h.seats[f]
 	if c == nil || !h.x.Alive() {
-		return fetcher.FleetStatus{}, fmt.Errorf("%s does not run", h.x.Name())
+		return fetcher.FleetStatus{}, fmt.Errorf("%s is not running", h.x.Name())
 	}
 	return c.Status(10)
 }
@@ -311,7 +311,7 @@ func (h *host) SetDownloadRate(rate int64) {
 func (h *host) Read(r *simnet.Reading) {
 	tr, life := h.fetches[r.Of()], h.life
 	if tr == nil {
-		r.Failed(errors.New("nothing is fetched"))
+		r.Failed(errors.New("nothing is being fetched"))
 		return
 	}
 	path := r.Path()

@@ -271,7 +271,7 @@ func (v *view) sent() *chart {
 func (v *view) availability(c *simnet.ContentRecord) *chart {
 	rows := len(c.Holders)
 	high := num(min(max(float64(rows)*3, 60), 260))
-	p := v.plot("Who has the pieces of "+c.Name, words.Count(c.Pieces, "piece")+", from top to bottom. The colour is how many honest nodes that run have a piece.", high)
+	p := v.plot("Who has the pieces of "+c.Name, words.Count(c.Pieces, "piece")+", from top to bottom. The colour is how many honest, running nodes have a piece.", high)
 	p.frame()
 	row := high / num(rows)
 	used := map[int]bool{}

@@ -140,7 +140,7 @@ func (v *view) story() (out []string) {
 			if c.Pieces == 1 {
 				some = fmt.Sprintf("the only piece of %s was", c.Name)
 			}
-			out = append(out, fmt.Sprintf("Between %s and %s %s with nobody, or only with nodes that lie or do not run.", seconds(v.at(from)), seconds(v.at(to)), some))
+			out = append(out, fmt.Sprintf("Between %s and %s %s held by nobody, or only by nodes that lie or are not running.", seconds(v.at(from)), seconds(v.at(to)), some))
 		}
 	}
 	return out
