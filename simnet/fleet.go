@@ -38,7 +38,11 @@ func (f *Fleet) begin() {
 // Notify is for a Host: something has happened in the fleet.
 func (f *Fleet) Notify(e fleet.Event) {
 	x := f.seat
-	x.net.log.add(MarkNone, x.id, "fleet: %s %v", x.net.called(e.Peer), e.Change)
+	who := x.net.called(e.Peer)
+	if e.Change == fleet.CoordinatorFailed {
+		who = "the coordinator"
+	}
+	x.net.log.add(MarkNone, x.id, "fleet: %s %v", who, e.Change)
 	if e.Change == fleet.CoordinatorFailed {
 		x.net.ref.broken(x.id, "error", "the coordinator has failed")
 	}

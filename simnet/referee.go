@@ -120,14 +120,14 @@ func (r *referee) observe(d system.Delivery) {
 // fetches two shares at once does not say which one it means.
 func (r *referee) pieceDone(x *Node, m actors.PieceDone) {
 	if m.Last != (m.Remaining == 0) {
-		r.broken(x.id, "conservation", "piece %d is reported as the last: %v; still to come: %d", m.Piece, m.Last, m.Remaining)
+		r.broken(x.id, "conservation", "piece %d is done; reported to be the last: %v; reported as still to come: %d", m.Piece, m.Last, m.Remaining)
 	}
 	f := x.only()
 	if f == nil || f.opt.Skip != nil { // where the choice changes, so does the plan
 		return
 	}
 	if f.toCome--; m.Remaining != f.toCome {
-		r.broken(x.id, "conservation", "piece %d is done; still to come as planned: %d; wanted or leased: %d", m.Piece, f.toCome, m.Remaining)
+		r.broken(x.id, "conservation", "piece %d is done; still to come by the plan: %d; wanted or leased: %d", m.Piece, f.toCome, m.Remaining)
 		f.toCome = m.Remaining // report it only once
 	}
 	sum := 0

@@ -47,7 +47,7 @@ var lanes = []struct {
 	{"nodes", []simnet.MarkKind{simnet.MarkDown, simnet.MarkUp}},
 	{"changes, notes", []simnet.MarkKind{simnet.MarkTurn, simnet.MarkNote}},
 	{"bans", []simnet.MarkKind{simnet.MarkBan}},
-	{"stalls said", []simnet.MarkKind{simnet.MarkStall}},
+	{"stalls reported", []simnet.MarkKind{simnet.MarkStall}},
 	{"fetches end", []simnet.MarkKind{simnet.MarkEnd}},
 }
 
@@ -349,7 +349,7 @@ func (v *view) waste() *chart {
 	last := max(0, v.rec.Samples-1)
 	most := all[last]
 	if most == 0 {
-		return &chart{Title: p.Title, Note: "Nothing: no byte came twice, and none after it had been cancelled."}
+		return &chart{Title: p.Title, Note: "Nothing: no byte came twice, and none after its request had been cancelled."}
 	}
 	y := p.scale(most, func(f float64) string { return bytesText(f) })
 	p.frame()
@@ -357,7 +357,7 @@ func (v *view) waste() *chart {
 		class, text string
 		values      []float64
 		sum         float64
-	}{{"w-cancelled", "came after it was cancelled", all, most - twice[last]}, {"w-twice", "came twice", twice, twice[last]}} {
+	}{{"w-cancelled", "came after the request was cancelled", all, most - twice[last]}, {"w-twice", "came twice", twice, twice[last]}} {
 		var t trail
 		t.to(left, y(0))
 		for i, b := range a.values {
@@ -367,6 +367,6 @@ func (v *view) waste() *chart {
 		p.add(shape{Kind: "path", Class: a.class, D: t.String() + "Z", Text: fmt.Sprintf("%s: %s at the end", a.text, bytesText(a.sum))})
 	}
 	p.moments()
-	p.Legend = []key{{"w-twice", "came twice"}, {"w-cancelled", "came after it was cancelled"}}
+	p.Legend = []key{{"w-twice", "came twice"}, {"w-cancelled", "came after the request was cancelled"}}
 	return p.chart
 }

@@ -51,7 +51,7 @@ func (v *view) leases(node int) *chart {
 	}
 	p := v.leaseLanes(&v.rec.Nodes[node], lanes, high, total)
 	if lanesLeft > 0 {
-		p.Note += fmt.Sprintf("Left out: %s, of those with the fewest leases. ", words.Count(lanesLeft, "more source"))
+		p.Note += fmt.Sprintf("Left out, with the fewest leases: %s. ", words.Count(lanesLeft, "more source"))
 	}
 	return p.chart
 }
@@ -87,7 +87,7 @@ func (v *view) leaseLanes(n *simnet.NodeRecord, lanes []lane, high num, total in
 		p.Note += fmt.Sprintf("%d of %d leases are drawn. ", maxBars, total)
 	}
 	if v.rec.LeasesLeftOut > 0 {
-		p.Note += fmt.Sprintf("Not recorded: %s, of all nodes. ", words.Count(v.rec.LeasesLeftOut, "later lease"))
+		p.Note += fmt.Sprintf("Not recorded: %s, counted over all nodes. ", words.Count(v.rec.LeasesLeftOut, "later lease"))
 	}
 	return p
 }

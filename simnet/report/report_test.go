@@ -204,7 +204,7 @@ func TestAPageAddsUp(t *testing.T) {
 	if err := report.Write(&page, r, ""); err != nil {
 		t.Fatal(err)
 	}
-	check(t, page.String(), "came after it was cancelled: 5 kB at the end", "came twice: 2 kB at the end", `<p class="help">Left out: 2 more shares.</p>`)
+	check(t, page.String(), "came after the request was cancelled: 5 kB at the end", "came twice: 2 kB at the end", `<p class="help">Left out: 2 more shares.</p>`)
 	_, children, _ := strings.Cut(page.String(), "Children of node")
 	children, _, _ = strings.Cut(children, "</svg>")
 	if strings.Count(children, ">2</text>") != 1 || strings.Count(children, ">0</text>") != 0 {

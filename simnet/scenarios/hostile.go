@@ -168,7 +168,7 @@ var hostile = []*simnet.Scenario{
 	},
 	{
 		Name: "liar-then-slow",
-		Says: "Liars that are fast, and an honest source that is rate limited and far.",
+		Says: "Liars that are fast, and an honest source that is rate limited and far away.",
 		Set: func(r *simnet.Run) {
 			c := r.File("film", 12*mib)
 			var from []*simnet.Node

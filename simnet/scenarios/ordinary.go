@@ -89,7 +89,7 @@ var ordinary = []*simnet.Scenario{
 	},
 	{
 		Name:   "half-lie",
-		Says:   "Half of the sources lie, each in its way.",
+		Says:   "Half of the sources lie, each in its own way.",
 		Nodes:  10,
 		Fewest: 2,
 		Set: func(r *simnet.Run) {
