@@ -202,7 +202,7 @@ func (m *Manager) nextLeased(e Explanation, f findings) string {
 	}
 	switch {
 	case len(e.Holders) > 1:
-		return "the first of them to finish counts"
+		return "the first holder to finish counts"
 	case h.Overdue && others > 0:
 		return "its holder is overdue: the next idle source is asked for it too"
 	default:

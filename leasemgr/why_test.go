@@ -84,7 +84,7 @@ func TestWhySaysWhatToDo(t *testing.T) {
 			r.one("a")
 			r.pass(2 * time.Second)
 			r.one("b")
-		}, "piece 7: leased; held by a for 2 s, until 3 s from now, 0 B of 1.05 MB came; held by b for 0 s, until 5 s from now, 0 B of 1.05 MB came; available from a, b; the first of them to finish counts"},
+		}, "piece 7: leased; held by a for 2 s, until 3 s from now, 0 B of 1.05 MB came; held by b for 0 s, until 5 s from now, 0 B of 1.05 MB came; available from a, b; the first holder to finish counts"},
 		{"it is verified", func(r *rig) {
 			r.m.Verified(7, r.now)
 		}, "piece 7: verified; nothing: this node has it"},

@@ -193,9 +193,9 @@ var oneOwner = &simnet.Scenario{
 			for _, f := range fetches[:places/2] {
 				slowest = max(slowest, f.Took())
 			}
-			r.Timeline().Note("the slowest of the first from elsewhere took %v; all were active for %.0f %% of the time, and %d lost a place", slowest, 100*float64(active)/float64(max(1, here)), lost)
-			r.Expect(lost == 0, "%d from elsewhere lost a place", lost)
-			r.Expect(r.Soon(slowest, 15*time.Second), "the slowest of the first from elsewhere took %v; without the sets it takes 30 s", slowest)
+			r.Timeline().Note("of the first nodes from elsewhere the slowest took %v; all were active for %.0f %% of the time, and %d lost a place", slowest, 100*float64(active)/float64(max(1, here)), lost)
+			r.Expect(lost == 0, "nodes from elsewhere that lost a place: %d", lost)
+			r.Expect(r.Soon(slowest, 15*time.Second), "of the first nodes from elsewhere the slowest took %v; without the sets it takes 30 s", slowest)
 		})
 	},
 }

@@ -58,9 +58,9 @@ var holding = []*simnet.Scenario{
 		s.Kept(d, c)
 		ends := time.Unix(h.Expires, 0)
 		to(d, ends.Add(-time.Second))
-		s.Expect(s.Used(a, d).Used == h.Bytes, "a second before its end the lease does not count")
+		s.Expect(s.Used(a, d).Used == h.Bytes, "the lease does not count a second before its end")
 		to(d, ends)
-		s.Expect(s.Used(a, d).Used == 0, "at its end the lease counts")
+		s.Expect(s.Used(a, d).Used == 0, "the lease counts at its end")
 		s.Refused(a, d, depot.NoLease, wire.Renew{Share: c.ID(), Request: s.Request(), Until: ends.Add(day).Unix()})
 		to(d, ends.Add(depot.Grace-2*time.Second))
 		s.Do(d, actors.CollectNow{})
@@ -69,7 +69,7 @@ var holding = []*simnet.Scenario{
 		to(d, ends.Add(depot.Grace))
 		s.Do(d, actors.CollectNow{})
 		s.Pass(time.Second)
-		s.Expect(d.State(c) == depot.None && len(d.Left(c)) == 0, "the grace period is over, and the share is %v, with %v on the disk", d.State(c), d.Left(c))
+		s.Expect(d.State(c) == depot.None && len(d.Left(c)) == 0, "the grace period is over, and the share is %v; left on the disk: %v", d.State(c), d.Left(c))
 	}),
 	ofDepot("lease-granted-while-collecting", "What nobody holds any more is collected while somebody asks for it: whoever is told yes can rely on it.", func(s *depots.Story) {
 		d, a, c := pair(s)
@@ -187,7 +187,7 @@ var holding = []*simnet.Scenario{
 		s.Release(b, d, c)
 		s.Pass(5 * time.Second)
 		holds(s, b, d)
-		s.Expect(d.State(c) == depot.None && len(d.Left(c)) == 0, "the share is %v, with %v on the disk", d.State(c), d.Left(c))
+		s.Expect(d.State(c) == depot.None && len(d.Left(c)) == 0, "the share is %v; left on the disk: %v", d.State(c), d.Left(c))
 	}),
 	ofDepot("a-stranger-declares-one-byte", "An account declares less than a share takes, to end what others hold of it: only its own lease ends.", func(s *depots.Story) {
 		d, a, c := pair(s)

@@ -204,7 +204,7 @@ var losing = []*simnet.Scenario{
 		s.Do(d, actors.ScrubNow{})
 		s.Until("the share is known to be damaged", 3*time.Hour, func() bool { return d.State(c) == depot.Corrupt })
 		s.Sleep(5*day, d)
-		s.Expect(d.State(c) == depot.Corrupt && len(d.Left(c)) > 0, "the share is %v, with %v on the disk", d.State(c), d.Left(c))
+		s.Expect(d.State(c) == depot.Corrupt && len(d.Left(c)) > 0, "the share is %v; left on the disk: %v", d.State(c), d.Left(c))
 		holds(s, a, d, c)
 		to(d, time.Unix(h.Expires, 0).Add(depot.Grace))
 		s.Pass(61 * time.Minute)

@@ -260,7 +260,7 @@ var muteSources = &simnet.Scenario{
 var greedyChild = &simnet.Scenario{
 	Name: "greedy-child",
 	Says: "Of four children of a source with a limited upload one asks a hundred times as hard.",
-	Only: "it asks past its own program, over links of its own",
+	Only: "a node in it bypasses its own program and asks over links of its own",
 	Set: func(r *simnet.Run) {
 		const rate, from, until = 1_000_000, 5 * time.Second, 65 * time.Second
 		c := r.File("film", 16*mib)
@@ -302,7 +302,7 @@ var greedyChild = &simnet.Scenario{
 var deafChildren = &simnet.Scenario{
 	Name: "deaf-children",
 	Says: "Eight nodes ask a source for all they can and read nothing of it; two honest ones fetch meanwhile, one over a slow line.",
-	Only: "they ask past their own program, over links of their own",
+	Only: "nodes in it bypass their own programs and ask over links of their own",
 	Set: func(r *simnet.Run) {
 		c := r.File("film", 8*mib)
 		book := r.File("book", 96<<10)
