@@ -20,8 +20,8 @@ import (
 var measured string
 
 // head begins the table, says what a run may add to it (see simnet.Worst), and names its columns.
-const head = "# The worst of the seeds 1 to so many: 200 of up to 5 nodes and 50 of up to 20, unless they are dear. A run may take a quarter and 3 s\n" +
-	"# longer, fetch a half and 1 % of all bytes more twice, and end a half and 5 leases more in each way.\n" +
+const head = "# The worst values over that many seeds, from 1. A run may exceed the seconds by a quarter and 3 s, twice% by a half and 1 % of\n" +
+	"# all bytes, and each count of leases by a half and 5.\n" +
 	"# scenario                 nodes seeds  seconds  twice%  expired revoked returned"
 
 // readWorst gives each scenario its rows.
