@@ -17,7 +17,8 @@ type announcer struct {
 	shares  func() []share.ID
 	changes int
 	wanted  []share.ID
-	ended   int // of what was wanted
+	looked  chan struct{} // gets one when something is looked for, if it is not nil
+	ended   int           // of what was wanted
 	closed  bool
 }
 
@@ -35,6 +36,9 @@ func (a *announcer) Find(id share.ID, _ []peers.ID, _ func(peers.Via, peers.Addr
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.wanted = append(a.wanted, id)
+	if a.looked != nil {
+		a.looked <- struct{}{}
+	}
 	return func() {
 		a.mu.Lock()
 		defer a.mu.Unlock()
@@ -90,11 +94,12 @@ func TestOnlyWhatIsVisibleIsAnnounced(t *testing.T) {
 }
 
 func TestAShareIDAloneIsLookedForWhereSomethingFindsPeers(t *testing.T) {
-	var a announcer
+	a := announcer{looked: make(chan struct{}, 1)}
 	n := openNode(t, func(c *Config) { c.Discovery = &a })
 	id := share.IDOf([]byte("x"))
 	f, err := n.Fetch(t.Context(), id.String(), FetchOptions{Dir: t.TempDir()})
 	must(t, err)
+	<-a.looked
 	must(t, f.Stop(t.Context()))
 	if err := n.Close(); err != nil || !slices.Equal(a.wanted, []share.ID{id}) || a.ended != 1 {
 		t.Errorf("looked for %v, and %d of them no longer: %v", a.wanted, a.ended, err)
