@@ -1,7 +1,7 @@
 # make            build bin/fetcher
 # make demo       share docs from one process, fetch it with another, compare
 # make services   NATS and etcd on this machine, for rounds, until Ctrl-C
-# make test       the tests that are quick; LONG=1 make test is all of them
+# make test       the tests that are quick, of most packages; LONG=1 make test is all of them
 # make examples   the tests of the apps in examples, and of deploy/fleet, each a module of its own
 # make check      what must pass before a change is handed in
 # make interop    the binary and an implementation in JavaScript, both ways
@@ -47,14 +47,19 @@ services:
 	@bin/nats-server --config bin/nats/conf & nats=$$!; trap 'kill $$nats' EXIT; etcd --data-dir bin/etcd --log-level warn
 
 # Four packages at once: on two cores, half of them wait; first those that take longest. make vet finds more than the
-# checks of go vet that go test would repeat. Compiled as in make build: nothing twice, and less to link.
+# checks of go vet that go test would repeat. Compiled as in make build: nothing twice, and less to link. Half of the
+# time is linking: without LONG=1, packages that few others use are left out.
+LATER = bench|rounds/(etcdkv|kvurl|natskv)|simnet/(cores|depots|model|report)
+TESTED = $(if $(LONG),./...,$$($(GO) list ./... | grep -vE '/fetcher/($(LATER))$$'))
+
 test:
-	CGO_ENABLED=0 $(GO) test $(FLAGS) -vet=off -p 4 -timeout 30m $(TESTFLAGS) ./store ./cmd/fetcher . ./daemon ./p2p ./simnet/bubble ./...
+	CGO_ENABLED=0 $(GO) test $(FLAGS) -vet=off -p 4 -timeout 30m $(TESTFLAGS) ./store ./cmd/fetcher . ./daemon ./p2p ./simnet/bubble $(TESTED)
 
 # They may use what others may. After a change of our go.mod: go -C examples/NAME mod tidy.
 examples:
 	@for app in examples/*/; do echo "$$app" && $(GO) -C $$app mod tidy -diff && $(GO) -C $$app vet ./... && $(GO) -C $$app test ./... || exit 1; done
 
+check: TESTED = ./...
 check: lint vet generated test race
 
 # Without pure packages, which share nothing and have no unsafe code: the packages that use
