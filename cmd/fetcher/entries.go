@@ -95,12 +95,12 @@ func seedUntil(values []string) (ratio float64, long string, err error) {
 		return 0, "", usageError{errors.New(`"never" cannot be given together with another value of --seed-until`)}
 	}
 	for _, v := range values {
-		if n, err := strconv.ParseFloat(v, 64); err == nil && n > 0 {
+		if n, err := strconv.ParseFloat(v, 64); err == nil && n > 0 && n <= 1e6 {
 			ratio = n
 		} else if t, err := words.ParseDuration(v); err == nil && t > 0 {
 			long = typed(t)
 		} else if v != "never" {
-			return 0, "", usageError{fmt.Errorf(`--seed-until is a time such as 36h or 7d, a number such as 2, or the word "never", and not %q`, v)}
+			return 0, "", usageError{fmt.Errorf(`--seed-until is a time such as 36h or 7d, at most 36600d, a number such as 2, at most 1000000, or the word "never", and not %q`, v)}
 		}
 	}
 	return ratio, long, nil

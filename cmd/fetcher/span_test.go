@@ -38,6 +38,11 @@ func TestTimesAreShownAsPeopleTypeThem(t *testing.T) {
 	if _, long, err := seedUntil([]string{"7d"}); err != nil || long != "168h" {
 		t.Errorf("--seed-until 7d: %q, %v", long, err)
 	}
+	for _, v := range []string{"inf", "nan", "1000001", "40000d", "0", "soon"} {
+		if _, _, err := seedUntil([]string{v}); err == nil || !strings.Contains(err.Error(), "at most 36600d, a number such as 2, at most 1000000, or") {
+			t.Errorf("--seed-until %s: %v", v, err)
+		}
+	}
 	help, _, _ := inside("fetch", "--help")
 	for _, want := range []string{"(default 1m)", "--seed[=TIME]             go on serving"} {
 		if !strings.Contains(help, want) {
