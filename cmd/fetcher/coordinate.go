@@ -36,7 +36,7 @@ the members can reach. On each of them:
   fetcher fetch TICKET --lease-from ADDRESS --seed
 
 A member is recognized by the stored identity of its node. A machine that is not
-on the list is told its ID; give that ID to --allow, or write it into
+admitted is told its ID; give that ID to --allow, or write it into
 --allow-file. A fleet with a store needs neither: see fetcher fleet --help.
 
 When it is restarted, even after kill -9, the coordinator goes on where it was:
@@ -69,7 +69,7 @@ func (fl *fleetFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&fl.from, "lease-from", "", "the fleet's coordinator is at this `ADDR`, a multiaddr that ends in /p2p/ID: fetch from outside the fleet only what it leases; implies --identity")
 	f.StringVar(&fl.store.url, "fleet", "", "fetch as a member of the fleet whose store is at this `URL`; see fetcher fleet --help; implies --identity")
 	f.StringVar(&fl.store.secret, "fleet-secret", "", "the fleet's secret is in this `FILE`")
-	spanVar(f, &fl.alone, "alone-after", 0, 0, maxWait, "go on without the coordinator after this `TIME` without it, or without a verified byte (default wait)")
+	spanVar(f, &fl.alone, "alone-after", 0, 0, maxWait, "go on without the coordinator once it has been away, or no byte has been verified, for this `TIME` (default never)")
 }
 
 // fleet is what the flags ask for; close closes the store.

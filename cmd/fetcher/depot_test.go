@@ -399,7 +399,7 @@ func TestTooFewCopiesAreNotSilent(t *testing.T) {
 		{exitOK, 0, []string{"--on", at, "--wait"}},
 		{exitOK, 0, []string{"--on", at, "--on", strings.Replace(at, "/ip4/127.0.0.1/", "/dns4/localhost/", 1), "--wait"}}, // of the same
 	} {
-		if r := owner.on(append([]string{"hold", src}, c.args...)...); r.code != c.code || strings.Count(r.stderr, "only 1 of 2 depots keeps it so far") != c.few {
+		if r := owner.on(append([]string{"hold", src}, c.args...)...); r.code != c.code || strings.Count(r.stderr, "only 1 of 2 depots keeps the share so far") != c.few {
 			t.Errorf("%d: exit %d, %s", i, r.code, r.stderr)
 		}
 	}

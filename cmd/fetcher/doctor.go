@@ -228,7 +228,7 @@ func freeAt(dir string) int64 {
 
 // checkDisk says whether what is free somewhere is enough for a node.
 func checkDisk(where string, free int64) finding {
-	need := fmt.Sprintf("a node needs %s for what it remembers, and each share its size.", share.Size(daemon.LeastFree))
+	need := fmt.Sprintf("a node needs %s for what it remembers, and room for its shares.", share.Size(daemon.LeastFree))
 	text := share.Size(free) + " is free " + where
 	switch {
 	case free < 0:

@@ -225,7 +225,7 @@ func leaveOut(err error, dir string) string {
 	var names *share.PathError
 	switch {
 	case errors.As(err, &names):
-		return "To share the rest, leave these out with --exclude PATTERN" + either(ofLinks(names), ", or all links with --links skip.", ".")
+		return "To share the rest, leave " + either(len(names.Problems) == 1, "it", "these") + " out with --exclude PATTERN" + either(ofLinks(names), ", or all links with --links skip.", ".")
 	case !errors.As(err, &bad) || bad.Problems[0].Path == ".":
 		return ""
 	case bad.Count > maxSuggested:

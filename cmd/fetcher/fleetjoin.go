@@ -297,7 +297,7 @@ fetcher fleet forget, on another machine, takes this one off fleet status.`,
 				return err
 			}
 			fmt.Fprintln(a.stderr, "this machine belongs to no fleet any more")
-			a.ifItRuns(cmd.Context(), "restart the node that runs here: until then it is a member", "end it: until then it is still a member")
+			a.ifItRuns(cmd.Context(), "restart the node that runs here: until then it is still a member", "end it: until then it is still a member")
 			return nil
 		},
 	}

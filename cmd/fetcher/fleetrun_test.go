@@ -429,7 +429,7 @@ func TestANodeBelongsToTheFleetThatItsMachineHasJoined(t *testing.T) {
 	if f, err := a.client.Fleet(t.Context()); err != nil || !slices.ContainsFunc(f.Members, func(m api.FleetMember) bool { return m.Name == "nas-7" }) {
 		t.Errorf("%+v, %v", f, err)
 	}
-	if r := inDir(t, m.dirs[0], "fleet", "leave"); r.code != 0 || !strings.Contains(r.stderr, "until then it is a member") {
+	if r := inDir(t, m.dirs[0], "fleet", "leave"); r.code != 0 || !strings.Contains(r.stderr, "until then it is still a member") {
 		t.Errorf("leave: exit %d, %s", r.code, r.stderr)
 	}
 	if r := inDir(t, m.dirs[0], "fleet", "leave"); r.code != exitUsage || !strings.Contains(r.stderr, "leaves that fleet when it is restarted") {

@@ -173,7 +173,7 @@ func tooFew(ctx context.Context, c *api.Client, all []api.Held, ask api.Hold) (f
 	if have >= want {
 		return nil, nil
 	}
-	return api.Refuse(share.ErrStalled, "only %d of %d depots %s it so far; fetcher holds shows why", have, want, either(have == 1, "keeps", "keep")), nil
+	return api.Refuse(share.ErrStalled, "only %d of %d depots %s the share so far; fetcher holds shows why", have, want, either(have == 1, "keeps", "keep")), nil
 }
 
 // addrOf is the address by which a depot was named; "": it was not.

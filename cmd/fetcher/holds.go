@@ -177,7 +177,7 @@ once a member that the depot lets in is running.`,
 				for _, h := range all {
 					if h.Expires.IsZero() && h.Delay == "" && !told[h.Depot] {
 						told[h.Depot] = true // which may have kept several versions
-						fmt.Fprintf(a.stderr, "released: unless somebody else holds it there, the depot %s may remove it now\n", shortly(h.Depot))
+						fmt.Fprintf(a.stderr, "released: the depot %s may remove the share now, unless somebody else holds it there\n", shortly(h.Depot))
 					}
 				}
 				return a.printHeld(cmd.Context(), c, all, func(h api.Held) string { return h.Delay })

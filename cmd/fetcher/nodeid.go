@@ -23,7 +23,7 @@ func (a asker) idCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "id", Short: "Print the node's peer ID, and where it can be reached",
 		Long: `Print the node's peer ID on the first line of stdout and, if it runs, an address
-on each other line.`,
+on each further line.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.id(cmd.Context()) },
 	}

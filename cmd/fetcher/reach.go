@@ -215,9 +215,9 @@ func reachWarnings(addrs []string, places []fetcher.Place, logged, calls bool) (
 		out = append(out, who+" can fetch from this node: it listens nowhere, "+either(held, "and its relay carries no content", "because it was told to or because this machine has no network")+advice)
 	case near == 0:
 	case dead > 0 && len(out) == 0:
-		out = append(out, "until a relay serves this node, a ticket of it works on this "+only)
+		out = append(out, "until a relay serves this node, a ticket of this node works on this "+only)
 	case dead > 0:
-		out[len(out)-1] += "; until " + either(dead == 1, "it serves", "one of them serves") + " this node, a ticket of it works on this " + only
+		out[len(out)-1] += "; until " + either(dead == 1, "it serves", "one of the relays serves") + " this node, a ticket of this node works on this " + only
 	case near == 1:
 		out = append(out, "a ticket of this node has private addresses only: it works on this network only, until the router gives this node a public address (--map-port) or a relay serves the node (--via)")
 	default:

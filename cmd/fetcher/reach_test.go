@@ -110,13 +110,13 @@ func TestADeadRelayIsWarnedOfOnce(t *testing.T) {
 		logged bool
 		want   []string
 	}{
-		"private":         {private, []fetcher.Place{dead}, false, []string{said + "; until it serves this node, a ticket of it works on this network only"}},
-		"loopback":        {loopback, []fetcher.Place{dead}, false, []string{said + "; until it serves this node, a ticket of it works on this machine only"}},
-		"two":             {private, []fetcher.Place{dead, dead}, false, []string{said, said + "; until one of them serves this node, a ticket of it works on this network only"}},
+		"private":         {private, []fetcher.Place{dead}, false, []string{said + "; until it serves this node, a ticket of this node works on this network only"}},
+		"loopback":        {loopback, []fetcher.Place{dead}, false, []string{said + "; until it serves this node, a ticket of this node works on this machine only"}},
+		"two":             {private, []fetcher.Place{dead, dead}, false, []string{said, said + "; until one of the relays serves this node, a ticket of this node works on this network only"}},
 		"public":          {public, []fetcher.Place{dead}, false, []string{said}},
 		"another serves":  {private, []fetcher.Place{dead, held}, false, []string{said}},
-		"logged":          {private, []fetcher.Place{dead}, true, []string{"until a relay serves this node, a ticket of it works on this network only"}},
-		"no answer yet":   {private, []fetcher.Place{{Relay: dead.Relay}}, true, []string{strings.Replace(said, "it is full", "it has not answered yet", 1) + "; until it serves this node, a ticket of it works on this network only"}},
+		"logged":          {private, []fetcher.Place{dead}, true, []string{"until a relay serves this node, a ticket of this node works on this network only"}},
+		"no answer yet":   {private, []fetcher.Place{{Relay: dead.Relay}}, true, []string{strings.Replace(said, "it is full", "it has not answered yet", 1) + "; until it serves this node, a ticket of this node works on this network only"}},
 		"logged, public":  {public, []fetcher.Place{dead}, true, nil},
 		"logged, but one": {private, []fetcher.Place{dead, held}, true, nil},
 	} {

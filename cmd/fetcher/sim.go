@@ -98,7 +98,7 @@ with which the scenario does not hold.`,
 	f := c.Flags()
 	f.Uint64Var(&fl.seed, "seed", 1, "the `NUMBER` that all random choices follow from")
 	f.IntVar(&fl.seeds, "seeds", 1, "try this `NUMBER` of seeds, from --seed on")
-	f.IntVar(&fl.nodes, "nodes", 0, "have this `NUMBER` of the nodes whose number the scenario leaves open (default the scenario's own, which sim list --json shows)")
+	f.IntVar(&fl.nodes, "nodes", 0, "have this `NUMBER` of nodes, where the scenario leaves that open (default the scenario's own, which sim list --json shows)")
 	f.BoolVar(&fl.timeline, "timeline", false, "print all that happened, even if all is well")
 	f.StringVar(&fl.report, "report", "", "write a page with pictures of the run to this `FILE`: of the seed that failed, or else of the first")
 	return c

@@ -30,7 +30,7 @@ func spanVar(f *pflag.FlagSet, to *time.Duration, name string, usual, low, high 
 func (s *span) Set(text string) error {
 	d, err := words.ParseDuration(text)
 	if err == nil && (d < s.low || d > s.high) {
-		err = fmt.Errorf("it is from %s to %s, not %s", words.Duration(s.low), words.Duration(s.high), text)
+		err = fmt.Errorf("it must be from %s to %s, not %s", words.Duration(s.low), words.Duration(s.high), text)
 	}
 	if err == nil {
 		*s.to, s.text = d, text
