@@ -175,7 +175,7 @@ func Parse[T any, M message[T]](b []byte) (T, error) {
 		*bits = slices.Clone(*bits)
 	}
 	if c.err != nil {
-		return m, fmt.Errorf("%w, in a %s", c.err, strings.TrimPrefix(fmt.Sprintf("%T", m), "wire."))
+		return m, fmt.Errorf("%w, in the message %s", c.err, strings.TrimPrefix(fmt.Sprintf("%T", m), "wire."))
 	}
 	return m, nil
 }

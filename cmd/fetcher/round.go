@@ -24,8 +24,8 @@ func (a *app) roundCommand() *cobra.Command {
 	c := group(&cobra.Command{
 		Use:   "round",
 		Short: "Have one of many machines do a job, once in each period",
-		Long: `Have one of many machines do a job, once in each period. They agree in a store
-that all of them reach, which --kv names:
+		Long: `Have one of many machines do a job, once in each period. They agree through
+a store that all of them reach, which --kv names:
 
 ` + kvurl.Forms + `
 
@@ -53,8 +53,8 @@ func (a *app) roundRunCommand() *cobra.Command {
 		Short: "Run a command in each round that this machine wins",
 		Long: `Run a command in each round that this machine wins, until Ctrl-C. A round
 begins at each multiple of --every (24h: at midnight, UTC; 168h: on Mondays),
-and the first machine that asks has it. One that comes in the second half
-waits for the next.
+and the first machine that asks has it. A machine that comes in the second
+half of a round waits for the next.
 
 With --once, for cron, ask once: run the command if the round is won, and say
 nothing if it is not. The round then lasts for 95 % of --every, so that cron

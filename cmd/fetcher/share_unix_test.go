@@ -117,7 +117,7 @@ func TestAddRefusesAsShareDoes(t *testing.T) {
 		{exitUsage, "--exclude /x", []string{links, "--links", "refuse"}},
 		{exitUsage, "--exclude /p", []string{pipe}},
 		{exitUsage, "--exclude /" + filepath.Base(pipe) + "/p", []string{pipe, links, "--name", "y"}},
-		{exitPath, "or all links with --links skip", []string{out}},
+		{exitPath, "leave it out with --exclude PATTERN, or all links with --links skip", []string{out}},
 		{exitPath, "leave these out with --exclude PATTERN.", []string{mixed}},
 		{exitPath, "is never shared", []string{n.dir}},
 		{exitUsage, "it is a device", []string{os.DevNull}},

@@ -21,7 +21,7 @@ func (s Schema) begin(path string) error {
 	case !os.IsNotExist(err):
 		return nil
 	case logged:
-		return fmt.Errorf("open %s: %w: it is gone, and its log is still there", path, errDamaged)
+		return fmt.Errorf("open %s: %w: its file is gone, and its log is still there", path, errDamaged)
 	}
 	if b, err := s.empty(); err == nil {
 		whole := fmt.Sprintf("%s.new-%x", path, rand.Uint64())
