@@ -92,7 +92,7 @@ type Verdict struct {
 	Queued  bool          // wait: Done, Tick or Forget will return it, or Elsewhere
 	Busy    bool          // tell the child to ask again after Retry
 	Retry   time.Duration // for Busy and Elsewhere
-	Refused bool          // never: it asks for more than a piece at once, for nothing, or twice
+	Refused bool          // never: it asks for more than a piece at once, for no bytes, or by the same request twice
 
 	// Elsewhere: another child was just given the piece, and will soon have it to
 	// give; tell the child to ask here again after Retry, if need be.

@@ -227,7 +227,7 @@ func TestMistakesInFlagsAreExplained(t *testing.T) {
 		`"x" is not an address to announce, such as /dns4/example.org/tcp/4001`:                       "share . --announce x",
 		`"/ip4/1.2.3.4" is not an address to announce: one ends in /tcp/PORT or /udp/PORT/quic-v1`:    "share . --announce /ip4/1.2.3.4",
 		`"none" stands alone: leave it out, or the other addresses to listen on`:                      "share . --listen none --listen 4001",
-		"--every: it must be from 1 s to 32 d, not 0s":                                                     "round run --kv sqlite:x --name x --every 0s -- true",
+		"--every: it must be from 1 s to 32 d, not 0s":                                                "round run --kv sqlite:x --name x --every 0s -- true",
 		`"192.0.2.1" is not an address to listen on: give a port such as 4001`:                        "share . --listen 192.0.2.1",
 		`--budget takes a whole number, not "x"`:                                                      "hold x --budget x",
 		`--price: a price is free or passes, not "gold"`:                                              "depot account set me --price gold",

@@ -196,11 +196,11 @@ func TestRoundMistakes(t *testing.T) {
 		`not a name: "a/b"; a name has`: {"run", "--kv", kv, "--name", "a/b", "--every", "1h", "--", "true"},
 		"--every is from":               {"run", "--kv", kv, "--name", "x", "--", "true"},
 		"--every: it must be from 1 s to 32 d, not 1000h": {"run", "--kv", kv, "--name", "x", "--every", "1000h", "--", "true"},
-		"round run needs a command after --":         {"run", "--kv", kv, "--name", "x", "--every", "1h"},
-		"no-such-command":                            {"run", "--kv", kv, "--name", "x", "--every", "1h", "--", "no-such-command"},
-		"needs a NAME":                               {"show", "--kv", kv},
-		"there is no command":                        {"stop"},
-		`not a name: "a b"; a name`:                  {"show", "--kv", kv, "a b"},
+		"round run needs a command after --":              {"run", "--kv", kv, "--name", "x", "--every", "1h"},
+		"no-such-command":                                 {"run", "--kv", kv, "--name", "x", "--every", "1h", "--", "no-such-command"},
+		"needs a NAME":                                    {"show", "--kv", kv},
+		"there is no command":                             {"stop"},
+		`not a name: "a b"; a name`:                       {"show", "--kv", kv, "a b"},
 	} {
 		if out, says, code := inside(append([]string{"round"}, args...)...); code != exitUsage || !strings.Contains(out+says, want) {
 			t.Errorf("%q: exit %d, no %q in %s%s", args, code, want, out, says)
