@@ -96,7 +96,7 @@ flags override it:
     http-key = "/srv/key.pem"
     http-insecure = true         # or do without, where nobody listens in
 
-    [[limits]]                   # limits for certain times: the first that applies
+    [[limits]]                   # limits for set times: the first that applies
     days = ["mon", "tue", "wed", "thu", "fri"]
     from = "08:00"
     to = "18:00"
