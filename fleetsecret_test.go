@@ -305,9 +305,10 @@ func TestTheSecretIsChangedWhileTheStoreIsAway(t *testing.T) {
 			_ = far.Follow(ctx, MemberReport{Peer: "follower"}, nil, &work)
 		}()
 		time.Sleep(time.Minute)
+		u.cut.Store(true)
+		synctest.Wait() // it may report at this moment
 		was, err := kv.Get(t.Context(), statusKey+"follower")
 		must(t, err)
-		u.cut.Store(true)
 		time.Sleep(time.Minute)
 		if err := far.ChangeSecret(t.Context(), nextSecret); !errors.Is(err, errCut) {
 			t.Errorf("changed without the store: %v", err)
