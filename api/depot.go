@@ -61,7 +61,7 @@ type Kept struct {
 	State  string `json:"state" enum:"coming,stable,corrupt,going"`
 	Shares int64  `json:"shares"`
 	Bytes  int64  `json:"bytes"`
-	Leases int64  `json:"leases" doc:"live leases of them"`
+	Leases int64  `json:"leases" doc:"live leases of the shares in this state"`
 }
 
 // Crawl is what the crawler saw in a cycle.
@@ -70,7 +70,7 @@ type Crawl struct {
 	Began           time.Time   `json:"began,omitzero"`
 	Done            bool        `json:"done"`
 	Examined        int         `json:"examined" doc:"shares"`
-	Bytes           int64       `json:"bytes" doc:"of them"`
+	Bytes           int64       `json:"bytes" doc:"of the shares that were examined"`
 	Expired         int         `json:"expired" doc:"shares that nobody holds any more"`
 	ExpiredBytes    int64       `json:"expired_bytes"`
 	Removable       int         `json:"removable" doc:"shares that gc would remove: nobody holds them, and the grace is over"`
@@ -138,7 +138,7 @@ type Lease struct {
 // earlier than it did.
 type Imported struct {
 	Shares   int      `json:"shares" doc:"whose data was not here"`
-	Bytes    int64    `json:"bytes" doc:"of their files"`
+	Bytes    int64    `json:"bytes" doc:"of the files of the shares whose data was not here"`
 	Known    int      `json:"known" doc:"shares that the depot knew: leases alone were entered"`
 	Accounts int      `json:"accounts" doc:"accounts that were made"`
 	Refused  []string `json:"refused" doc:"sentences: accounts whose leases were not entered"`
@@ -169,7 +169,7 @@ type StandingHold struct {
 	Pin     bool      `json:"pin,omitempty" doc:"it does not follow the entry to later versions"`
 	Fleet   bool      `json:"fleet,omitempty" doc:"it is the fleet's: any member renews it"`
 	Keep    int       `json:"keep,omitempty" doc:"how many earlier versions are kept"`
-	Earlier bool      `json:"earlier,omitempty" doc:"this is one of them"`
+	Earlier bool      `json:"earlier,omitempty" doc:"it is one of the earlier versions"`
 	Share   string    `json:"share"`
 	Since   time.Time `json:"since" doc:"when it became the version to keep"`
 	Depot   string    `json:"depot" doc:"its peer ID"`
@@ -177,7 +177,7 @@ type StandingHold struct {
 	State   string    `json:"state" enum:"unknown,coming,stable,corrupt,missing,lapsed" doc:"as the depot said last; lapsed: the lease has ended, and the depot has not said since what it has"`
 	Bytes   int64     `json:"bytes" doc:"that the lease counts"`
 	Expires time.Time `json:"expires,omitzero" doc:"when the lease ends, by this node's clock: by then this node must have reached the depot"`
-	Left    int64     `json:"left_seconds" doc:"until then"`
+	Left    int64     `json:"left_seconds" doc:"until the lease ends"`
 	Cost    int64     `json:"cost" doc:"passes paid so far"`
 	Next    time.Time `json:"next" doc:"when the depot is visited next"`
 	Why     string    `json:"why,omitempty" doc:"what went wrong last"`
@@ -205,7 +205,7 @@ type Held struct {
 	Name    string    `json:"name,omitempty" doc:"release: of the entry for which it was made"`
 	Addr    string    `json:"addr,omitempty" doc:"hold: where the depot was reached, a multiaddr that ends in /p2p/ID"`
 	Lapses  time.Time `json:"lapses,omitzero" doc:"hold: when the lease ends, as the budget for the depot does not pay for its renewal"`
-	Renewal int64     `json:"renewal,omitempty" doc:"hold: passes that this renewal would cost"`
+	Renewal int64     `json:"renewal,omitempty" doc:"hold: passes that the next renewal would cost, if the budget does not pay for it"`
 	Ticket  string    `json:"ticket,omitempty" doc:"hold: for others to fetch it, from this node and from the depot"`
 }
 

@@ -33,7 +33,7 @@ type Round struct {
 
 // Fleet is the progress of the machines of a fleet with the shares of its list.
 type Fleet struct {
-	At        time.Time     `json:"at" doc:"when it was so"`
+	At        time.Time     `json:"at" doc:"when all of this was so"`
 	Away      string        `json:"away,omitempty" doc:"a sentence: why the state of the fleet cannot be read, because its store does not answer or this node is no longer a member; the rest is what was known before"`
 	AwaySince time.Time     `json:"away_since,omitzero" doc:"since when that is so"`
 	Shares    []FleetShare  `json:"shares" doc:"in the order in which they were added"`

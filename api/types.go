@@ -55,12 +55,12 @@ type Status struct {
 	Waiting   int       `json:"waiting" doc:"entries that wait for their turn, or for their next attempt"`
 	Troubled  int       `json:"troubled" doc:"entries that are missing or have failed"`
 	Holds     int       `json:"holds" doc:"leases at depots elsewhere that are renewed"`
-	HoldEnds  time.Time `json:"hold_ends,omitzero" doc:"when the first of these ends, unless it is renewed"`
+	HoldEnds  time.Time `json:"hold_ends,omitzero" doc:"when the first lease at a depot elsewhere ends, unless it is renewed"`
 	Unheld    int       `json:"unheld,omitempty" doc:"leases that there should be, and that have ended or were not granted yet"`
 	Children  int       `json:"children" doc:"peers that fetch from this node"`
 	InBytes   int64     `json:"in_bytes" doc:"of all streams, since it began"`
 	OutBytes  int64     `json:"out_bytes" doc:"of all streams, since it began"`
-	Carried   int64     `json:"carried_bytes,omitempty" doc:"between others, as a relay, since it began; not in the two before"`
+	Carried   int64     `json:"carried_bytes,omitempty" doc:"between others, as a relay, since it began; not counted in in_bytes and out_bytes"`
 	Rate      int64     `json:"rate" doc:"verified bytes a second"`
 	FreeBytes int64     `json:"free_bytes" doc:"on the disk of the folder that shares are put into; -1 if it is not known"`
 	Limits    Limits    `json:"limits"`
@@ -87,7 +87,7 @@ type Tried struct {
 type Relay struct {
 	Peer    string `json:"peer"`
 	Held    bool   `json:"held" doc:"the node has a place there"`
-	Why     string `json:"why" doc:"if it has none"`
+	Why     string `json:"why" doc:"if the node has no place there: why"`
 	Carries int64  `json:"carries_bytes" doc:"of content, each way for each connection; 0: none"`
 }
 
@@ -130,7 +130,7 @@ type Entry struct {
 	SeedRatio float64    `json:"seed_ratio,omitempty"`
 	SeedTime  string     `json:"seed_time,omitempty" doc:"such as 36h"`
 	LimitUp   int64      `json:"limit_up,omitempty" doc:"its own, beside that of the node, in bytes a second"`
-	LimitDown int64      `json:"limit_down,omitempty" doc:"the same; fetch"`
+	LimitDown int64      `json:"limit_down,omitempty" doc:"fetch: its own, beside that of the node, in bytes a second"`
 	Visible   string     `json:"visible" enum:"private,lan,public" doc:"where it is announced that the node has it"`
 	Added     time.Time  `json:"added"`
 	Since     time.Time  `json:"since" doc:"of the state"`
@@ -147,7 +147,7 @@ type Add struct {
 	Peers     []string `json:"peers,omitempty" doc:"fetch: further sources, multiaddrs that end in /p2p/ID"`
 	Called    bool     `json:"called,omitempty" doc:"fetch: wait until a source connects to the node, as the ticket of the entry tells it to"`
 	Only      []string `json:"only,omitempty" doc:"fetch: patterns of what is fetched; default all"`
-	Skip      []string `json:"skip,omitempty" doc:"fetch: patterns of what is not"`
+	Skip      []string `json:"skip,omitempty" doc:"fetch: patterns of what is not fetched"`
 	First     []string `json:"first,omitempty" doc:"fetch: patterns of what is fetched before the rest"`
 	Repair    bool     `json:"repair,omitempty" doc:"fetch: replace what is there and differs"`
 	SeedRatio float64  `json:"seed_ratio,omitempty" minimum:"0" doc:"fetch: serve on until so many times its size was sent; 0: for ever"`
@@ -198,7 +198,7 @@ type File struct {
 // Pieces says which pieces of a share are here.
 type Pieces struct {
 	Pieces int    `json:"pieces" doc:"of the share"`
-	Here   int    `json:"here" doc:"of them, verified"`
+	Here   int    `json:"here" doc:"pieces that are here, verified"`
 	Map    []byte `json:"map" doc:"a bit for each piece, the first in the lowest bit of the first byte: it is here; base64"`
 	By     []byte `json:"by,omitempty" doc:"while it is fetched, a byte for each piece: the number of the one of its sources that brought it, from 1; 0: none of them; 255: several; base64"`
 }
@@ -244,7 +244,7 @@ type Moment struct {
 	Failures  Failures  `json:"failures" doc:"piece leases that it did not keep, since the moment before"`
 	Score     float64   `json:"score" doc:"what it is worth as a source: 0, banned, to 3; 1: not known"`
 	Set       string    `json:"set,omitempty" doc:"in which set it was last, as a child: active, passive or tracked; empty: it took nothing"`
-	Child     float64   `json:"child_score" doc:"what it was worth then, as a child: 0 to 1"`
+	Child     float64   `json:"child_score" doc:"what it was worth as a child at that time: 0 to 1"`
 }
 
 // Limits are the limits in force, in bytes per second; 0 is none.

@@ -240,7 +240,7 @@ func (d *Daemon) fetchable(w catalog.Wish) error {
 func unserved(ks map[catalog.ID]*keeper, id share.ID) string {
 	for _, k := range ks {
 		if e := k.entry(); e.Kind == catalog.Serve && slices.Contains(e.Older, id) {
-			return fmt.Sprintf("its files were edited on this member: there, undo the edits, or run fetcher fleet remove %s, then fetcher fleet add PATH", id)
+			return fmt.Sprintf("its files were edited on this member: undo the edits on it, or run on it fetcher fleet remove %s, then fetcher fleet add PATH", id)
 		}
 	}
 	return fmt.Sprintf("its ticket leads to this member, which serves it no more: there, run fetcher fleet add PATH, if no file changed, or fetcher fleet remove %s", id)

@@ -121,7 +121,7 @@ var refusals = map[fetcher.HoldReason]struct {
 	fetcher.HoldUnknownAccount:  {share.ErrNotAllowed, `it does not know this node; its owner can let this node in, with "fetcher depot account add" and the ID that fetcher id prints`},
 	fetcher.HoldOverQuota:       {share.ErrDiskFull, "the share takes more of the quota than the %s that is left (each file counts in steps of 4 KiB, and with its hashes); release something there, or ask the depot's owner for a larger quota"},
 	fetcher.HoldNoSpace:         {share.ErrDiskFull, "the share needs more room than the %s that the depot's disk has left; ask the depot's owner, or use another depot"},
-	fetcher.HoldLeaving:         {share.ErrStalled, "the share is just being removed there"},
+	fetcher.HoldLeaving:         {share.ErrStalled, "the share is being removed there right now"},
 	fetcher.HoldWrongBytes:      {api.ErrRequest, "the request gives a wrong size, and the share takes %s"},
 	fetcher.HoldNoLease:         {share.ErrNotFound, "this node holds no such share there"},
 	fetcher.HoldNameMoved:       {share.ErrHeld, "another machine of this account has put another share in the place of this one; repeat the command"},

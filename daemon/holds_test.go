@@ -231,6 +231,8 @@ func TestAWarningSaysThatTheVersionBeforeIsKept(t *testing.T) {
 	said("the lease of photos at the depot d ends in 60 min, and was not renewed: 5 passes are missing")
 	late.Why = "the depot d refuses: its disk has only 5 MB left"
 	said("the lease of photos at the depot d ends in 60 min, and was not renewed: the depot refuses: its disk has only 5 MB left")
+	late.Why = "it does not answer: it closed the connection"
+	said("the lease of photos at the depot d ends in 60 min, and was not renewed: the depot does not answer: it closed the connection")
 }
 
 // Nobody knows what a depot has whose lease ended while it was away; what it was never asked for has no lease that ends.

@@ -89,7 +89,11 @@ func lateText(h fetcher.HoldStanding, left time.Duration, name string, others bo
 		what = fmt.Sprintf("the lease of %s at the depot %s, which may remove the share, ended on %s", name, depot, words.Date(h.Expires))
 	}
 	if h.Why != "" {
-		what += why + strings.Replace(h.Why, "the depot "+h.Depot.Short()+" ", "the depot ", 1) // named before
+		h.Why = strings.Replace(h.Why, "the depot "+h.Depot.Short()+" ", "the depot ", 1) // named before
+		if rest, is := strings.CutPrefix(h.Why, "it "); is {                              // else the lease or the share
+			h.Why = "the depot " + rest
+		}
+		what += why + h.Why
 	}
 	return what
 }
