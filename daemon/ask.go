@@ -243,7 +243,7 @@ func unserved(ks map[catalog.ID]*keeper, id share.ID) string {
 			return fmt.Sprintf("its files were edited on this member: undo the edits on it, or run on it fetcher fleet remove %s, then fetcher fleet add PATH", id)
 		}
 	}
-	return fmt.Sprintf("its ticket leads to this member, which serves it no more: there, run fetcher fleet add PATH, if no file changed, or fetcher fleet remove %s", id)
+	return fmt.Sprintf("its ticket names this member, which does not serve the share: run on it fetcher fleet add PATH, if no file changed, or fetcher fleet remove %s", id)
 }
 
 // setTime is how long Set waits for a change to take effect.

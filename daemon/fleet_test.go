@@ -146,6 +146,15 @@ func TestWhatAnOwnerAskedForIsNotTheFleets(t *testing.T) {
 	}
 }
 
+// A member's report has room for the whole advice.
+func TestTheAdviceOnWhatIsNotServedFitsAReport(t *testing.T) {
+	t.Parallel()
+	id := share.IDOf([]byte("x"))
+	if got := unserved(nil, id); !strings.HasSuffix(got, ": run on it fetcher fleet add PATH, if no file changed, or fetcher fleet remove "+id.String()) || len(got) > 200 {
+		t.Errorf("%d bytes: %s", len(got), got)
+	}
+}
+
 // What is advised for files that were edited after their fleet got them works: the edited ones reach the other member.
 func TestAFleetTakesWhatWasEditedAsItIsAdvised(t *testing.T) {
 	rig.Slow(t)

@@ -172,9 +172,9 @@ func (m *Manager) next(e Explanation, f findings) string {
 	case f.banned == e.Has:
 		return "every source that has it is banned for sending wrong data; waits for another source"
 	case f.able == 1:
-		return "goes to the source that has room, when it asks" + m.asked(f)
+		return "goes to the one source that has room" + m.asked(f)
 	case f.able > 0:
-		return "goes to the first of " + strconv.Itoa(f.able) + " sources with room that asks" + m.asked(f)
+		return "goes to one of " + strconv.Itoa(f.able) + " sources that have room" + m.asked(f)
 	case f.full == 0 && len(f.gave) > 0:
 		return plural(len(f.gave), "source is", "sources are") + " busy with many peers and gave it to others first; goes to the first of these others that has it" + m.asked(f)
 	default:
@@ -193,8 +193,10 @@ func (m *Manager) nextLeased(e Explanation, f findings) string {
 	}
 	then := "it is wanted again" + m.asked(f)
 	switch {
-	case others > 0:
-		then = "it goes to " + plural(others, "other source", "other sources, whichever asks first")
+	case others == 1:
+		then = "it goes to another source that has it"
+	case others > 1:
+		then = "it goes to one of " + strconv.Itoa(others) + " other sources that have it"
 	case len(f.have) <= len(e.Holders):
 		then = "no other source has it, so the same one is asked again"
 	case len(f.have)-f.banned <= len(e.Holders):
@@ -220,7 +222,7 @@ func (m *Manager) asked(f findings) (text string) {
 				end = min(end, e.until)
 			}
 		}
-		text = "; of those that failed with it, the first is asked again in " + words.Duration(time.Duration(end-m.clock.at))
+		text = "; of those that failed to deliver it, the first is asked again in " + words.Duration(time.Duration(end-m.clock.at))
 	}
 	if len(f.gave) > 0 {
 		end := never

@@ -39,7 +39,7 @@ func TestWhySaysWhatToDo(t *testing.T) {
 		}, "piece 7: wanted; available from a; every source that has it is banned for sending wrong data; waits for another source"},
 		{"it is free", func(r *rig) {
 			r.add("a", "b", "c").full("a", "b")
-		}, "piece 7: wanted; available from a, b; goes to the first of 2 sources with room that asks"},
+		}, "piece 7: wanted; available from a, b; goes to one of 2 sources that have room"},
 		{"its sources are full", func(r *rig) {
 			r.add("a").has("a", 1, 2, 3, 4)
 			r.get("a", 4)
@@ -50,14 +50,14 @@ func TestWhySaysWhatToDo(t *testing.T) {
 			l := r.one("a")
 			r.m.Fail("a", 7, l.Token, BadData, r.now)
 			r.pass(10 * time.Second)
-		}, "piece 7: wanted; available from a, b; goes to the source that has room, when it asks; of those that failed with it, the first is asked again in 20 s"},
+		}, "piece 7: wanted; available from a, b; goes to the one source that has room; of those that failed to deliver it, the first is asked again in 20 s"},
 		{"it is leased", func(r *rig) {
 			r.add("a", "b").has("a", 7).has("b", 7)
 			l := r.one("a")
 			r.pass(500 * time.Millisecond)
 			r.m.Progress("a", 7, l.Token, 300, r.now)
 			r.pass(500 * time.Millisecond)
-		}, "piece 7: leased; held by a for 1 s, until 4 s from now, 300 B of 1.05 MB came; available from a, b; if nothing more comes within 4 s: it goes to 1 other source"},
+		}, "piece 7: leased; held by a for 1 s, until 4 s from now, 300 B of 1.05 MB came; available from a, b; if nothing more comes within 4 s: it goes to another source that has it"},
 		{"it is leased to the only source", func(r *rig) {
 			r.add("a").has("a", 7)
 			r.one("a")
@@ -68,7 +68,7 @@ func TestWhySaysWhatToDo(t *testing.T) {
 			r.m.Rank("c", 0, true, r.now)
 			r.m.Fail("a", 7, r.one("a").Token, Missed, r.now)
 			r.one("b")
-		}, "piece 7: leased; held by b for 0 s, until 5 s from now, 0 B of 1.05 MB came; available from a, b, c; if nothing more comes within 5 s: it is wanted again; of those that failed with it, the first is asked again in 30 s"},
+		}, "piece 7: leased; held by b for 0 s, until 5 s from now, 0 B of 1.05 MB came; available from a, b, c; if nothing more comes within 5 s: it is wanted again; of those that failed to deliver it, the first is asked again in 30 s"},
 		{"all others are banned", func(r *rig) {
 			r.add("a", "b").has("a", 7).has("b", 7)
 			r.m.Rank("a", 0, true, r.now)
@@ -95,7 +95,7 @@ func TestWhySaysWhatToDo(t *testing.T) {
 			for _, id := range "abcdefghij" {
 				r.add(peers.ID(id)).full(peers.ID(id))
 			}
-		}, "piece 7: wanted; available from a, b, c, d, e, f, g, h, and 2 more; goes to the first of 10 sources with room that asks"},
+		}, "piece 7: wanted; available from a, b, c, d, e, f, g, h, and 2 more; goes to one of 10 sources that have room"},
 	} {
 		r := newRig(t, 10, Config{})
 		c.stage(r)

@@ -10,8 +10,8 @@ import (
 
 // Why a run was not checked. Neither is a lie of its source.
 var (
-	ErrNoProof = errors.New("no proof of the piece")      // it was never sent, or was forgotten: ask for it again
-	ErrRun     = errors.New("run does not fit its piece") // wrong length, or outside the share
+	ErrNoProof = errors.New("no proof of the piece")             // it was never sent, or was forgotten: ask for it again
+	ErrRun     = errors.New("these blocks do not fit the piece") // wrong length, or outside the share
 )
 
 // maxBlocks is the number of blocks of the largest piece.
@@ -162,7 +162,7 @@ func (v *Verifier) Complete(p share.Piece) bool { return v.done.Has(p) }
 // a lie is a lie. The caller keeps values.
 func (v *Verifier) Proof(p share.Piece, source peers.ID, values []share.Hash) error {
 	if !v.l.Valid(p) {
-		return fmt.Errorf("proof of piece %d from %s: %w", p, source.Short(), ErrRun)
+		return fmt.Errorf("proof of piece %d from %s: the share has no such piece", p, source.Short())
 	}
 	if err := v.m.CheckProof(p, values); err != nil {
 		return fmt.Errorf("proof from %s: %w", source.Short(), err)

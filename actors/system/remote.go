@@ -358,7 +358,7 @@ func (r *remote) Deliver(from peers.ID, frame []byte) {
 	var err error
 	e := wire.Envelope{}
 	if len(frame) > wire.MaxMessage {
-		err = fmt.Errorf("envelope of %d bytes", len(frame))
+		err = fmt.Errorf("a message of %d bytes, at most %d are allowed", len(frame), wire.MaxMessage)
 	} else {
 		e, err = wire.ParseEnvelope(frame)
 	}

@@ -14,7 +14,7 @@ import (
 var codes = []*simnet.Scenario{
 	{
 		Name: "guessing-beacon",
-		Says: "A beacon has an accomplice try a code with other words, before the person who was told it; the next code is left alone.",
+		Says: "A beacon has an accomplice try a code with other words before the person does who was told the code; the next code is left alone.",
 		Only: noCodes,
 		Set: func(r *simnet.Run) {
 			t := newCall(r, simnet.Behaviour{})
@@ -38,7 +38,7 @@ var codes = []*simnet.Scenario{
 	},
 	{
 		Name: "interposed-beacon",
-		Says: "A beacon passes on what is said as if it came from itself, so that both sides would speak with it; later, through an honest beacon, a code works.",
+		Says: "A beacon poses to each side as the other one; later, through an honest beacon, a code works.",
 		Only: noCodes,
 		Set: func(r *simnet.Run) {
 			t := newCall(r, simnet.Interposer())

@@ -94,7 +94,7 @@ var holding = []*simnet.Scenario{
 			d.Sleep(3 * day)
 		}
 	}),
-	ofDepot("disk-full-while-coming", "Room is booked when a share is held; what fills the disk behind the depot's back only delays it.", func(s *depots.Story) {
+	ofDepot("disk-full-while-coming", "Room is booked when a share is held; what fills the disk behind the depot's back only delays the share.", func(s *depots.Story) {
 		d := depots.New(s.Net, depots.Config{Name: "depot", Disk: 12 << 20, Reserve: 1 << 20})
 		big, other := s.File("film", 8<<20), s.File("music", 6<<20)
 		a := s.Add(simnet.NodeConfig{Name: "anna", Line: even(8*simnet.Mbit, 10*time.Millisecond)}).Seed(big).Seed(other)
@@ -147,7 +147,7 @@ var holding = []*simnet.Scenario{
 				case err == nil && depot.Reason(h.Refused) == depot.OverQuota:
 					refused++
 				default:
-					s.Expect(false, "%+v, %v", answer, err)
+					s.Expect(false, "a hold was answered with %+v, error: %v", answer, err)
 				}
 			})
 		}
@@ -189,7 +189,7 @@ var holding = []*simnet.Scenario{
 		holds(s, b, d)
 		s.Expect(d.State(c) == depot.None && len(d.Left(c)) == 0, "the share is %v; left on the disk: %v", d.State(c), d.Left(c))
 	}),
-	ofDepot("a-stranger-declares-one-byte", "An account declares less than a share takes, to end what others hold of it: only its own lease ends.", func(s *depots.Story) {
+	ofDepot("a-stranger-declares-one-byte", "An account declares less than a share takes, to end the leases of others: only its own lease ends.", func(s *depots.Story) {
 		d, a, c := pair(s)
 		b := s.Add(simnet.NodeConfig{Name: "stranger"})
 		d.Account("stranger", 1e9, b)
@@ -216,7 +216,7 @@ var holding = []*simnet.Scenario{
 	}),
 	{
 		Name: "ten-thousand-accounts", Limit: depots.Limit, Only: "its depots run on a machine that is made up",
-		Says:  "Hundreds of accounts, or thousands, hold shares, and up to a hundred or so of them hold the same one; each account uses what it holds, also after the database is lost, and when the leases end, all of it is freed.",
+		Says:  "Hundreds of accounts, or thousands, hold shares, and up to a hundred or so of them hold the same one; each account is charged for exactly what it holds, also after the database is lost, and when the leases end, all of it is freed.",
 		Nodes: 200, Fewest: 20,
 		Set: func(r *simnet.Run) { depots.Tell(r, manyAccounts) },
 	},

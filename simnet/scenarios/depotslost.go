@@ -278,7 +278,7 @@ var losing = []*simnet.Scenario{
 		d.Sleep(4 * day)
 		s.Pass(time.Hour)
 		st, err := s.Do(d, actors.DepotQuery{})
-		s.Expect(err == nil && st.Crawl.Done && st.Crawl.Report.Examined == 7 && st.Crawl.Report.Failed == 2, "%+v, %v", st.Crawl, err)
+		s.Expect(err == nil && st.Crawl.Done && st.Crawl.Report.Examined == 7 && st.Crawl.Report.Failed == 2, "the crawler should have looked at 7 shares and failed with 2; it says %+v, error: %v", st.Crawl, err)
 		s.Sleep(2*day, d)
 		for i, x := range all {
 			if i == 1 || i == 4 {
@@ -298,7 +298,7 @@ var losing = []*simnet.Scenario{
 		s.Pass(3 * time.Hour)
 		s.Refused(a, other, depot.Away, s.HoldOf(other, c, day))
 		st, err := s.Do(other, actors.CrawlNow{})
-		s.Expect(err == nil && strings.Contains(st.Trouble, "another process"), "%+v, %v", st, err)
+		s.Expect(err == nil && strings.Contains(st.Trouble, "another process"), "the second depot should say that another process has the folder; it says %+v, error: %v", st, err)
 		s.Kept(d, c)
 		holds(s, a, d, c)
 		d.Stop()

@@ -173,7 +173,7 @@ var elections = []*simnet.Scenario{
 	},
 	{
 		Name: "election-answers-lost",
-		Says: "The store by which a fleet elects does what it is asked for, and often its answer is lost.",
+		Says: "The store by which a fleet elects does what it is asked to do, but its answer is often lost.",
 		Only: storeIsModelled,
 		Set: func(r *simnet.Run) {
 			f := newElectors(r, 12, 3)

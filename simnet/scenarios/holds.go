@@ -129,7 +129,7 @@ func heldByFleet(s *depots.Story, length, long time.Duration) {
 	}
 	s.Pass(ends - s.Elapsed())
 	s.Expect(y.lapsed == 0, "no lease for %v", y.lapsed)
-	s.Expect(renewals+others >= int(long/length), "renewals: %d, and by another: %d, in %v", renewals, others, long)
+	s.Expect(renewals+others >= int(long/length), "renewals: %d, and %d by another member, in %v", renewals, others, long)
 	s.Timeline().Note("renewals: %d; members killed in their turn: %d", renewals, kills)
 }
 
