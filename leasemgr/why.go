@@ -152,6 +152,8 @@ func (m *Manager) findings(p uint32) (f findings) {
 	return f
 }
 
+const goesOn = "; goes on when that is over"
+
 // next is what happens next to a piece.
 func (m *Manager) next(e Explanation, f findings) string {
 	switch e.State {
@@ -164,7 +166,7 @@ func (m *Manager) next(e Explanation, f findings) string {
 	}
 	switch {
 	case m.paused != "":
-		return m.paused + "; goes on when that is over"
+		return m.paused + goesOn
 	case e.Connected == 0:
 		return "no source is connected that has any piece; waits for one"
 	case e.Has == 0:
@@ -260,7 +262,7 @@ func (e Explanation) String() string {
 		}
 		fmt.Fprintf(&b, "available from %s; ", strings.Join(names, ", "))
 	}
-	if e.First != e.Last && e.Next != "" {
+	if e.First != e.Last && e.Connected > 0 && !strings.HasSuffix(e.Next, goesOn) { // what is next is said of the piece
 		b.WriteString("each: ")
 	}
 	return b.String() + e.Next

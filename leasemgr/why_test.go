@@ -128,6 +128,13 @@ func TestMissingPiecesAreExplainedInRuns(t *testing.T) {
 	equal(t, "size of a run", e.Holders[0].Size, 3*mib)
 	equal(t, "line", strings.HasPrefix(e.String(), "pieces 150-152: leased; held by c"), true)
 	equal(t, "what comes next, of each", strings.Contains(e.String(), "; each: if nothing more comes within 5 s"), true)
+	r.m.RemoveSource("a", r.now)
+	r.m.RemoveSource("b", r.now)
+	r.m.RemoveSource("c", r.now)
+	equal(t, "of the whole", r.m.Missing(100, r.now)[0].String(), "pieces 10-99: wanted; no source is connected that has any piece; waits for one")
+	r.m.Pause("disk full")
+	r.add("c")
+	equal(t, "of the whole", r.m.Missing(100, r.now)[0].String(), "pieces 10-99: wanted; disk full; goes on when that is over")
 	equal(t, "limit", len(r.m.Missing(2, r.now)), 2)
 	equal(t, "none", len(r.m.Missing(0, r.now)), 0)
 }
