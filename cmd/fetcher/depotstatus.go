@@ -72,7 +72,7 @@ func (a depots) printDepot(d api.Depot) error {
 	}
 	fmt.Fprintf(&b, "scrub     cycle %d: %s read\n", d.ScrubCycle, words.Count(d.Scrubbed, "share"))
 	if d.Suspect > 0 {
-		fmt.Fprintf(&b, "suspect   %s: seen damaged once; each is read again an hour later, and fetched again if it still is damaged\n", words.Count(int(d.Suspect), "share"))
+		fmt.Fprintf(&b, "suspect   %s: seen damaged once, to be read again an hour later, and fetched again if still damaged\n", words.Count(int(d.Suspect), "share"))
 	}
 	b.WriteString(troubleText(d))
 	return a.print(b.String())

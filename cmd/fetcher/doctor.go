@@ -382,7 +382,7 @@ func (a asker) checkPort(ctx context.Context, dir string) []finding {
 	st.Close()
 	switch {
 	case err != nil:
-		f.text, f.advice = words.Plain(err), either(errors.Is(err, fs.ErrPermission), "Let this user use that file, or run the command as a user who may.", "Old tickets name the ID that the node had.")
+		f.text, f.advice = words.Plain(err), either(errors.Is(err, fs.ErrPermission), "Let this user use that file, or run the command as a user who may.", "If the node gets a new ID, old tickets still name the old one.")
 	case !ours:
 		f.ok, f.text = true, "another fetcher is using the state directory, and its port"
 	case port == 0:

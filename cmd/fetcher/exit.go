@@ -119,7 +119,7 @@ var advices = []struct {
 	err  error
 	what string
 }{
-	{api.ErrNoNode, "Start one with fetcher node run; or, if one runs with another state directory, name that with --dir."},
+	{api.ErrNoNode, "Start a node with fetcher node run; or, if one runs with another state directory, name that with --dir."},
 	{errCut, ""},
 	{share.ErrDiskFull, "Make room and run the same command again."}, // another state directory is another node
 	{daemon.ErrIssuer, ""},

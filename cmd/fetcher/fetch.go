@@ -396,7 +396,7 @@ func (w *watcher) seed(ctx context.Context, d time.Duration) error {
 }
 
 // callText says how a source connects to whoever made a ticket.
-const callText = "waiting for whoever shares it; on the machine that has it, run this, with the file or folder as PATH\n\n" + verbatim + "fetcher share PATH --to %s\n\n"
+const callText = "waiting for whoever has the share; on the machine that has it, run this, with the file or folder as PATH\n\n" + verbatim + "fetcher share PATH --to %s\n\n"
 
 // awaitCall prints the ticket by which a source connects to this node.
 func (w *watcher) awaitCall(ctx context.Context) error {

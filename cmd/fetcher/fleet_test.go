@@ -340,7 +340,7 @@ func TestFleetStatusAfterAllWereForgotten(t *testing.T) {
 	var own bytes.Buffer // a node whose store has not answered yet knows what it has itself
 	fleetApp{&app{stdout: &own, stderr: newTerminal(&says), out: &reporter{}}}.showFleet(api.Fleet{Away: "it is away", Members: []api.FleetMember{{Name: "nas", Peer: "12D3KooWJcge8xRZ5k8JqvEmhYiX4BRtBjinpdRf5jNBvhX5ycZN"}},
 		Shares: []api.FleetShare{{Share: "x", Name: "n", Done: 1, Members: []api.FleetProgress{{Begun: true, Done: true}}}}}, time.Now())
-	if says.String() != "warning: it is away\nnothing is known of the other machines yet; what follows is what this one has\n" || !strings.HasPrefix(own.String(), "n\nx\n1 of 1 done, who coordinates it is not known\n  nas ") {
+	if says.String() != "warning: it is away\nnothing is known of the other machines yet; what follows is what this one has\n" || !strings.HasPrefix(own.String(), "n\nx\n1 of 1 done, its coordinator is not known\n  nas ") {
 		t.Errorf("%q, %q", says.String(), own.String())
 	}
 	if want := "(its name is not known)\nx\nno machine is listed yet (those whose nodes run appear within seconds), coordinated by vhX5ycZN\n"; b.String() != want {

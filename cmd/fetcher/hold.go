@@ -332,7 +332,7 @@ func (a depots) granted(all []api.Held, ask api.Hold) {
 			fmt.Fprintf(a.stderr, "the depot %s fetches the share from here: keep this node running until the depot has all of it; fetcher holds shows when\n", shortly(h.Depot))
 		}
 	}
-	fmt.Fprintf(a.stderr, "fetch it from this node or %s with\n\n%sfetcher fetch %s\n\n", either(len(all) == 1, "the depot", "one of the depots"), verbatim, all[0].Ticket)
+	fmt.Fprintf(a.stderr, "fetch the share from this node or %s with\n\n%sfetcher fetch %s\n\n", either(len(all) == 1, "the depot", "one of the depots"), verbatim, all[0].Ticket)
 }
 
 func (a depots) holdingsCommand() *cobra.Command {

@@ -135,11 +135,11 @@ func anewText(h api.StandingHold, all []api.StandingHold) string {
 	if i < 0 || h.Earlier || mayHave(h) || all[i].State != "stable" {
 		return ""
 	}
-	s := "the files have changed, and the depot fetches what it lacks of the new version, of " + share.Size(h.Bytes)
+	s := "the files have changed, and the depot fetches what it lacks of the new version (" + share.Size(h.Bytes) + " in all)"
 	if all[i].Cost > 0 {
 		s += ", which costs as much as a new share"
 	}
-	return s + "; it keeps the earlier version" + either(h.Keep > 0, " too", " until it has that")
+	return s + "; it keeps the earlier version" + either(h.Keep > 0, " too", " until it has the new one")
 }
 
 func (a depots) releaseCommand() *cobra.Command {

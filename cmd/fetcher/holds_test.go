@@ -95,7 +95,7 @@ func TestEarlierVersionsAreFetchedFromTheDepot(t *testing.T) {
 // Which versions are kept after the new one has come, the owner has said.
 func TestTheEarlierVersionIsKeptAsAskedFor(t *testing.T) {
 	t.Parallel()
-	for keep, says := range map[int]string{0: "; it keeps the earlier version until it has that", 2: "; it keeps the earlier version too"} {
+	for keep, says := range map[int]string{0: "; it keeps the earlier version until it has the new one", 2: "; it keeps the earlier version too"} {
 		anew := api.StandingHold{Depot: "d", Share: "new", Keep: keep, State: "coming"}
 		if s := anewText(anew, []api.StandingHold{{Depot: "d", Share: "old", State: "stable", Earlier: true}, anew}); !strings.HasSuffix(s, says) {
 			t.Errorf("--keep %d: %s", keep, s)

@@ -93,7 +93,7 @@ func (a asker) printEntry(e api.Entry, why []string, children []api.Child) error
 	row("share", e.Share)
 	row("ticket", e.Ticket)
 	if e.State == api.Paused && e.Ticket == "" && e.Name != "" {
-		row("ticket", fmt.Sprintf("none while it is paused; fetcher set %d --resume brings it back", e.ID))
+		row("ticket", fmt.Sprintf("none while the entry is paused; fetcher set %d --resume brings the ticket back", e.ID))
 	}
 	for _, p := range append(append([]string{}, e.Paths...), e.Path) {
 		row("path", p)

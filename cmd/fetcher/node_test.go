@@ -338,7 +338,7 @@ func TestTheCommandsOfANode(t *testing.T) {
 		{"list", 0, filepath.Base(src)},
 		{"node status", 0, "entries   1"},
 		{"set 1 --pause", 0, "paused"},
-		{"list 1", 0, "ticket    none while it is paused; fetcher --dir " + dir + " set 1 --resume brings it back"},
+		{"list 1", 0, "ticket    none while the entry is paused; fetcher --dir " + dir + " set 1 --resume brings the ticket back"},
 		{"set " + filepath.Base(src) + " --resume", 0, "entry 1"},
 		{"set 9 --pause", exitUsage, "no entry \"9\""},
 		{"set 1", exitUsage, "what to change"},

@@ -213,7 +213,7 @@ func times(virtual, wall time.Duration) string {
 	if x >= 9.95 {
 		text = strconv.FormatFloat(x, 'f', 0, 64)
 	}
-	return either(text == "1", "about as fast", text+" times as fast")
+	return either(text == "1", "about as fast", text+" times as fast") + " as real time"
 }
 
 // brief is a duration for people: three digits or so.
