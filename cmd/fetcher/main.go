@@ -274,18 +274,20 @@ Exit codes, the first that holds in this order:
        that cannot be read, an ID that nobody announces, or nothing selected
    14  a path that is unsafe, or that this system cannot hold
    13  the target exists and differs (identical content is success)
-   11  held by another process, or the node has it already
+   11  the target, the state directory, the depot's folder or a socket is in use
+       by another process, or the node has the share already
     9  disk full; hold: over the quota, or the depot's disk is full
     6  network: no peer, depot, hash table or store could be reached, the store
        cannot be used, or a --listen or --http address cannot be used
     3  every peer said that it does not have the share; release: not held there;
-       passes redeem: no such voucher; a code that leads nowhere;
+       fetch: the code leads nowhere; passes redeem: no such voucher;
        round show: nobody has held it; depot restore: the fleet has no copy
     7  the share is for named peers only, and this node is not one of them, or
        the coordinator of its fleet does not admit it;
        hold, release: the depot does not know this node;
        hold: passes are missing;
-       passes redeem: the voucher was redeemed before; a code with wrong words
+       passes redeem: the voucher was redeemed before;
+       fetch: the words of the code are wrong
     5  no source is left, and one lied
     4  stalled: every source was given up, or no verified byte for --stall;
        hold: ask the depot again later

@@ -18,8 +18,8 @@ func (a depots) voucherCommand() *cobra.Command {
 	c := &cobra.Command{Use: "voucher --passes NUMBER", Short: "Make a voucher for passes, and print its code", Args: noArgs,
 		Long: `Make a voucher for passes of this depot, and print its code for whoever is to
 redeem it, with fetcher passes redeem. A pass keeps 1 MiB for 31 days, or half
-of it for twice as long. Whoever has the code has the passes; it is good for a
-year, and once. The depot cannot tell later which voucher a pass came from.`,
+of it for twice as long. Whoever has the code has the passes; it can be redeemed
+once, within a year. The depot cannot tell later which voucher a pass came from.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if v.Passes < 1 {
 				return usageError{errors.New("depot voucher needs --passes NUMBER, how many the voucher is for, at least 1; see fetcher depot voucher --help")}

@@ -47,7 +47,7 @@ func (fl *reachFlags) inbound(f *pflag.FlagSet) {
 }
 
 // proxyHelp describes --proxy.
-const proxyHelp = "dial peers over TCP through the SOCKS5 proxy at this `URL`, socks5://[USER:PASSWORD@]HOST:PORT, and not over QUIC, unless --listen names a QUIC address; names are resolved here"
+const proxyHelp = "dial peers over TCP through the SOCKS5 proxy at this `URL`, socks5://[USER:PASSWORD@]HOST:PORT, and not over QUIC, unless --listen names a QUIC address; host names are resolved by this machine"
 
 // check says which of the flags cannot be read.
 func (fl reachFlags) check() error {

@@ -65,8 +65,8 @@ FETCHER_ROUND_TOKEN in its environment. The term is a number that grows with
 each round; the token is a text that contains that number, and sorts after the
 token of every earlier round.
 A machine that was suspended may go on with an old round after others have
-begun a new one: have the place that the command writes to refuse any term lower
-than the highest it has seen.
+begun a new one: let the place to which the command writes refuse any term lower
+than the highest that it has seen.
 
 If the command succeeds, the round is completed. If it fails, the round is
 abandoned: others may try at once; this machine tries again in the next round,
@@ -86,7 +86,7 @@ round is about to end is stopped.`,
 	f.StringVar(&fl.kv, "kv", "", "the store that all machines reach: a `URL`; see fetcher round --help")
 	f.StringVar(&fl.name, "name", "", "`NAME` of the round: letters, digits, _, - and dots")
 	f.StringVar(&fl.holder, "holder", "", "what this machine is called in the store: `WHO` (default the host's name)")
-	spanVar(f, &fl.every, "every", 0, minEvery, maxEvery, "run it once in each such `TIME`, from 1s to 768h (32 days)")
+	spanVar(f, &fl.every, "every", 0, minEvery, maxEvery, "run CMD once in each period of this `TIME`, from 1s to 768h (32 days)")
 	f.BoolVar(&fl.once, "once", false, "ask once, run the command if the round is won, and end")
 	return c
 }

@@ -53,8 +53,8 @@ until they are changed in node.toml or by a flag of node run.`,
 	f.BoolVar(&fl.all, "all", false, "fetch all of it, whatever --only and --skip said before")
 	f.StringArrayVar(&fl.seedUntil, "seed-until", nil, seedHelp+"; \"never\" means without end; may be repeated")
 	f.StringVar(&fl.visible, "visible", "", visibleHelp+"node run --dht)")
-	f.StringVar(&fl.limitUp, "limit-up", "", "send others at most this `RATE` of bytes per second, of it or of all; 0 is no limit")
-	f.StringVar(&fl.limitDown, "limit-down", "", "ask for at most this `RATE` of bytes per second, of it or of all; 0 is no limit")
+	f.StringVar(&fl.limitUp, "limit-up", "", "send others at most this `RATE` of bytes per second, for the ENTRY or, without one, for the node; 0 is no limit")
+	f.StringVar(&fl.limitDown, "limit-down", "", "ask for at most this `RATE` of bytes per second, for the ENTRY or, without one, for the node; 0 is no limit")
 	return c
 }
 

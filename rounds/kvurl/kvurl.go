@@ -32,8 +32,8 @@ const Forms = `  sqlite:PATH                              a file, for one machin
                                            cluster, ?replicas=3 after the name
   etcd://[USER:PASSWORD@]HOST[:PORT]/NAME  etcd
 With TLS: nats+tls:// and etcd+tls://; ?cert=FILE after the name if the server
-wants a certificate of this machine: FILE has that, and its key, as PEM.
-Several hosts have commas between them.`
+wants a certificate of this machine: FILE holds the certificate and its key, as
+PEM. Put commas between several hosts.`
 
 // ErrURL is returned for text that is not the URL of a store.
 var ErrURL = errors.New("not the URL of a store")
