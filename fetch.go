@@ -420,7 +420,7 @@ func (t *Transfer) Why(end string) []string {
 		} else if s.Why != "" && s.Why != s.State.String() {
 			line += ", " + s.Why
 		}
-		line += map[Way]string{Punched: ", directly, after a relay introduced it to this node", Relayed: ", through a relay"}[t.node.Way(s.Peer)]
+		line += map[Way]string{Punched: ", connected directly, after a relay introduced it to this node", Relayed: ", connected through a relay"}[t.node.Way(s.Peer)]
 		if st := s.Standing; !st.Since.IsZero() {
 			line += fmt.Sprintf("; in the %s set for %s, because %s; tier %d, score %.2f", st.Set, words.Duration(p.At.Sub(st.Since)), st.Why.Reason(), st.Tier, st.Score)
 		}

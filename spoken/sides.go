@@ -57,7 +57,7 @@ func (s *side) heard(body []byte, from string) error {
 	}
 	switch {
 	case from == "" || from != s.other || from == s.name:
-		return fmt.Errorf("%w: its messages do not all come from one peer, or they come from this one", ErrStrange)
+		return fmt.Errorf("%w: its messages do not all come from one peer, or they come from this node", ErrStrange)
 	case len(body) == 0:
 		return ErrEnded
 	}

@@ -72,7 +72,7 @@ var sentences = [...]string{
 	CodeBadRequest:  "refuses: it was asked for more than a piece at once, for no bytes, or by the same request twice",
 	CodeFull:        "serves as many peers as it can",
 	CodeTooOften:    "was asked too often by this node",
-	CodeNoAddress:   "cannot name this node to others: it has no address that they can dial",
+	CodeNoAddress:   "cannot name this node to others: this node has no address that they can dial",
 	CodeMirrors:     "knows enough peers that serve the share",
 	CodeNotWanted:   "has all that it wants of the share",
 	CodeNewer:       "shares a newer version, which has a ticket of its own",

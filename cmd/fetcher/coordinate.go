@@ -39,9 +39,9 @@ A member is recognized by the stored identity of its node. A machine that is not
 admitted is told its ID; give that ID to --allow, or write it into
 --allow-file. A fleet with a store needs neither: see fetcher fleet --help.
 
-When it is restarted, even after kill -9, the coordinator goes on where it was:
-in the state directory it keeps its identity, its port and the list of those
-that have joined. Give --allow or --allow-file again.`,
+When it is restarted, even after kill -9, the coordinator goes on from where it
+was: in the state directory it keeps its identity, its port and the list of
+those that have joined. Give --allow or --allow-file again.`,
 		Args: oneTicket("TICKET or ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.coordinate(cmd, args[0], allowance{allow, allowFile}, more, listen)

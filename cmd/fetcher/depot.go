@@ -144,7 +144,7 @@ func (a depots) gcCommand() *cobra.Command {
 	c := group(&cobra.Command{Use: "gc", Short: "Remove what nobody holds: on, off, or once now",
 		Long: `Remove shares that no account holds any more: at once when the last lease was
 released; when it expired, only after the time that node run --depot-grace
-says, 24 hours by default. It is off in a new depot.`})
+says, 24 hours by default. Removing is off in a new depot.`})
 	c.AddCommand(a.doCommand("on", "gc-on", "Remove what nobody holds, from now on"), a.doCommand("off", "gc-off", "Remove nothing from now on"),
 		a.doCommand("run", "gc", "Remove now what nobody holds, if removing is on"))
 	return c

@@ -72,7 +72,7 @@ one is complete; the names of such files are printed first. Files that are not
 in the share are left alone. With --like, pieces that an older version also has
 are taken from there.
 
-While it fetches, it serves what it has verified to others; with --seed it goes
+While it fetches, it serves others what it has verified; with --seed it goes
 on doing so when it is done.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 2 && fl.seed == seedForever {

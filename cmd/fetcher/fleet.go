@@ -391,7 +391,7 @@ func (a fleetApp) runCommand() *cobra.Command {
 		Use:   "run [-o DIR]",
 		Short: "Fetch what the fleet fetches, and serve it, until Ctrl-C",
 		Long: `Fetch into DIR every share that was added to the fleet, verified, and serve it,
-until Ctrl-C. Restarted, it goes on where it was. fetcher node run does the
+until Ctrl-C. Restarted, it goes on from where it was. fetcher node run does the
 same, besides all else that a node does. This machine takes part in elections:
 whoever coordinates a share leases its pieces to the members, so that each byte
 enters the fleet once. If that machine is lost, another takes over.

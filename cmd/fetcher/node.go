@@ -60,8 +60,8 @@ func (a asker) nodeRunCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "run", Short: "Run the node until Ctrl-C or SIGTERM",
 		Long: `Run the node of the state directory until Ctrl-C or SIGTERM; a second one ends
-it at once. What was added to it before goes on where it was. It logs to stderr
-from info on, unless --log-level says otherwise.
+it at once. What was added to the node before goes on from where it was. The
+node logs to stderr from the level info on, unless --log-level says otherwise.
 
 Settings are read from node.toml in the state directory, and again at SIGHUP;
 flags override it:
@@ -74,7 +74,7 @@ flags override it:
     proxy = "socks5://127.0.0.1:1080"  # dial peers through it, over TCP
     map-port = true              # ask the router to pass the port on
     relay = true                 # be a relay for others
-    relay-carries = "1G"         # content too: bytes each way, for a connection
+    relay-carries = "1G"         # content too: bytes each way, per connection
     beacon-at = ["/dns4/beacon.example/tcp/4001/p2p/ID"]  # named in tickets
     beacon = true                # be a beacon for others
     dht = ["own"]                # find and be found in a hash table
@@ -94,7 +94,7 @@ flags override it:
     http-hosts = ["nas.example:4820"]
     http-cert = "/srv/cert.pem"  # needed where others can reach it
     http-key = "/srv/key.pem"
-    http-insecure = true         # or do without, where nobody listens in
+    http-insecure = true         # or no TLS, where nobody listens in
 
     [[limits]]                   # limits for set times: the first that applies
     days = ["mon", "tue", "wed", "thu", "fri"]
@@ -136,7 +136,7 @@ func (fl *nodeFlags) add(f *pflag.FlagSet) {
 func (fl *nodeFlags) relayFlags(f *pflag.FlagSet) {
 	f.BoolVar(&fl.beacon, "beacon", false, "be a beacon: remember for a while who has which share, and introduce peers")
 	f.BoolVar(&fl.relay, "relay", false, "be a relay: introduce peers that cannot reach each other")
-	f.StringVar(&fl.relayCarries, "relay-carries", "", "as a relay, carry content too where no direct way is found: `SIZE` bytes each way for a connection, such as 500M")
+	f.StringVar(&fl.relayCarries, "relay-carries", "", "as a relay, carry content too where no direct way is found: `SIZE` bytes each way per connection, such as 500M")
 }
 
 // settings are those of node.toml, overridden by the flags.
