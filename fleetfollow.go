@@ -282,7 +282,7 @@ func (f *followed) remove(x *followedShare) {
 	ctx, cancel := context.WithTimeout(context.Background(), partingTime)
 	defer cancel()
 	if err := f.n.Remove(ctx, x.t.Entry()); err != nil {
-		f.n.log.Warn("a share was taken from the fleet's list, and what this node remembers of it cannot be removed", "error", err)
+		f.n.log.Warn("a share was taken off the fleet's list, and what this node remembers of it cannot be removed", "error", err)
 	}
 	f.opt.Told(FollowEvent{Share: x.ID, Name: nameOf(x.t), What: "removed", Transfer: x.t})
 }

@@ -185,11 +185,11 @@ func (m *member) Update(ctx context.Context, changed []fetcher.ListedShare, gone
 			continue
 		}
 		if _, err := m.d.remove(ctx, k, false); err != nil {
-			m.d.log.Warn("a share was taken from the fleet's list, and its entry stays", "id", k.id, "error", err)
+			m.d.log.Warn("a share was taken off the fleet's list, and its entry stays", "id", k.id, "error", err)
 			continue
 		}
 		if err := os.RemoveAll(m.internal(id)); err != nil {
-			m.d.log.Warn("a share was taken from the fleet's list, and its files cannot be removed", "error", err)
+			m.d.log.Warn("a share was taken off the fleet's list, and its files cannot be removed", "error", err)
 		}
 	}
 }

@@ -772,7 +772,7 @@ func TestBusyWaitsAsLongAsItIsTold(t *testing.T) {
 	if len(todo.Requests) > 0 || todo.Want > 0 || len(todo.Return) > 0 || !todo.Wake.Equal(h.now.Add(400*time.Millisecond)) {
 		t.Fatalf("busy: %+v", todo)
 	}
-	if why := h.p.Why(); why != "is busy; asked again in 400 ms" {
+	if why := h.p.Why(); why != "is busy; is asked again in 400 ms" {
 		t.Error(why)
 	}
 	h.serve(reqs[:3], 1e6) // those that it accepted are served

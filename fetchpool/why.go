@@ -20,7 +20,7 @@ func (p *Pool) Why() string {
 		if p.asked || p.cause == "" || p.again.IsZero() {
 			return "asking what it has"
 		}
-		return p.cause + "; asked again in " + words.Duration(p.wait)
+		return p.cause + "; is asked again in " + words.Duration(p.wait)
 	case Waiting:
 		return p.lost + "; trying again in " + words.Duration(p.wait)
 	case Gone:
@@ -28,9 +28,9 @@ func (p *Pool) Why() string {
 	}
 	switch {
 	case p.now.Before(p.pause) && p.misses >= manyMisses:
-		return "does not have what it announced; asked again in " + words.Duration(p.wait)
+		return "does not have what it announced; is asked again in " + words.Duration(p.wait)
 	case p.now.Before(p.pause):
-		return "is busy; asked again in " + words.Duration(p.wait)
+		return "is busy; is asked again in " + words.Duration(p.wait)
 	case p.Paced():
 		return "paced by the download limit of " + p.whose
 	case len(p.requests) > 0:

@@ -70,7 +70,7 @@ type Source struct {
 	RTT       time.Duration `json:"rtt_ms"`
 	// Standing is its standing among all sources, if more are known than are fetched from at once.
 	Standing peers.Standing `json:"standing,omitzero" doc:"its standing among all sources, if more are known than are fetched from at once: active ones are fetched from"`
-	Way      string         `json:"way" doc:"how it is connected now: direct, punched or relayed; empty: not"` // filled in by the node
+	Way      string         `json:"way" doc:"how it is connected now: direct, punched (directly, after a relay introduced it) or relayed; empty if it is not connected"` // filled in by the node
 }
 
 // Failures counts the piece leases that a source did not fulfil, by reason.

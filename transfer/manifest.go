@@ -83,10 +83,10 @@ func (s *sources) replied(src *source, r wire.Reply, err error) {
 		if len(r.Others) > 0 {
 			src.sent, why = true, "is busy with many peers, and named others that have the list of files"
 		}
-		src.retry(s.now, min(max(r.Retry, 100*time.Millisecond), maxBusy), why+"; asked again in ")
+		src.retry(s.now, min(max(r.Retry, 100*time.Millisecond), maxBusy), why+"; is asked again in ")
 	case r.Status == wire.Refused && r.Reason.Code == wire.CodeFull:
 		src.up, src.here, src.dials, src.lastLoss = true, true, 0, ""
-		src.retry(s.now, fullFor, r.String()+"; asked again in ")
+		src.retry(s.now, fullFor, r.String()+"; is asked again in ")
 	case r.Status == wire.NotFound:
 		src.up, src.notFound = true, true
 		s.giveUp(src, wire.CodeNoShare.String())

@@ -105,7 +105,7 @@ func (s *sources) poolFailed(pool int) {
 		}
 		src.pool, src.held = 0, false
 		if src.pools > maxRestarts {
-			s.giveUp(src, "the work on it failed again and again")
+			s.giveUp(src, "fetching from it failed again and again")
 		} else {
 			s.startPool(src)
 		}

@@ -285,7 +285,7 @@ func TestAPoolThatFailsAgainAndAgainIsGivenUp(t *testing.T) {
 		delete(w.pools, n)
 		w.happens(func() { w.x.PoolFailed(n, w.now) })
 	}
-	if s := w.progress().Sources[0]; w.poolOf("a") != 0 || s.State != Left || s.Why != "the work on it failed again and again" {
+	if s := w.progress().Sources[0]; w.poolOf("a") != 0 || s.State != Left || s.Why != "fetching from it failed again and again" {
 		t.Errorf("it is %v: %q", s.State, s.Why)
 	}
 	w.happens(func() { w.x.PoolFailed(99, w.now) })
@@ -386,7 +386,7 @@ func TestWhatASourceSaysOfTheList(t *testing.T) {
 		then SourceState
 		why  string
 	}{
-		"busy":        {wire.Reply{Status: wire.Busy, Retry: time.Millisecond}, nil, Resting, "is busy; asked again in 100 ms"},
+		"busy":        {wire.Reply{Status: wire.Busy, Retry: time.Millisecond}, nil, Resting, "is busy; is asked again in 100 ms"},
 		"not there":   {wire.Reply{Status: wire.NotFound}, nil, Left, "does not have the share"},
 		"gone":        {wire.Reply{Status: wire.Gone, Reason: wire.Why(wire.CodeEnded)}, nil, Left, wire.Reply{Status: wire.Gone, Reason: wire.Why(wire.CodeEnded)}.String()},
 		"refused":     {wire.Reply{Status: wire.Refused, Reason: wire.Reason{Prose: "not you"}}, nil, Left, wire.Reply{Status: wire.Refused, Reason: wire.Reason{Prose: "not you"}}.String()},

@@ -341,8 +341,8 @@ func TestWhyNothingMovesIsSaid(t *testing.T) {
 		}, reason: "no connection to 1 source (a: no proxy; trying again in 2 s)", end: "stalled: no verified byte for 20 s: no connection to 1 source (a: no proxy)", class: peers.ErrNoProxy, wait: ForConnection},
 		"declines": {begin: func(w *world) {
 			w.find("a")
-			w.status(SourceStatus{Source: "a", Why: "is full; asked again in 2 s", State: Joining, Connected: true})
-		}, reason: "nothing comes from 1 source (a: is full; asked again in 2 s)", end: "nothing comes from 1 source (a: is full)", wait: ForLease},
+			w.status(SourceStatus{Source: "a", Why: "is full; is asked again in 2 s", State: Joining, Connected: true})
+		}, reason: "nothing comes from 1 source (a: is full; is asked again in 2 s)", end: "nothing comes from 1 source (a: is full)", wait: ForLease},
 		"busy": {plan: PlanStatus{Why: []string{"x"}}, begin: func(w *world) {
 			w.find("a")
 			w.status(SourceStatus{Source: "a", Why: "waiting for leases", State: Active, Connected: true, Busy: true})

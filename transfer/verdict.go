@@ -137,7 +137,7 @@ func (s *sources) lastWord() string {
 func (s *sources) lastLoss() string {
 	src := s.last()
 	if src == nil || src.lastLoss == "" {
-		word, _, _ := strings.Cut(s.lastWord(), "; asked again in ")
+		word, _, _ := strings.Cut(s.lastWord(), "; is asked again in ")
 		return word
 	}
 	return src.addr.ID.Short() + ": " + src.lastLoss

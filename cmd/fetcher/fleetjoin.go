@@ -31,7 +31,7 @@ joins. Later, give it when the URL of that store has another password or host:
 the token takes it to the other machines, which join again.
 
 With --new-secret the fleet gets another secret, so that a machine that was lost
-is no member any more: join all others again with the new token, and restart
+is no longer a member: join all others again with the new token, and restart
 their nodes. Change the password of the store first, and give the new URL with
 --fleet: whoever knows the old one could remove what is there.`,
 		Args: noArgs,
@@ -103,7 +103,7 @@ func (a fleetApp) invite(ctx context.Context, fl storeFlags) error {
 	case fl.url != "":
 		err = a.tryStore(ctx, m, made)
 	case errors.Is(a.asksStore(ctx, m), fetcher.ErrOtherFleet):
-		err = errors.New("this machine is no member any more: the store belongs to a fleet with another secret; run the command on a machine that has the new one")
+		err = errors.New("this machine is no longer a member: the store belongs to a fleet with another secret; run the command on a machine that has the new one")
 	case ctx.Err() != nil:
 		err = cause(ctx)
 	}

@@ -319,7 +319,7 @@ func TestAnInvitationIsToAStoreThatIsThere(t *testing.T) {
 	if r := inDir(t, other, "fleet", "status"); r.code == 0 || !strings.Contains(r.stderr, "another secret") {
 		t.Errorf("with the old secret: exit %d: %s", r.code, r.stderr)
 	}
-	if r := inDir(t, other, "fleet", "invite"); r.code != exitOther || !strings.Contains(r.stderr, "this machine is no member any more") {
+	if r := inDir(t, other, "fleet", "invite"); r.code != exitOther || !strings.Contains(r.stderr, "this machine is no longer a member") {
 		t.Errorf("invite with the old secret: exit %d: %s", r.code, r.stderr)
 	}
 	for what, in := range map[string]string{"was put out": other, "is new": t.TempDir()} {

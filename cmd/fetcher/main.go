@@ -294,7 +294,7 @@ Exit codes, the first that holds in this order:
    15  no node is running
   130  interrupted; the same command resumes
   141  stdout was closed by its reader
-    1  anything else; sim run: something did not hold; round run: CMD failed
+    1  anything else; sim run: the scenario failed; round run: CMD failed
     0  complete and verified; share, coordinate, node run, fleet run, round run:
        ended by Ctrl-C or a signal`
 

@@ -24,7 +24,7 @@ func (a *app) simCommand() *cobra.Command {
 and the same seed gives the same run, on every machine.
 
   fetcher sim list              lists the scenarios
-  fetcher sim run flash-crowd   runs one; exits with 1 if something did not hold`,
+  fetcher sim run flash-crowd   runs one; exits with 1 if it failed`,
 	})
 	c.AddCommand(a.simListCommand(), a.simRunCommand())
 	return c
@@ -77,14 +77,14 @@ func (a *app) simRunCommand() *cobra.Command {
 	var fl simFlags
 	c := &cobra.Command{
 		Use:   "run SCENARIO",
-		Short: "Run a scenario, or search for a seed with which it does not hold",
+		Short: "Run a scenario, or search for a seed with which it fails",
 		Long: `Run a scenario: the real nodes over modelled links and disks, in one thread, in
 virtual time. What must hold is checked throughout; where it does not, the seed,
 what was wrong, why each missing piece is missing and the timeline are printed,
 and the exit code is 1.
 
 With --seeds many seeds are tried, one on each core at a time, up to the first
-with which the scenario does not hold.`,
+with which the scenario fails.`,
 		Args:              exactly("SCENARIO"),
 		ValidArgsFunction: scenarioNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
