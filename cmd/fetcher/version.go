@@ -12,7 +12,7 @@ import (
 
 func (a *app) versionCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "version", Short: "Print the version, the commit, and which version of Go built the program", Args: noArgs,
+		Use: "version", Short: "Print the versions of the program and of Go, and the commit", Args: noArgs,
 		RunE: func(*cobra.Command, []string) error { return a.printVersion() },
 	}
 }
