@@ -200,7 +200,7 @@ type Pieces struct {
 	Pieces int    `json:"pieces" doc:"of the share"`
 	Here   int    `json:"here" doc:"pieces that are here, verified"`
 	Map    []byte `json:"map" doc:"a bit for each piece, the first in the lowest bit of the first byte: it is here; base64"`
-	By     []byte `json:"by,omitempty" doc:"while it is fetched, a byte for each piece: the number of the one of its sources that brought it, from 1; 0: none of them; 255: several; base64"`
+	By     []byte `json:"by,omitempty" doc:"while the share is fetched, a byte for each piece: the number of the source that brought it, from 1; 0: none; 255: several; base64"`
 }
 
 // Source is a peer that an entry is fetched from.

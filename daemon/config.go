@@ -252,7 +252,7 @@ func (s Settings) checked(dir string, called Names) (Settings, error) {
 		}
 	}
 	if (s.Fleet == "") != (s.FleetSecret == "") {
-		return s, fmt.Errorf("%s, the URL of its store, and %s, the file with its secret, go together: set both, or neither and use fetcher fleet join", called("fleet"), called("fleet-secret"))
+		return s, fmt.Errorf("%s, the URL of the fleet's store, and %s, the file with the fleet's secret, go together: set both, or set neither and use fetcher fleet join", called("fleet"), called("fleet-secret"))
 	}
 	return s, nil
 }

@@ -114,7 +114,7 @@ func (d *Daemon) start(ctx context.Context) error {
 	}
 	close(d.holds.ready)
 	if aside != "" {
-		d.warn(fmt.Sprintf("the catalog was damaged, and a new one was begun; add what is missing again. The damaged one is in %s", aside))
+		d.warn(fmt.Sprintf("the catalog was damaged, and a new one was begun; add again what is missing. The damaged one is in %s", aside))
 	}
 	entries, err := db.List(ctx)
 	if err != nil {

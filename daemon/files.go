@@ -87,7 +87,7 @@ func (d *Daemon) Pieces(ctx context.Context, id int64) (api.Pieces, error) {
 			here.Add(share.Piece(p))
 		}
 	} else {
-		return api.Pieces{}, api.Refuse(share.ErrHeld, "entry %d is %s: which pieces of it are here is not known now", id, k.view().State)
+		return api.Pieces{}, api.Refuse(share.ErrHeld, "the state of entry %d is %s: which pieces of it are here is not known now", id, k.view().State)
 	}
 	return api.Pieces{Pieces: n, Here: here.Count(), Map: here.Bytes(), By: by}, nil
 }
@@ -162,7 +162,7 @@ func (d *Daemon) OpenFile(ctx context.Context, id int64, file string) (api.Conte
 	}
 	e := k.entry()
 	if e.State != catalog.Serving && e.State != catalog.Kept && e.State != catalog.Ended {
-		return api.Content{}, api.Refuse(share.ErrHeld, "entry %d is %s: its files cannot be read now", id, k.view().State)
+		return api.Content{}, api.Refuse(share.ErrHeld, "the state of entry %d is %s: its files cannot be read now", id, k.view().State)
 	}
 	f, err := openInside(e, m, file)
 	if err != nil {
@@ -253,7 +253,7 @@ func unlooked(path string, err error) string {
 	case errors.Is(gone, fs.ErrNotExist):
 		return fmt.Sprintf("there is nothing at %s any more, so nothing was removed there", path)
 	case errors.As(err, &bad):
-		return fmt.Sprintf("nothing of %s was removed, so remove it by hand: not all that is there can be read:%s", path, bad.List())
+		return fmt.Sprintf("nothing of %s was removed, as not all that is there can be read; remove it by hand. What cannot be read:%s", path, bad.List())
 	default:
 		return fmt.Sprintf("nothing of %s was removed, because it cannot be read: %s; remove it by hand", path, words.Plain(err))
 	}
@@ -267,7 +267,7 @@ func (d *Daemon) stays(e catalog.Entry) (why string) {
 	case e.Found:
 		return wasThere(e.Path)
 	case leadsTo(e.Path, 0) != e.Path: // it had no links in it
-		return fmt.Sprintf("%s is a link by now, or lies behind one, so all of it stays; remove it by hand", e.Path)
+		return fmt.Sprintf("%s is now a link, or lies behind one, so all of it stays; remove it by hand", e.Path)
 	case ok:
 		return fmt.Sprintf("entry %d has what is at %s too, so all of it stays", o, e.Path)
 	}
@@ -292,7 +292,7 @@ func removeMade(e catalog.Entry, m *share.Manifest, placed map[string]bool, imp 
 	defer root.Close()
 	if m.Single() {
 		if is, ok := imp.Manifest.Find(m.Entry(0).Path); !ok || !isStill(root, imp, is, filepath.Base(e.Path), m.Entry(0)) {
-			return gone, fmt.Sprintf("%s is not what was fetched any more, and stays", e.Path)
+			return gone, fmt.Sprintf("%s is no longer what was fetched, and stays", e.Path)
 		}
 		if err := root.Remove(filepath.Base(e.Path)); err != nil {
 			return gone, words.Plain(err)

@@ -219,7 +219,7 @@ func (m *member) otherURL(why error) string {
 	case !errors.Is(why, rounds.ErrLogin):
 		return ""
 	case m.d.setting().Fleet != "":
-		return ". Put the right user and password into the URL of the setting fleet, and restart the node"
+		return `. Put the right user and password into the URL in the setting "fleet", and restart the node`
 	}
 	return `. On this machine, give "fetcher fleet invite" the URL with the right user and password; the other machines join again with the token that it prints`
 }

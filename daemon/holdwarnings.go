@@ -51,7 +51,7 @@ func (d *depots) budgetWarnings(l fetcher.HoldList) (out []string) {
 			}
 		}
 		if len(lapse) > 0 {
-			out = append(out, fmt.Sprintf("the budget of %s in 31 days for the depot %s does not pay for all that it keeps; unless it is raised with fetcher hold, these lapse: %s", words.Count(int(l.Budgets[depot].Units), "pass"), depot.Short(), strings.Join(lapse, ", ")))
+			out = append(out, fmt.Sprintf("the budget of %s in 31 days for the depot %s does not pay for all that the depot keeps; unless the budget is raised with fetcher hold, these lapse: %s", words.Count(int(l.Budgets[depot].Units), "pass"), depot.Short(), strings.Join(lapse, ", ")))
 		}
 	}
 	return out

@@ -98,7 +98,7 @@ func (l *Listening) openUnix(path string, mode fs.FileMode) error {
 		return words.Error(errors.Join(ErrSettings, err), "the socket %s cannot be made: %s; set socket to another path, in node.toml or as a flag", path, words.Plain(err))
 	}
 	if len(path) > maxSocket {
-		return unusable(fmt.Errorf("its path is %d bytes long, and may have at most %d", len(path), maxSocket))
+		return unusable(fmt.Errorf("its path is %d bytes long, and may be at most %d", len(path), maxSocket))
 	}
 	if info, err := os.Lstat(path); err == nil && info.Mode().Type() != fs.ModeSocket { // no lock is made beside it
 		return unusable(errors.New("a file of another kind is there, and is left alone"))

@@ -165,7 +165,7 @@ func Leave(dir string) error {
 	case err != nil:
 		return err
 	case !ok:
-		return words.Error(ErrMembership, "this machine has joined no fleet, or has left the one that it had joined: a node that still runs here leaves that fleet when it is restarted. To leave a fleet that the setting fleet names, in %s or as a flag, remove that setting", SettingsName)
+		return words.Error(ErrMembership, `this machine has joined no fleet, or has left the one that it had joined: a node that still runs here leaves that fleet when it is restarted. To leave a fleet that is named by the setting "fleet", in %s or as a flag, remove that setting`, SettingsName)
 	case m.Next != "":
 		return errors.New("a change of the fleet's secret was cut short on this machine: first repeat \"fetcher fleet invite\" as it was given then, with a new secret")
 	}

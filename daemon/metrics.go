@@ -52,7 +52,7 @@ var (
 	descFlight    = desc("in_flight_bytes", "Bytes asked for and not verified yet.")
 	descBuffers   = desc("in_flight_buffers", "Buffers that the bytes asked for and not verified yet need.")
 	descLeases    = desc("piece_leases_total", "Piece leases, by what became of them.", "event")
-	descFailures  = desc("source_failures_total", "Piece leases that their source did not keep, by reason: it sent wrong data, the piece came too late, it did not have it, or the connection was lost.", "reason")
+	descFailures  = desc("source_failures_total", "Piece leases that their source did not keep, by reason: the source sent wrong data, the piece came too late, the source did not have it, or the connection was lost.", "reason")
 	descWaiting   = desc("waiting_entries", "Entries that wait for their turn, or for their next attempt.")
 	descLimit     = desc("limit_bytes_per_second", "The limit that holds; 0 is no limit.", "direction")
 	descFree      = desc("free_bytes", "Free bytes on the disk that shares are put on; -1 if not known.")

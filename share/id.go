@@ -51,7 +51,7 @@ func ParseID(s string) (ID, error) {
 		return ID{}, idError(fmt.Sprintf("%q is neither a ticket, which begins with %q, nor a share ID, which begins with %q", s, ticketPrefix, idText))
 	}
 	if p := c.Prefix(); p.Version != 1 || p.Codec != cid.DagCBOR || p.MhType != multihash.BLAKE3 || p.MhLength != len(Hash{}) {
-		return ID{}, idError(fmt.Sprintf("%q is a CID, but not of a share: that is a CIDv1 of codec dag-cbor and hash BLAKE3-256, and begins with %q in base32", s, idText))
+		return ID{}, idError(fmt.Sprintf("%q is a CID, but not that of a share, which is a CIDv1 of codec dag-cbor and hash BLAKE3-256, and begins with %q in base32", s, idText))
 	}
 	return IDFromBytes(c.Bytes())
 }

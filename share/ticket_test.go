@@ -339,8 +339,8 @@ func TestParseSaysWhatATextIs(t *testing.T) {
 		id.String()[:40]:       "not a whole share ID: that has 59 characters, and this has 40",
 		id.String()[:58] + "1": "is mistyped: a share ID has only the letters a to z and the digits 2 to 7",
 		id.String() + "é":      "too long for a share ID: that has 59 characters, and this has 60",
-		raw:                    `is a CID, but not of a share`,
-		"QmYwAPJzv5CZsnA625s3Xf2nemtYgPpHdWEz79ojWKPBdG": `is a CID, but not of a share`,
+		raw:                    `is a CID, but not that of a share`,
+		"QmYwAPJzv5CZsnA625s3Xf2nemtYgPpHdWEz79ojWKPBdG": `is a CID, but not that of a share`,
 		strings.Repeat("b", 1000):                        "1000 characters beginning with",
 	} {
 		if got, err := Parse(s); !errors.Is(err, ErrTicket) || !strings.Contains(err.Error(), says) {

@@ -52,7 +52,7 @@ func TestTicketsAreReadAsTheyAreCopied(t *testing.T) {
 		})
 	}
 	for name, c := range map[string]struct{ arg, says string }{
-		"another CID": {"QmYwAPJzv5CZsnA625s3Xf2nemtYgPpHdWEz79ojWKPBdG", "is a CID, but not of a share"},
+		"another CID": {"QmYwAPJzv5CZsnA625s3Xf2nemtYgPpHdWEz79ojWKPBdG", "is a CID, but not that of a share"},
 		"a word":      {"photos", "neither a ticket"},
 	} {
 		if r := command(t, "fetch", c.arg); r.code != exitUsage || !strings.Contains(r.stderr, c.says) {
