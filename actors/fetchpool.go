@@ -386,7 +386,7 @@ func (f *fetchPool) haveMap(ctx actor.Context, m wire.HaveMap) {
 	}
 	set, err := share.ParseSet(f.layout.Pieces(), m.Bits)
 	if err != nil || m.Pieces != f.layout.Pieces() {
-		f.broken(ctx, "a list of the pieces of another share")
+		f.broken(ctx, "it sent a list of the pieces of another share")
 		return
 	}
 	ctx.Request(f.leases, SourceHas{f.source.ID, set})
@@ -405,7 +405,7 @@ func (f *fetchPool) have(ctx actor.Context, m wire.Have) {
 	case !f.listens(m.Share):
 		return
 	case slices.ContainsFunc(m.Pieces, func(p share.Piece) bool { return !f.layout.Valid(p) }):
-		f.broken(ctx, "pieces that the share does not have")
+		f.broken(ctx, "it announced pieces that the share does not have")
 		return
 	}
 	f.core.Announced(m.Pieces, f.s.Now())

@@ -1465,7 +1465,7 @@ func TestARefusalStandsBesideLeasesThatCameWithIt(t *testing.T) {
 func TestWhyAReadyPoolDoesNotAsk(t *testing.T) {
 	h := ready(t, Config{}, 8<<20)
 	h.p.Refused("", time.Time{}, h.now)
-	if h.p.Why() != "has no missing piece that is not leased already" {
+	if h.p.Why() != "every piece that it has and this node lacks is leased already" {
 		t.Error(h.p.Why())
 	}
 	h.p.Grant([]Work{{Piece: 0, Token: 1}}, h.now)

@@ -42,7 +42,7 @@ func (p *Pool) Why() string {
 	case p.refusal != "": // also while leases are asked for anew, so that it does not change to and fro
 		return p.refusal
 	case p.refused:
-		return "has no missing piece that is not leased already"
+		return "every piece that it has and this node lacks is leased already"
 	}
 	return "waiting for leases"
 }

@@ -190,7 +190,7 @@ func (m *Member) Follow(to Seat, why string, now time.Time) {
 	if m.seat.state == seated {
 		m.then(Tell{*m.term()}) // the coordinator may not know
 	}
-	m.lost("another coordinator was elected")
+	m.lost("it has just been elected")
 	m.cfg.Coordinator, m.seat.retry, m.seat.tries = to.Peer.ID, now, 0
 	m.fellow(to.Peer.ID)
 }

@@ -52,7 +52,7 @@ func (d *DB) Imported(ctx context.Context, now time.Time, id share.ID, bytes int
 // found enters a share with leases, which may depend on whether it is known.
 func (d *DB) found(ctx context.Context, now time.Time, id share.ID, bytes int64, whole bool, of func(t *tx, known bool) ([]depot.Promise, error)) (state depot.State, err error) {
 	if bytes < 0 || bytes > depot.MaxBytes {
-		return depot.None, fmt.Errorf("%v takes %d bytes: it must be from 0 to %d", id, bytes, int64(depot.MaxBytes))
+		return depot.None, fmt.Errorf("%v takes %d bytes; a share may take 0 to %d", id, bytes, int64(depot.MaxBytes))
 	}
 	err = d.write(ctx, now, func(t *tx) error {
 		r, err := t.share(id)
@@ -205,7 +205,7 @@ func (d *DB) Fail(ctx context.Context, now time.Time, id share.ID) (ended []depo
 	return ended, err
 }
 
-var errUnmeasured = errors.New("a share is complete that was not measured")
+var errUnmeasured = errors.New("it is complete, and was not measured")
 
 // Complete records that all of a share is verified and durable. Names that waited for it
 // move.

@@ -99,7 +99,7 @@ func (m *manifestAsk) answer(y *Node, raw []byte, r wire.Reply) {
 				switch {
 				case !last:
 				case r.Status == wire.OK && (share.IDOf(raw) != m.id || len(raw) > m.limit):
-					m.done(nil, r, fmt.Errorf("another manifest: %w", peers.ErrProtocol))
+					m.done(nil, r, fmt.Errorf("it sent the manifest of another share, or one that is too long: %w", peers.ErrProtocol))
 				case r.Status == wire.OK:
 					m.done(slices.Clone(raw), r, nil)
 				default:

@@ -42,7 +42,7 @@ func (s *session) receive(e wire.Envelope) (verdict, error) {
 	case wire.KindCredit:
 		return done, s.credited(e)
 	default:
-		return done, fmt.Errorf("envelope of %v", e.Kind)
+		return done, fmt.Errorf("a message of an unknown kind, %d", e.Kind)
 	}
 	return done, nil
 }
@@ -128,7 +128,7 @@ func (s *session) decode(e wire.Envelope) (any, error) {
 	}
 	switch msg.(type) {
 	case actor.SystemMessage, actor.AutoReceiveMessage, actor.MailboxMessage, *actor.MessageEnvelope, *actor.DeadLetterResponse:
-		return nil, fmt.Errorf("%T does not travel", msg)
+		return nil, fmt.Errorf("a message of a type that no peer may send: %T", msg)
 	}
 	return msg, nil
 }

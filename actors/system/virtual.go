@@ -270,12 +270,12 @@ func (s *System) Remains() (what []string) {
 		what = append(what, fmt.Sprintf("a task or timer due in %v", d))
 	}
 	if n := s.active.n.Load(); n != 0 {
-		what = append(what, fmt.Sprintf("%d tasks or busy actors", n))
+		what = append(what, fmt.Sprintf("tasks or busy actors: %d", n))
 	}
 	s.remote.mu.Lock()
 	defer s.remote.mu.Unlock()
 	for _, id := range slices.Sorted(maps.Keys(s.sessions)) {
-		what = append(what, fmt.Sprintf("a session with %s, of %d tokens", id, len(s.sessions[id].tokens)))
+		what = append(what, fmt.Sprintf("a session with %s (tokens: %d)", id, len(s.sessions[id].tokens)))
 	}
 	if s.world.nodes[s.self] == s {
 		what = append(what, "its place in the world")

@@ -150,7 +150,7 @@ func (k *KV) bind(ctx context.Context, c Config) (err error) {
 	}
 	switch has := k.stream.CachedInfo().Config; {
 	case has.AllowDirect || has.MirrorDirect:
-		return fmt.Errorf(`%w: it allows direct gets, which may be old; let fetcher make a bucket, or make the stream without "allow direct"`, rounds.ErrUnfit)
+		return fmt.Errorf(`%w: it allows direct gets, whose answers may be old; let fetcher make a bucket, or make the stream without "allow direct"`, rounds.ErrUnfit)
 	case has.MaxAge != 0:
 		return fmt.Errorf("%w: it forgets its keys after %s; let fetcher make a bucket, or make one without a time to live", rounds.ErrUnfit, words.Duration(has.MaxAge))
 	case has.Storage != jetstream.FileStorage:

@@ -14,7 +14,7 @@ import (
 var codes = []*simnet.Scenario{
 	{
 		Name: "guessing-beacon",
-		Says: "A beacon has an accomplice try a code with other words before the person does who was told the code; the next code is left alone.",
+		Says: "A beacon has an accomplice try a code with other words before the person who was told the code can use it; the next code is left alone.",
 		Only: noCodes,
 		Set: func(r *simnet.Run) {
 			t := newCall(r, simnet.Behaviour{})
@@ -31,7 +31,7 @@ var codes = []*simnet.Scenario{
 			r.Finally(func() {
 				r.Expect(guessed != nil && errors.Is(guessed.Err, spoken.ErrWords), "the accomplice got %+v for its guess", guessed)
 				r.Expect(late != nil && errors.Is(late.Err, actors.ErrCodeUsed), "the person was told %+v", late)
-				r.Expect(again != nil && again.Ticket == t.ticket, "by the second code came %+v", again)
+				r.Expect(again != nil && again.Ticket == t.ticket, "the second code brought %+v", again)
 				r.Expect(len(t.given) == 2 && errors.Is(t.given[0].Err, spoken.ErrWords) && t.given[1].Err == nil, "the sharer was told %+v", t.given)
 			})
 		},
@@ -51,8 +51,8 @@ var codes = []*simnet.Scenario{
 				})
 			})
 			r.Finally(func() {
-				r.Expect(first != nil && errors.Is(first.Err, spoken.ErrWords), "through the beacon came %+v", first)
-				r.Expect(second != nil && second.Ticket == t.ticket, "through another came %+v", second)
+				r.Expect(first != nil && errors.Is(first.Err, spoken.ErrWords), "the code brought %+v through the beacon that poses", first)
+				r.Expect(second != nil && second.Ticket == t.ticket, "the code brought %+v through the honest beacon", second)
 				r.Expect(len(t.given) == 2 && errors.Is(t.given[0].Err, spoken.ErrWords) && t.given[1].Err == nil, "the sharer was told %+v", t.given)
 			})
 		},

@@ -155,7 +155,7 @@ var holding = []*simnet.Scenario{
 		u := s.Used(nodes[0], d)
 		s.Expect(granted == most && u.Used == most*each && u.Used <= u.Quota, "%d were granted of %d, and %d bytes are used of %d", granted, most, u.Used, u.Quota)
 	}),
-	ofDepot("going-refuses", "A share that cannot be removed stays GOING, and is not held until it is gone; then it comes again.", func(s *depots.Story) {
+	ofDepot("going-refuses", "A share that cannot be removed stays GOING, and whoever wants to hold it is refused until it is gone; then it can be held and fetched again.", func(s *depots.Story) {
 		d, a, c := pair(s)
 		s.Hold(a, d, c, 5*day)
 		s.Kept(d, c)

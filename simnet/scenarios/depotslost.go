@@ -278,7 +278,7 @@ var losing = []*simnet.Scenario{
 		d.Sleep(4 * day)
 		s.Pass(time.Hour)
 		st, err := s.Do(d, actors.DepotQuery{})
-		s.Expect(err == nil && st.Crawl.Done && st.Crawl.Report.Examined == 7 && st.Crawl.Report.Failed == 2, "the crawler should have looked at 7 shares and failed with 2; it says %+v, error: %v", st.Crawl, err)
+		s.Expect(err == nil && st.Crawl.Done && st.Crawl.Report.Examined == 7 && st.Crawl.Report.Failed == 2, "the crawler should have looked at 7 shares, 2 of them in vain; it says %+v, error: %v", st.Crawl, err)
 		s.Sleep(2*day, d)
 		for i, x := range all {
 			if i == 1 || i == 4 {

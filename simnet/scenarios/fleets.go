@@ -85,7 +85,7 @@ var fleets = []*simnet.Scenario{
 	},
 	{
 		Name: "member-killed",
-		Says: "A member of a fleet is killed while it holds leases; another node gets them, and it comes back later.",
+		Says: "A member of a fleet is killed while it holds leases; other nodes get them, and the one that was killed comes back later.",
 		Set: func(r *simnet.Run) {
 			f, source, members, _ := newFleet(r, 12, 3)
 			joinAll(f, members, simnet.FetchOptions{Config: patient()}, source)

@@ -319,7 +319,7 @@ var deafChildren = &simnet.Scenario{
 		r.Patience(100 * time.Second) // a block takes 65 s
 		r.AtLeast(2 * time.Second)
 		r.Finally(func() {
-			r.Expect(r.Soon(f.Took(), 12*time.Second), "the fetch took %v; the line is full for 6 s", f.Took())
+			r.Expect(r.Soon(f.Took(), 12*time.Second), "the fetch took %v; the source's line needs 6 s to send the film to all nine", f.Took())
 			r.Expect(r.Soon(g.Took(), 150*time.Second), "the slow one took %v; its line needs 98 s", g.Took())
 		})
 	},
