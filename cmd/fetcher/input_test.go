@@ -482,7 +482,7 @@ func TestWhatIsWrongInTheSettingsSaysWhere(t *testing.T) {
 		{"", "--via x", `--via: "x" is not an address of a relay`},
 		{"", "--announce x", `--announce: "x" is not an address to announce`},
 		{"", "--listen x", `--listen: "x" is not an address to listen on`},
-		{"", "--fleet sqlite:/x", "--fleet, the URL of its store, and --fleet-secret,"},
+		{"", "--fleet sqlite:/x", "--fleet, the URL of the fleet's store, and --fleet-secret,"},
 		{`http = "127.0.0.1:0"`, "--http x", "--http: an address"},
 		{`http-key = "/k"`, "--http 127.0.0.1:0 --http-cert c", ""},
 		{`relay-carries = "1G"`, "--relay", ""},

@@ -145,12 +145,12 @@ func TestSimRunWritesAPage(t *testing.T) {
 	page := filepath.Join(t.TempDir(), "out.html")
 	code, out, errs := sim(t, "run", "unknown-share", "--report", page, "--seed", "4", "--json")
 	b, err := os.ReadFile(page)
-	if code != 0 || err != nil || !strings.Contains(string(b), "unknown-share, seed 4: holds") || !strings.Contains(errs, "of seed 4") || objects(t, out)["summary"][0]["report"] != page {
+	if code != 0 || err != nil || !strings.Contains(string(b), "unknown-share, seed 4: passed") || !strings.Contains(errs, "of seed 4") || objects(t, out)["summary"][0]["report"] != page {
 		t.Errorf("exit %d, %v, %d bytes: %s%s", code, err, len(b), errs, out)
 	}
 	_, errs, err = simulate(t.Context(), failing(3), simFlags{seed: 1, seeds: 5, report: page}, false)
 	b, _ = os.ReadFile(page)
-	if exitCode(err) != exitOther || !strings.Contains(string(b), "made-up, seed 3: does not hold") || !strings.Contains(string(b), "Again: <code>fetcher sim run made-up --seed 3</code>") {
+	if exitCode(err) != exitOther || !strings.Contains(string(b), "made-up, seed 3: failed") || !strings.Contains(string(b), "Again: <code>fetcher sim run made-up --seed 3</code>") {
 		t.Errorf("%v: %s", err, errs)
 	}
 	if code, _, errs := sim(t, "run", "unknown-share", "--report", t.TempDir()); code != exitUsage || !strings.Contains(errs, "is a folder: name a file") {
@@ -237,7 +237,7 @@ func simulate(ctx context.Context, s *simnet.Scenario, fl simFlags, asJSON bool)
 func TestTheLowestSeedThatFailsIsFound(t *testing.T) {
 	rig.Slow(t)
 	out, _, err := simulate(t.Context(), failing(5, 6, 9), simFlags{seed: 2, seeds: 1000, nodes: 2}, false)
-	if exitCode(err) != exitOther || err.Error() != "made-up does not hold with seed 5: 2 faults" {
+	if exitCode(err) != exitOther || err.Error() != "made-up failed with seed 5: 2 faults" {
 		t.Errorf("exit %d: %v", exitCode(err), err)
 	}
 	for _, want := range []string{"made-up DOES NOT HOLD with seed 5\nIt fails sometimes.\n", "  faults        2\n", "node0: end: ended: ",

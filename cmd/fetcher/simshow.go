@@ -13,8 +13,8 @@ import (
 	"github.com/piecelease/fetcher/simnet"
 )
 
-// errFaults says that a scenario does not hold.
-var errFaults = errors.New("does not hold")
+// errFaults says that a scenario failed.
+var errFaults = errors.New("failed")
 
 // simulate runs a scenario with one seed or many, and reports the results.
 func (a *app) simulate(ctx context.Context, s *simnet.Scenario, fl simFlags) error {

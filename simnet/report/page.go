@@ -35,9 +35,9 @@ func (p *page) some(format, text string) {
 
 // write writes the whole page. again is as in Write.
 func (p *page) write(v *view, again string) {
-	verdict, class := "does not hold", "bad"
+	verdict, class := "failed", "bad"
 	if v.OK() {
-		verdict, class = "holds", "good"
+		verdict, class = "passed", "good"
 	}
 	p.put(`<!doctype html>
 <html lang="en">

@@ -75,7 +75,7 @@ func check(t *testing.T, page string, want ...string) {
 
 func TestAPageTellsTheStory(t *testing.T) {
 	r, page := recorded(t, scenarios.Find("restarts"), 0)
-	check(t, page, `<title>restarts, seed 1: holds</title>`, "Every peer of a swarm is killed", "Again: <code>fetcher sim run restarts</code>",
+	check(t, page, `<title>restarts, seed 1: passed</title>`, "Every peer of a swarm is killed", "Again: <code>fetcher sim run restarts</code>",
 		"What happened", "Verified on each node", "What each node did", "Sent per second", "Who has the pieces of photos", "Leases of node", "Came for nothing", "Each node",
 		"source is killed</title>", "bytes flow</title>", "not running</title>", "nobody has it, ", "held by source from ", "prefers-color-scheme: dark",
 		"The slowest node is node", "; the median is ", "The longest time in which nothing new was verified on node", "some of the 96 pieces of photos, at most ", fmt.Sprintf("%.2f</b><span>copies by sources", r.Copies))
@@ -134,7 +134,7 @@ func TestAPageOfAFailureSaysWhatIsMissing(t *testing.T) {
 	if r.OK() || len(r.Missing) != 3 {
 		t.Fatalf("%v", r.Missing)
 	}
-	check(t, page, "<title>fails, seed 1: does not hold</title>", "with &lt;hostile&gt; names", "What node lacks of a &amp; b", "has not ended: ",
+	check(t, page, "<title>fails, seed 1: failed</title>", "with &lt;hostile&gt; names", "What node lacks of a &amp; b", "has not ended: ",
 		"pieces 5-7: wanted; ", "m-fault", "m-cut", "m-heal", "m-ban", "&lt;part&gt; did not get all it wanted: 4.19 MB of 8.39 MB.", "lies in blocks",
 		"some of the 8 pieces of a &amp; b, at most ", "not done")
 	for _, f := range r.Faults {
@@ -192,7 +192,7 @@ func TestTheMedianOfFetchesThatFailedHasFailed(t *testing.T) {
 func TestNothingToDrawIsNoReasonToFail(t *testing.T) {
 	s := &simnet.Scenario{Name: "empty", Says: "Nobody does anything.", Set: func(r *simnet.Run) { r.Add(simnet.NodeConfig{Name: "alone"}) }}
 	_, page := recorded(t, s, 0)
-	check(t, page, "empty, seed 1: holds", "seed 1, 1 node<", "Nothing: no byte came twice", "alone")
+	check(t, page, "empty, seed 1: passed", "seed 1, 1 node<", "Nothing: no byte came twice", "alone")
 }
 
 // What is shown of figures is these figures.
