@@ -141,7 +141,7 @@ func TestAFetchThatNobodyComesToEnds(t *testing.T) {
 	fetch := func(listen string) result {
 		return finish(t, exec.Command(built(t), "fetch", s.ticket, "--listen-for-source", "--stall", "300ms", "-o", t.TempDir(), "--json", "--dir", t.TempDir(), "--listen", listen), nil)
 	}
-	if res := fetch("/ip4/127.0.0.1/tcp/0"); res.code != 4 && res.code != 6 || !strings.Contains(res.stderr, "Run on the other machine what was printed") {
+	if res := fetch("/ip4/127.0.0.1/tcp/0"); res.code != 4 && res.code != 6 || !strings.Contains(res.stderr, "run on the other machine the command that it prints") {
 		t.Errorf("exit %d: %s", res.code, res.stderr)
 	}
 	if res := fetch("none"); res.code != 2 || !strings.Contains(res.stderr, "it listens nowhere") {

@@ -82,7 +82,7 @@ func (a asker) doctor(ctx context.Context) error {
 	}
 	found = append(found, checkClock(dir, time.Now()), checkNetwork())
 	if status != nil {
-		found = append(found, finding{"node", true, fmt.Sprintf("it has run for %s", words.Duration(time.Since(status.Since))), ""}, checkReach(status.Addrs, placesOf(status), status.Tried), checkEntries(status))
+		found = append(found, finding{"node", true, fmt.Sprintf("it has run for %s", words.Duration(time.Since(status.Since))), ""}, checkReach("the node", status.Addrs, placesOf(status), status.Tried), checkEntries(status))
 		found = slices.Concat(found, ofFleet, ofDepot)
 	} else {
 		found = append(found, node)
@@ -304,9 +304,8 @@ func checkNetwork() finding {
 	return f
 }
 
-// checkReach says, from the addresses of a node and its places at relays, from where it can
-// be reached.
-func checkReach(addrs []string, places []fetcher.Place, tried []api.Tried) finding {
+// checkReach says, from the addresses of a node and its places at relays, from where who, which is that node, can be reached.
+func checkReach(who string, addrs []string, places []fetcher.Place, tried []api.Tried) finding {
 	f := finding{what: "reach"}
 	for _, p := range places {
 		if !p.Held {
@@ -320,7 +319,7 @@ func checkReach(addrs []string, places []fetcher.Place, tried []api.Tried) findi
 		return f
 	}
 	if ledToAny(addrs, places) {
-		from := map[string]string{"anywhere": "from anywhere", "network": "on this network only", "machine": "on this machine only"}
+		from := map[string]string{"anywhere": "from anywhere", "network": "from this network only", "machine": "from this machine only"}
 		f.ok, f.text = true, "others can reach the node "+from[where(addrs, places)]+": "+reachText(addrs, places)
 		if len(tried) > 0 {
 			f.text += "; a relay could not reach the node directly at " + tried[0].Addr
@@ -334,15 +333,15 @@ func checkReach(addrs []string, places []fetcher.Place, tried []api.Tried) findi
 	}
 	switch nearest(addrs) {
 	case 0:
-		f.ok, f.text = true, "the node has an address that can be reached from anywhere, if no firewall forbids it"
+		f.ok, f.text = true, who+" has an address that can be reached from anywhere, if no firewall forbids it"
 	case 1:
-		f.ok, f.text = true, "the node has only private addresses: it is behind a router (NAT), and only machines on this network can fetch from it"
+		f.ok, f.text = true, who+" has only private addresses: it is behind a router (NAT), and only machines on this network can fetch from it"
 		f.advice = "To be reached from elsewhere, forward the node's port in the router to this machine, TCP and UDP, and name the router's address with --announce; or have the node ask for that with --map-port; or name a relay with --via. Fetching needs none of that."
 	case 2:
-		f.text = "the node can be reached only from this machine"
-		f.advice = "If it was told to listen on loopback, by --listen or listen in node.toml, name a port alone there; if not, connect the machine to a network."
+		f.text = who + " can be reached only from this machine"
+		f.advice = "If --listen, or listen in node.toml, tells it to listen on loopback, give only a port there, without an IP address; if not, connect the machine to a network."
 	default:
-		f.text = "the node listens nowhere"
+		f.text = who + " listens nowhere"
 		f.advice = "Either it was told to (--listen none, or listen in node.toml), or this machine has no network."
 	}
 	return f
@@ -402,7 +401,7 @@ func (a asker) checkPort(ctx context.Context, dir string) []finding {
 		return []finding{f, {what: "reach", text: words.Plain(err), advice: "Without a network to listen on, nobody can fetch from here."}}
 	}
 	defer node.Close()
-	return []finding{f, checkReach(node.Addrs(), nil, nil)}
+	return []finding{f, checkReach("a node here", node.Addrs(), nil, nil)}
 }
 
 // system is what the system says of an error, without what was called.

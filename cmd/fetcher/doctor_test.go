@@ -142,7 +142,7 @@ func TestDoctorKnowsFromWhereANodeCanBeReached(t *testing.T) {
 	}{
 		"public":              {[]string{"/ip4/127.0.0.1/tcp/1" + id, "/ip4/8.8.8.8/tcp/1" + id}, nil, nil, true, "if no firewall"},
 		"NAT":                 {[]string{"/ip4/127.0.0.1/tcp/1" + id, "/ip4/192.168.1.2/tcp/1" + id}, nil, nil, true, "forward the node's port"},
-		"machine":             {[]string{"/ip4/127.0.0.1/tcp/1" + id}, nil, nil, false, "name a port alone"},
+		"machine":             {[]string{"/ip4/127.0.0.1/tcp/1" + id}, nil, nil, false, "give only a port"},
 		"nowhere":             {nil, nil, nil, false, "told to"},
 		"relay":               {[]string{relayed}, []fetcher.Place{{Relay: relay, Held: true, Carries: 1 << 30}}, nil, true, "through the relay, up to 1.07 GB on each connection"},
 		"no place at a relay": {[]string{relayed}, []fetcher.Place{{Relay: relay, Why: "it is full"}}, nil, false, "does not serve the node: it is full"},
@@ -150,7 +150,7 @@ func TestDoctorKnowsFromWhereANodeCanBeReached(t *testing.T) {
 		"firewall":            {[]string{"/ip4/8.8.8.8/tcp/1" + id}, nil, []api.Tried{{Addr: "/ip4/8.8.8.8/tcp/1"}}, false, "Let the node's port through"},
 		"firewall, and relay": {[]string{"/ip4/127.0.0.1/tcp/1" + id, relayed}, []fetcher.Place{{Relay: relay, Held: true}}, []api.Tried{{Addr: "/ip4/8.8.8.8/tcp/1"}}, true, "a relay could not reach the node directly at /ip4/8.8.8.8/tcp/1"},
 	} {
-		f := checkReach(x.addrs, x.places, x.tried)
+		f := checkReach("the node", x.addrs, x.places, x.tried)
 		if f.ok != x.ok || !strings.Contains(f.text+f.advice, x.wants) {
 			t.Errorf("%s: %+v", what, f)
 		}

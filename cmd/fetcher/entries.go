@@ -45,7 +45,7 @@ source of each TICKET, in their order, and nothing else. With --name, the paths
 are one share. With --wait, add ends when the share is here.
 
 What was fetched is then served: for ever, or with --seed-until for a time (36h)
-or until its size has been sent a number of times (2).`,
+or until as much as its size has been sent a number of times over (2).`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usageError{fmt.Errorf("add needs a TICKET or a PATH; see %s --help", cmd.CommandPath())}
@@ -80,14 +80,14 @@ or until its size has been sent a number of times (2).`,
 	f.BoolVar(&fl.secret, "secret", false, "give what is served only to those who have its ticket, which then holds a secret")
 	f.BoolVar(&fl.paused, "paused", false, "add it paused; fetcher set --resume starts it")
 	f.StringArrayVar(&fl.seedUntil, "seed-until", nil, seedHelp+"; may be repeated")
-	f.BoolVar(&fl.called, "listen-for-source", false, "print a ticket for whoever has the files: they run share --to with it, and so connect to the node, for when it cannot reach them")
+	f.BoolVar(&fl.called, "listen-for-source", false, "for when the node cannot reach whoever has the files: print a ticket with which they run share --to, and so connect to the node")
 	f.BoolVar(&fl.wait, "wait", false, "wait until it is complete, or has failed")
 	return c
 }
 
 const firstHelp = "fetch what matches this `PATTERN` before the rest; may be repeated"
 
-const seedHelp = "after fetching, serve it for this `TIME`, such as 36h, or until its size has been sent this many times, such as 2"
+const seedHelp = "after fetching, serve it for this `TIME`, such as 36h, or until as much as its size has been sent this many times over, such as 2"
 
 // seedUntil reads the values of --seed-until; "never" sets neither.
 func seedUntil(values []string) (ratio float64, long string, err error) {

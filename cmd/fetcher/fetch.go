@@ -106,7 +106,7 @@ on doing so when it is done.`,
 	fl.fleet.add(f)
 	f.StringVar(&fl.seed, "seed", "", "go on serving when done: for a `TIME` such as 30m, or until Ctrl-C")
 	f.Lookup("seed").NoOptDefVal = seedForever
-	f.BoolVar(&fl.called, "listen-for-source", false, "print a ticket for whoever has the files: they run share --to with it, and so connect to this node, for when it cannot reach them; the node then uses its stored identity, and waits 10m unless --stall says otherwise")
+	f.BoolVar(&fl.called, "listen-for-source", false, "for when this node cannot reach whoever has the files: print a ticket with which they run share --to, and so connect to this node; with this flag, the node uses its stored identity, and waits 10m unless --stall says otherwise")
 	return c
 }
 

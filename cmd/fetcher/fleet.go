@@ -363,7 +363,7 @@ fleet invite --new-secret.`,
 				a.out.sum(map[string]any{"peer": m.Peer, "name": m.Name})
 				fmt.Fprintf(a.stderr, "%s (%s) is forgotten\n", printable(m.Name), peers.ID(m.Peer).Short())
 				if !m.Silent {
-					fmt.Fprintln(a.stderr, "it was heard from a moment ago, and comes back as long as its node runs: leave the fleet on that machine, and restart the node there")
+					fmt.Fprintln(a.stderr, "it was heard from a moment ago, and will be listed again while its node runs as a member: run fetcher fleet leave on that machine, and restart the node there")
 				}
 				return nil
 			})

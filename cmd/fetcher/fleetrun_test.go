@@ -381,7 +381,7 @@ func TestANodeBelongsToTheFleetThatItsMachineHasJoined(t *testing.T) {
 	}
 	is, err := b.client.Status(t.Context())
 	must(t, err)
-	if r := inDir(t, m.dirs[1], "fleet", "forget", is.Peer); r.code != 0 || !strings.Contains(r.stderr, "comes back as long as its node runs") {
+	if r := inDir(t, m.dirs[1], "fleet", "forget", is.Peer); r.code != 0 || !strings.Contains(r.stderr, "will be listed again while its node runs as a member") {
 		t.Errorf("forget: exit %d, %s", r.code, r.stderr)
 	}
 	for _, gone := range []string{is.Peer, "nas-7"} { // each may be back at once

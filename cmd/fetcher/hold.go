@@ -124,7 +124,7 @@ func (a depots) hold(ctx context.Context, c *api.Client, what string, ask api.Ho
 	all, err := c.Hold(ctx, ask)
 	if err != nil && added { // it was added for this alone
 		_, err2 := c.Remove(context.WithoutCancel(ctx), ask.Entry, false)
-		return errors.Join(fmt.Errorf("%w; the node does not serve %s any more", err, printable(what)), err2)
+		return errors.Join(fmt.Errorf("%w; %s was added to the node for this alone, and is removed from it again", err, printable(what)), err2)
 	}
 	for i := range all {
 		if on := addrOf(ask, all[i].Depot); err == nil && wait && on != "" {
@@ -319,7 +319,7 @@ func (a depots) granted(all []api.Held, ask api.Hold) {
 		if asked, err := words.ParseDuration(ask.For); err == nil {
 			switch got := h.Expires.Sub(h.At); {
 			case got < asked-time.Minute:
-				fmt.Fprintf(a.stderr, "the lease at the depot %s lasts %s now: either the depot grants no more, and the node renews it more often; or the depot was asked for less before, and the lease is as long as --for says once it is renewed\n", shortly(h.Depot), words.Duration(got))
+				fmt.Fprintf(a.stderr, "the lease at the depot %s lasts only %s: either the depot grants no longer ones, and the node renews it more often; or this is a lease from before, for which less was asked, and after its renewal it will last as long as --for says\n", shortly(h.Depot), words.Duration(got))
 			case got > asked+time.Minute:
 				fmt.Fprintf(a.stderr, "the lease at the depot %s lasts longer already, and is not shortened\n", shortly(h.Depot))
 			}

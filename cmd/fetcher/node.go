@@ -89,7 +89,7 @@ flags override it:
     depot-price = "free"         # or "passes": what new accounts pay
     fleet = "nats://10.0.0.5/ours"  # and fleet-secret, a file
     name = "office"              # of this machine, in fleet status
-    socket = "/run/fetcher/node.sock"  # for members of the process's group
+    socket = "/run/fetcher/node.sock"  # for members of the group that it runs as
     http = "127.0.0.1:4820"      # the API and the page, with a token
     http-hosts = ["nas.example:4820"]
     http-cert = "/srv/cert.pem"  # needed where others can reach it
@@ -125,7 +125,7 @@ func (fl *nodeFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&fl.limitDown, "limit-down", "", "ask for at most this `RATE` of bytes per second, such as 500K or 10M")
 	fl.depotFlags(f)
 	fl.fleet.add(f)
-	f.StringVar(&fl.socket, "socket", "", "answer the members of the process's group at this unix socket too, `PATH`")
+	f.StringVar(&fl.socket, "socket", "", "answer at this unix socket too, `PATH`, which members of the group that the node runs as can use")
 	f.StringVar(&fl.http, "http", "", "answer with the API and the page at this `ADDR` too, such as 127.0.0.1:4820")
 	f.StringArrayVar(&fl.hosts, "http-host", nil, "another `NAME:PORT` by which --http may be reached; may be repeated")
 	f.StringVar(&fl.cert, "http-cert", "", "a PEM `FILE` with the certificate for --http")

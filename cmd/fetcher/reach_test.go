@@ -92,7 +92,7 @@ func TestARelayThatCarriesNothingDoesNotLeadToANodeThatListensNowhere(t *testing
 		if at := where(addrs, held); at != want.where || !strings.Contains(text, want.text) || (text == "") != (want.text == "") || !strings.HasPrefix(warned, want.warned) || (warned == "") != (want.warned == "") {
 			t.Errorf("a relay that carries %d: %s, %q, warned of %q", carries, at, text, warned)
 		}
-		if f := checkReach(addrs, held, nil); f.ok != (carries > 0) {
+		if f := checkReach("the node", addrs, held, nil); f.ok != (carries > 0) {
 			t.Errorf("doctor, with a relay that carries %d: %+v", carries, f)
 		}
 	}

@@ -306,7 +306,7 @@ func (s *sharer) describe() error {
 		fmt.Fprintf(e, "warning: %s\n", w)
 	}
 	if s.beaconAt != "" {
-		fmt.Fprintln(e, "beacon   the ticket also leads to whoever else has the share, and to this node at another address, if the node at --beacon-at is a beacon that can reach them, or is their relay")
+		fmt.Fprintln(e, "beacon   the ticket also leads to whoever else has the share, and to this node at a new address, if the node at --beacon-at is a beacon, and can reach those nodes or is their relay")
 	}
 	one := len(s.shares) == 1
 	if from, ok := map[string]string{"anywhere": "elsewhere", "network": "elsewhere on this network", "machine": "on this machine"}[reach]; ok {
@@ -346,7 +346,8 @@ func (s *sharer) foundBy(reach string) string {
 	switch {
 	case s.opt.Secret, reach == "nowhere":
 	case s.opt.Visible == fetcher.Public:
-		return "wherever the same hash table is used, with"
+		place := map[string]string{"network": "on this network, ", "machine": "on this machine, "}[reach]
+		return place + "wherever the same hash table is used, with"
 	case s.opt.Visible == fetcher.VisibleLAN && s.reach.lan && !alone(reach):
 		return "on this network, with"
 	}

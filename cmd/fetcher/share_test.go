@@ -424,7 +424,8 @@ func TestShareSaysWhereItsIDIsEnough(t *testing.T) {
 		"a secret":    {fetcher.ShareOptions{Visible: fetcher.Public, Secret: true}, reachFlags{dht: []string{"own"}}, "anywhere", "", " --dht A"},
 		"on loopback": {fetcher.ShareOptions{Visible: fetcher.VisibleLAN}, reachFlags{lan: true}, "machine", "", ""},
 		"nowhere":     {fetcher.ShareOptions{Visible: fetcher.VisibleLAN}, reachFlags{lan: true}, "nowhere", "", ""},
-		"our machine": {fetcher.ShareOptions{Visible: fetcher.Public}, reachFlags{dht: []string{"own"}}, "machine", "wherever the same hash table is used, with", " --dht A"},
+		"our machine": {fetcher.ShareOptions{Visible: fetcher.Public}, reachFlags{dht: []string{"own"}}, "machine", "on this machine, wherever the same hash table is used, with", " --dht A"},
+		"our network": {fetcher.ShareOptions{Visible: fetcher.Public}, reachFlags{dht: []string{"own"}}, "network", "on this network, wherever the same hash table is used, with", " --dht A"},
 		"no machine":  {fetcher.ShareOptions{Visible: fetcher.Public}, reachFlags{dht: []string{"own"}}, "nowhere", "", " --dht A"},
 	} {
 		s := &sharer{opt: c.opt, reach: c.reach}

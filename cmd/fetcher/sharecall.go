@@ -52,9 +52,9 @@ func (s *sharer) tellCall(x answer) {
 	text := ""
 	switch {
 	case errors.Is(x.err, fetcher.ErrUnwanted):
-		text = fmt.Sprintf("%v. Give --to the ticket that fetch --listen-for-source prints there, while that runs", x.err)
+		text = fmt.Sprintf("%v. Give --to the ticket that fetch --listen-for-source prints there; that fetch must still be running", x.err)
 	case x.err != nil:
-		text = fmt.Sprintf("%v. It is tried again; --to takes the ticket that fetch --listen-for-source prints, while that runs", words.Plain(x.err))
+		text = fmt.Sprintf("%v. It is tried again; --to takes the ticket that fetch --listen-for-source prints, and that fetch must still be running", words.Plain(x.err))
 	}
 	if was := s.answered[x.peer]; text != "" && text != was {
 		fmt.Fprintf(s.stderr, "%s, to which the ticket of --to leads, does not fetch from here: %s\n", x.peer.Short(), printable(text))
