@@ -90,8 +90,8 @@ type Settings struct {
 	// Name is what this machine is called in the fleet's status; default the host's name. At most 64
 	// bytes. A reload does not change it.
 	Name string
-	// Socket is the path of another unix socket, at which the API answers all members of
-	// the process's group; empty is none. A reload does not change it, nor what follows.
+	// Socket is the path of another unix socket, at which the API answers all members of the
+	// group that the process runs as; empty is none. A reload does not change it, nor what follows.
 	Socket string
 	// HTTP is an IP address and port at which the API also answers those who know the token;
 	// empty is none.

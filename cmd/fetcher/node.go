@@ -89,7 +89,7 @@ flags override it:
     depot-price = "free"         # or "passes": what new accounts pay
     fleet = "nats://10.0.0.5/ours"  # and fleet-secret, a file
     name = "office"              # of this machine, in fleet status
-    socket = "/run/fetcher/node.sock"  # for members of the group that it runs as
+    socket = "/run/fetcher/node.sock"  # for members of the group it runs as
     http = "127.0.0.1:4820"      # the API and the page, with a token
     http-hosts = ["nas.example:4820"]
     http-cert = "/srv/cert.pem"  # needed where others can reach it
