@@ -39,7 +39,7 @@ func TestAPrivateShareIsForTheNamedPeers(t *testing.T) {
 			must(t, err)
 			for _, who := range []*Node{openNode(t), stranger} { // one asks for the list, one has it
 				_, err = fetchInto(t, who, s.Ticket(), t.TempDir(), FetchOptions{})
-				if !errors.Is(err, share.ErrNotAllowed) || !strings.Contains(err.Error(), "the only peer that was asked gives the share only to peers that it names, or whose ticket has its secret, and this node, "+string(who.ID())) {
+				if !errors.Is(err, share.ErrNotAllowed) || !strings.Contains(err.Error(), "the only peer that was asked gives the share only to peers that it names, or to those whose ticket has the share's secret, and this node, "+string(who.ID())) {
 					t.Errorf("a stranger got %v", err)
 				}
 			}

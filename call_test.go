@@ -9,9 +9,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/piecelease/fetcher/actors"
 	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/wire"
 )
 
 // A source that listens nowhere is fetched from over the connection that it makes itself, also when those that are known
@@ -88,5 +90,20 @@ func TestACallIsForTheShareOfItsTicket(t *testing.T) {
 	must(t, err)
 	if err := s.Call(lonely.String(), nil); !errors.Is(err, ErrNoSource) || !strings.Contains(err.Error(), "the ticket names none") {
 		t.Error("a ticket that names nobody:", err)
+	}
+}
+
+// Whoever refuses to fetch, and gives no reason, or one that is not known here, is spoken of in a whole sentence.
+func TestARefusalToFetchIsAWholeSentence(t *testing.T) {
+	for want, r := range map[string]wire.Reason{
+		"it does not say why":               {},
+		`it says "on holiday"`:              {Prose: "on holiday"},
+		"it serves as many peers as it can": {Code: wire.CodeFull},
+	} {
+		for _, retry := range []time.Duration{0, time.Minute} {
+			if got := calledError(&actors.Unwanted{Reason: r, Retry: retry}).Error(); got != want {
+				t.Errorf("%v: %s, want %s", r, got, want)
+			}
+		}
 	}
 }

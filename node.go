@@ -144,7 +144,7 @@ func (n *Node) p2pConfig(ctx context.Context) (p2p.Config, error) {
 			return p, err
 		}
 		if !stored {
-			n.log.Warn("another fetcher is using the state directory " + n.cfg.Dir + ": this one has another ID, and its addresses and tickets are good only while it runs")
+			n.log.Warn("another fetcher is using the state directory " + n.cfg.Dir + ", so this process has an ID of its own, and its addresses and tickets are good only while it runs")
 		}
 		p.Key, n.named = key, stored
 	}

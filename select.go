@@ -78,7 +78,7 @@ func (o FetchOptions) noneOf(m *share.Manifest) error {
 	why := "no path in %s is wanted"
 	switch {
 	case len(o.Only) > 0 && len(o.Skip) > 0:
-		why = "no path in %s matches " + quoted(o.Only) + " but not " + quoted(o.Skip)
+		why = "no path in %s matches " + quoted(o.Only) + " without also matching " + quoted(o.Skip)
 	case len(o.Only) > 0:
 		why = "no path in %s matches " + quoted(o.Only)
 	case len(o.Skip) > 0:

@@ -394,7 +394,12 @@ type Unwanted struct {
 	Retry  time.Duration // it may later; 0: not as things are
 }
 
-func (e *Unwanted) Error() string { return e.Reason.String() }
+func (e *Unwanted) Error() string {
+	if e.Reason.Prose != "" {
+		return "says " + e.Reason.String()
+	}
+	return cmp.Or(e.Reason.String(), "does not say why")
+}
 
 // transferEnded, Transfer -> Node: the transfer is over and may be stopped.
 type transferEnded struct{ Share share.ID }

@@ -315,10 +315,10 @@ func TestTheEndSaysWhatTheDiskDoes(t *testing.T) {
 	w.opens(nil, nil, 0, 1, 2, 3, 4)
 	w.claim(w.work == Finish, "it does %v", w.work)
 	for _, x := range []struct{ says, want string }{
-		{"", "making the last data durable"},
+		{"", "writing the last data to the disk"},
 		{"making folders: 1 of 9", "making folders: 1 of 9"},
 		{"making folders: 5 of 9", "making folders: 5 of 9"},
-		{"", "making the last data durable"},
+		{"", "writing the last data to the disk"},
 	} {
 		w.now = w.now.Add(time.Second)
 		w.x.Finishing(saysAtEnd(x.says), w.now)

@@ -68,8 +68,8 @@ type Source struct {
 	Lie       string        `json:"lie"` // the last, when BadBlocks > 0
 	Rate      float64       `json:"rate" doc:"verified bytes a second, over the last few seconds"`
 	RTT       time.Duration `json:"rtt_ms"`
-	// Standing is its standing among all sources, if more are known than are fetched from at once.
-	Standing peers.Standing `json:"standing,omitzero" doc:"its standing among all sources, if more are known than are fetched from at once: active ones are fetched from"`
+	// Standing is its standing among all sources, given only while there are more of them than this node fetches from at once.
+	Standing peers.Standing `json:"standing,omitzero" doc:"its standing among all sources, given only while there are more of them than this node fetches from at once; it fetches from the active ones"`
 	Way      string         `json:"way" doc:"how it is connected now: direct, punched (directly, after a relay introduced it) or relayed; empty if it is not connected"` // filled in by the node
 }
 

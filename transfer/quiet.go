@@ -99,7 +99,7 @@ func (q *quiet) mayTellChange() bool {
 }
 
 // durable is what a disk does at the end, if it says nothing else.
-const durable = "making the last data durable"
+const durable = "writing the last data to the disk"
 
 // Finishing is told of the disk, which says what it is doing at the end; nothing if that is not counted. It is called with every
 // message, and asks at the end alone.

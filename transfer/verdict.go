@@ -38,7 +38,7 @@ func (s *sources) hopeless() error {
 	case unreachable == n:
 		return s.noConnection()
 	case denied > 0 && denied+notFound == n:
-		return fmt.Errorf("%w: %s, or whose ticket has its secret, and this node, %s, is not one of them", share.ErrNotAllowed, giving(denied, n), s.fetch.Self)
+		return fmt.Errorf("%w: %s, or to those whose ticket has the share's secret, and this node, %s, is not one of these", share.ErrNotAllowed, giving(denied, n), s.fetch.Self)
 	case notFound == n:
 		return fmt.Errorf("%w: asked %s (%s)", share.ErrNotFound, words.Count(n, "peer"), s.lastWord())
 	case out == n && liars == 0 && !s.cfg.Fleet.Used(): // a coordinator may name others

@@ -81,7 +81,7 @@ var sentences = [...]string{
 	CodeNotListed:  "not allowed: the coordinator's list does not have this node",
 	CodeNoSecret:   "not allowed: this node does not know the secret of the fleet",
 	CodeOtherShare: "it coordinates another share",
-	CodeBadHaves:   "this node sent a list of the pieces that it has of another share",
+	CodeBadHaves:   "the list of pieces that this node sent is of another share",
 	CodeNoSource:   "the coordinator knows no such source outside the fleet",
 	CodeSettling:   "the coordinator has just begun, and waits for members to return",
 	CodeNoHaves:    "this node has not said which pieces it has",

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"os"
@@ -10,8 +11,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/api"
 	"github.com/piecelease/fetcher/internal/rig"
+	"github.com/piecelease/fetcher/internal/words"
+	"github.com/piecelease/fetcher/peers"
 )
 
 // A source that listens nowhere is told by the ticket of whoever fetches where to connect to.
@@ -86,6 +90,17 @@ func TestATicketThatLeadsToASourceIsSaidToBeNone(t *testing.T) {
 	said("/ip4/127.0.0.1/tcp/0", whole)
 	source.stop(t)
 	said("none", "does not fetch from here: refused: nothing listens there")
+}
+
+// What a source says of a fetcher that refuses, and names no reason, is a whole sentence.
+func TestARefusalThatNamesNoReasonIsAWholeSentence(t *testing.T) {
+	var b bytes.Buffer
+	s := &sharer{app: &app{stderr: &terminal{w: &b, columns: func() int { return 0 }}}, answered: map[peers.ID]string{}}
+	s.tellCall(answer{"them", words.Error(fetcher.ErrUnwanted, "it does not say why")})
+	const want = "them, to which the ticket of --to leads, does not fetch from here: it does not say why. Give --to the ticket that fetch --listen-for-source prints there, while that runs\n"
+	if b.String() != want {
+		t.Errorf("%q, want %q", b.String(), want)
+	}
 }
 
 // writer is a function that gets what is written.

@@ -45,7 +45,7 @@ Nothing is kept, unless -o says where.`,
 			return a.cat(cmd, args[0], append(args, "")[1], fl)
 		},
 	}
-	c.Flags().StringVarP(&fl.out, "out", "o", "", "keep the file in this folder, `DIR`, below the share's name")
+	c.Flags().StringVarP(&fl.out, "out", "o", "", "keep the file in this folder, `DIR`, at its path as ls prints it")
 	fl.sources(c.Flags())
 	return c
 }

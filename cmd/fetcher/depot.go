@@ -151,14 +151,17 @@ says, 24 hours by default. Removing is off in a new depot.`})
 }
 
 func (a depots) clockCommand() *cobra.Command {
-	c := group(&cobra.Command{Use: "clock", Short: "Say that the clock is right"})
-	c.AddCommand(a.doCommand("ok", "clock-ok", "Say that the clock is right, so that leases end by it again"))
+	c := group(&cobra.Command{Use: "clock", Short: "Confirm that the clock is right"})
+	c.AddCommand(a.doCommand("ok", "clock-ok", "Confirm that the clock is right, so that leases end by it again"))
 	return c
 }
 
 func (a depots) crawlCommand() *cobra.Command {
 	var dry bool
-	c := &cobra.Command{Use: "crawl", Short: "Look at all shares now, or show what that would find", Args: noArgs, RunE: func(cmd *cobra.Command, _ []string) error {
+	c := &cobra.Command{Use: "crawl", Short: "Look at all shares now, or show what that would find", Args: noArgs, Long: `Begin a crawl now: check that each share is all there, by the names and sizes of
+its files, and whether anybody holds it. To read the data, use fetcher depot
+scrub. The rows that --dry-run prints are explained at fetcher depot status
+--help.`, RunE: func(cmd *cobra.Command, _ []string) error {
 		return a.asking(cmd.Context(), func(c *api.Client) error {
 			if !dry {
 				d, err := c.DepotDo(cmd.Context(), "crawl")

@@ -118,11 +118,11 @@ func leftOut(n int) string {
 func (a depots) importCommand() *cobra.Command {
 	return &cobra.Command{Use: "import FILE", Short: "Enter what another depot exported", Args: exactly("FILE"),
 		Long: `Enter the accounts, shares and leases of an export; - is the standard input.
-All data is compared with its hashes, and what is entered is durable. No lease
-ends earlier than it did, no account that is here changes, and leases are
-entered even where they exceed a quota. An account of the export is treated as
-the one here that has one of its keys. An import that was cut short can be
-repeated: shares that are here are not written again.`,
+All data is compared with its hashes, and what is entered survives a power cut.
+No lease ends earlier than it did, no account that is here changes, and leases
+are entered even where they exceed a quota. If an account here has a key of an
+account in the export, the two are treated as one. An import that was cut short
+can be repeated: shares that are here are not written again.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.asking(cmd.Context(), func(c *api.Client) error {
 				from := io.Reader(a.stdin)

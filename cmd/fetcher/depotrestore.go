@@ -17,8 +17,9 @@ func (a depots) restoreCommand() *cobra.Command {
 		Long: `Fetch the copy that the fleet keeps of this depot's database of leases, and put
 it in place of one that was lost. A depot that belongs to a fleet has the fleet
 keep such a copy, made anew each day. Stop the node first. The depot's folder
-says which depot it is; what was promised after that copy was made is entered
-from the folder when the node runs again, and nothing is removed before that.`,
+says which depot it is; leases that were granted or renewed after that copy was
+made are entered from the folder when the node runs again, and nothing is
+removed before that.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.restore(cmd.Context(), fl) }}
 	f := c.Flags()
 	f.StringVar(&fl.depot, "depot", "", "the folder of the depot, `DIR` (default that of node.toml)")

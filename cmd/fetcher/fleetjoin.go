@@ -27,8 +27,8 @@ func (a fleetApp) inviteCommand() *cobra.Command {
 		Long: `Print a token with which machines join the fleet; it holds the URL of the store,
 with its password, and the secret of the fleet. Whoever has it is a member. The
 first time, give --fleet: the store is tried, a secret is made, and this machine
-joins. Later, give it when the URL of that store has another password or host:
-the token takes it to the other machines, which join again.
+joins. Later, give --fleet when the URL of that store has another password or
+host, and join the other machines again with the new token.
 
 With --new-secret the fleet gets another secret, so that a machine that was lost
 is no longer a member: join all others again with the new token, and restart

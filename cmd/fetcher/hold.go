@@ -338,8 +338,8 @@ func (a depots) granted(all []api.Held, ask api.Hold) {
 func (a depots) holdingsCommand() *cobra.Command {
 	var on string
 	c := &cobra.Command{Use: "holdings --on ADDR", Short: "Ask a depot what it keeps for this node", Args: noArgs, Long: `Ask the depot at --on what it keeps for this node, even if this node has
-forgotten it. fetcher holds lists, without asking, what this node renews, at all
-depots.`, RunE: func(cmd *cobra.Command, _ []string) error {
+forgotten it. To list what this node renews, at all depots, without asking them,
+use fetcher holds.`, RunE: func(cmd *cobra.Command, _ []string) error {
 		if err := named(cmd, on); err != nil {
 			return err
 		}

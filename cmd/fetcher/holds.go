@@ -148,13 +148,13 @@ func (a depots) releaseCommand() *cobra.Command {
 		ValidArgsFunction: a.completeHolds,
 		Long: `End this node's leases of a share, at all depots or only at the one at --on. An
 ENTRY of the node is given by its number, or by its name, even after it was
-removed, and released with all its versions. A SHARE is given by its ID, or the
-end of that as fetcher holds shows it, and an earlier version is then released
-alone. The depots may remove the share then. A depot that is away is told when
-it is back; meanwhile nothing is renewed there, and it keeps a share for a while
-after its lease has expired: a day, unless its owner chose another time. If a
-depot keeps the share for a fleet and does not let this node in, the lease ends
-once a member that the depot lets in is running.`,
+removed, and released with all its versions. A SHARE is given by its ID, or by
+the end of that, as fetcher holds shows it; if it is an earlier version, only
+that version is released. The depots may remove the share then. A depot that is
+away is told when it is back; meanwhile nothing is renewed there, and it keeps a
+share for a while after its lease has expired: a day, unless its owner chose
+another time. If a depot keeps the share for a fleet and does not let this node
+in, the lease ends once a member that the depot lets in is running.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if on != "" {
 				if err := named(cmd, on); err != nil {

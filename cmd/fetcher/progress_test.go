@@ -28,7 +28,7 @@ func TestPictureFitsTheTerminal(t *testing.T) {
 		"opening":  {fetcher.Progress{State: fetcher.Opening}, 79, "opening"},
 		"narrow":   {half, 30, "25 %, 10.0 MB of 40.0 MB, 4.20|  MB/s, 8 s left|movie/cd1/a.avi, from 1 source"},
 		"deep":     {with(func(p *fetcher.Progress) { p.File = "日本語/" + strings.Repeat("x/", 50) + "映画.mkv"; p.Rate = 0 }), 40, "25 %, 10.0 MB of 40.0 MB, 0 B/s|…x/x/x/x/x/x/x/x/映画.mkv, from 1 source"},
-		"empty":    {fetcher.Progress{State: fetcher.Finishing, Name: "x", Pieces: 1, Reason: "making the last data durable"}, 60, "0 B of 0 B|making the last data durable"},
+		"empty":    {fetcher.Progress{State: fetcher.Finishing, Name: "x", Pieces: 1, Reason: "writing the last data to the disk"}, 60, "0 B of 0 B|writing the last data to the disk"},
 		"long":     {with(func(p *fetcher.Progress) { p.Reason = long }), 79, ""},
 	} {
 		rows := picture(c.p)(c.columns)
