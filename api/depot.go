@@ -50,8 +50,8 @@ type Depot struct {
 	Crawl         Crawl     `json:"crawl"`
 	Next          time.Time `json:"next,omitzero" doc:"when the crawler begins its next cycle, if this one is done"`
 	Left          int64     `json:"left_seconds" doc:"of the crawler's cycle; 0: not known, or it is done"`
-	ScrubCycle    int64     `json:"scrub_cycle" doc:"the reading of all shares, counted from 1"`
-	Scrubbed      int       `json:"scrubbed" doc:"shares that were read in it"`
+	ScrubCycle    int64     `json:"scrub_cycle" doc:"which reading of all shares this is, counted from 1"`
+	Scrubbed      int       `json:"scrubbed" doc:"shares that were read in this scrub cycle"`
 	Collecting    bool      `json:"collecting" doc:"it looks for shares that nobody holds, and removes them"`
 	Removed       int64     `json:"removed" doc:"shares that it has removed since the node began"`
 }

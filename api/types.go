@@ -257,6 +257,6 @@ type Limits struct {
 
 // SetLimits changes the limits outside the schedule, across restarts too, until the settings that they replace change.
 type SetLimits struct {
-	Up   *int64 `json:"up,omitempty" minimum:"0" doc:"bytes per second; 0: none"`
-	Down *int64 `json:"down,omitempty" minimum:"0" doc:"bytes per second; 0: none"`
+	Up   *int64 `json:"up,omitempty" minimum:"0" doc:"bytes per second; 0: no limit"`
+	Down *int64 `json:"down,omitempty" minimum:"0" doc:"bytes per second; 0: no limit"`
 }

@@ -27,7 +27,7 @@ var (
 	descUsed      = desc("depot_leased_bytes", "Bytes of the live leases of all accounts.")
 	descQuota     = desc("depot_quota_bytes", "The quotas of all accounts, in bytes.")
 	descDepotFree = desc("depot_free_bytes", "Free bytes on the depot's disk, less what stays free; -1 if not known.")
-	descIs        = desc("depot_is", "1 if the depot is in this condition: away (its disk cannot be used), frozen (its clock is not trusted), complete (all of the disk was seen), collecting (gc is on), taking (passes count).", "how")
+	descIs        = desc("depot_is", "1 if the depot is in this condition: away (its disk cannot be used), frozen (its clock is not trusted), complete (all of the disk was seen), collecting (gc is on), taking (passes are accepted).", "how")
 )
 
 // quotaBuckets are fractions of a quota.

@@ -308,7 +308,7 @@ func (x *importer) byName(ctx context.Context, now time.Time, a archive.Account,
 			return nil
 		}
 		if info.Terms != depot.FoundTerms {
-			x.refuse(a, "the account of that name here has no key, and the owner of this depot set what it may have; if it is the same, add a key to it with fetcher depot account set, and import again")
+			x.refuse(a, "the account of that name here has no key, and the owner of this depot set what that account may have; if both are the same account, add a key of the exported one to the one here with fetcher depot account set, and import again")
 			return nil
 		}
 		err = db.SetAccount(ctx, id, t) // it was made of leases that were found on the disk

@@ -87,7 +87,7 @@ func (d *Daemon) Pieces(ctx context.Context, id int64) (api.Pieces, error) {
 			here.Add(share.Piece(p))
 		}
 	} else {
-		return api.Pieces{}, api.Refuse(share.ErrHeld, "the state of entry %d is %s: which pieces of it are here is not known now", id, k.view().State)
+		return api.Pieces{}, api.Refuse(share.ErrHeld, "entry %d is in the state %q: which of its pieces are here is not known now", id, k.view().State)
 	}
 	return api.Pieces{Pieces: n, Here: here.Count(), Map: here.Bytes(), By: by}, nil
 }
@@ -162,7 +162,7 @@ func (d *Daemon) OpenFile(ctx context.Context, id int64, file string) (api.Conte
 	}
 	e := k.entry()
 	if e.State != catalog.Serving && e.State != catalog.Kept && e.State != catalog.Ended {
-		return api.Content{}, api.Refuse(share.ErrHeld, "the state of entry %d is %s: its files cannot be read now", id, k.view().State)
+		return api.Content{}, api.Refuse(share.ErrHeld, "entry %d is in the state %q: its files cannot be read now", id, k.view().State)
 	}
 	f, err := openInside(e, m, file)
 	if err != nil {

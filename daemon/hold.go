@@ -125,7 +125,7 @@ var refusals = map[fetcher.HoldReason]struct {
 	fetcher.HoldWrongBytes:      {api.ErrRequest, "the request gives a wrong size, and the share takes %s"},
 	fetcher.HoldNoLease:         {share.ErrNotFound, "this node holds no such share there"},
 	fetcher.HoldNameMoved:       {share.ErrHeld, "another machine of this account has put another share in the place of this one; repeat the command"},
-	fetcher.HoldTooManyRequests: {share.ErrStalled, "it remembers too many requests of this node"},
+	fetcher.HoldTooManyRequests: {share.ErrStalled, "it takes no more requests from this node for now"},
 	fetcher.HoldBadTime:         {api.ErrRequest, "by its clock, the lease would have ended already: compare the clocks of both machines"},
 	fetcher.HoldBadRequest:      {api.ErrRequest, "the request has no ID, or that of another request"},
 	fetcher.HoldUnpaid:          {share.ErrNotAllowed, "its leases cost passes, and this node did not pay; " + getPasses},

@@ -141,7 +141,7 @@ func (m Membership) Save(dir string) error {
 	case old.Fleet() != m.Fleet():
 		return errors.New("this machine belongs to another fleet; to leave that, run fetcher fleet leave")
 	case m.Changes < old.Changes:
-		return fmt.Errorf("the secret of the fleet has been changed since: %s has a later one, and fetcher fleet invite prints its token here", path)
+		return fmt.Errorf("what was given has an earlier secret of the fleet than %s; fetcher fleet invite prints the present token on this machine", path)
 	case m.Changes == old.Changes && m.Secret != old.Secret:
 		return fmt.Errorf("%s has another secret for this fleet, and only one of the two can be right: to use the one that you gave, remove that file", path)
 	case old.Next != m.Secret:
@@ -167,7 +167,7 @@ func Leave(dir string) error {
 	case !ok:
 		return words.Error(ErrMembership, `this machine has joined no fleet, or has left the one that it had joined: a node that still runs here leaves that fleet when it is restarted. To leave a fleet that is named by the setting "fleet", in %s or as a flag, remove that setting`, SettingsName)
 	case m.Next != "":
-		return errors.New("a change of the fleet's secret was cut short on this machine: first repeat \"fetcher fleet invite\" as it was given then, with a new secret")
+		return errors.New("a change of the fleet's secret was cut short on this machine: first finish it: repeat the \"fetcher fleet invite\" that began it, with the same options")
 	}
 	return os.Remove(filepath.Join(dir, MembershipName))
 }

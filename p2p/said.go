@@ -234,7 +234,7 @@ func some(list []string) string {
 // streamFailed says why no stream of the named protocol could be opened on an open connection.
 func streamFailed(name string, err error) error {
 	if notServed(err) {
-		return said{"it is connected, and does not serve " + name, peers.ErrUnreachable, err}
+		return said{"it is connected, and does not speak the protocol " + name, peers.ErrUnreachable, err}
 	}
 	if late(err) {
 		return said{noReply, peers.ErrStream, err}

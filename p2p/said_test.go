@@ -201,7 +201,7 @@ func TestWhyAConnectionEndedIsSaidInWords(t *testing.T) {
 					if err == nil || err.Error() != hungUp {
 						t.Errorf("after it %s: %v", how, err)
 					}
-				} else if err == nil || err.Error() != "it is connected, and does not serve /none" {
+				} else if err == nil || err.Error() != "it is connected, and does not speak the protocol /none" {
 					t.Errorf("a protocol that it does not serve: %v", err)
 				}
 			}

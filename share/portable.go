@@ -132,7 +132,7 @@ func isDevice(name string) bool {
 // text before it follows anything.
 func windowsLink(path, target string) string {
 	if i := strings.IndexAny(target, windowsForbidden); i >= 0 {
-		return fmt.Sprintf("is a link to %q, whose %q no name may hold", target, target[i])
+		return fmt.Sprintf("is a link to %q, which holds %q, and no name may hold that", target, target[i])
 	}
 	depth := strings.Count(path, "/")
 	for name := range strings.SplitSeq(target, "/") {

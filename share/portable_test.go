@@ -56,8 +56,8 @@ func TestNamesAreJudgedBySystem(t *testing.T) {
 		{[]string{"a/b/l -> ../../c", "l -> a/b/../.."}, nil},
 		{[]string{"a/b/c/f", "x -> a/b/c", "l -> x/../../.."}, []string{`l is a link to "x/../../..", which leaves the share on Windows`}},
 		{[]string{`l -> a\b`, "m -> c:d"}, []string{
-			`l is a link to "a\\b", whose '\\' no name may hold on Windows`,
-			`m is a link to "c:d", whose ':' no name may hold on Windows`,
+			`l is a link to "a\\b", which holds '\\', and no name may hold that on Windows`,
+			`m is a link to "c:d", which holds ':', and no name may hold that on Windows`,
 		}},
 	} {
 		m, err := NewManifest("n", entriesOf(c.entries...))

@@ -134,7 +134,7 @@ func (p *Partial) stillPlaced(ctx context.Context) error {
 		case err != nil && !gone(err):
 			return err
 		case err != nil:
-			way.add(e.Path, "was removed meanwhile")
+			way.add(e.Path, "is missing: it was removed while the rest was fetched")
 			continue
 		}
 		same, err := p.hashPlaced(ctx, i, info)
@@ -142,7 +142,7 @@ func (p *Partial) stillPlaced(ctx context.Context) error {
 			return err
 		}
 		if !same {
-			way.add(e.Path, "was changed meanwhile")
+			way.add(e.Path, "was changed while the rest was fetched")
 			continue
 		}
 		p.life.Lock()
@@ -276,7 +276,7 @@ func (p *Partial) clearWay(todo map[int]vfs.Stamp) error {
 			p.life.Unlock()
 			delete(todo, i)
 		default:
-			way.block(e.Path, "was put there, or changed, meanwhile")
+			way.block(e.Path, "was put there, or changed, while the share was fetched")
 		}
 	}
 	return way.err()

@@ -91,9 +91,9 @@ func TestFolderIsTheDepotsOrIsLeftAlone(t *testing.T) {
 	identity, kept := filepath.Join(dir, "depot"), filepath.Join(dir, "kept")
 	os.Rename(identity, kept)
 	for says, record := range map[string][]byte{
-		"another depot's folder is in its place": vfs.EncodeRecord(vfs.DepotRecord, []byte("another\nx")),
-		"another database has taken it":          vfs.EncodeRecord(vfs.DepotRecord, []byte(first.Depot+"\nx")),
-		"its identity cannot be read: ":          nil,
+		"another depot's folder is in its place":         vfs.EncodeRecord(vfs.DepotRecord, []byte("another\nx")),
+		"it belongs to the database of another node now": vfs.EncodeRecord(vfs.DepotRecord, []byte(first.Depot+"\nx")),
+		"its identity cannot be read: ":                  nil,
 	} {
 		os.WriteFile(identity, record, 0o600)
 		if _, err := r.Look(id); !errors.Is(err, ErrAway) || !strings.Contains(err.Error(), says) {
