@@ -24,7 +24,7 @@ func charge(t *tx, acc account, bytes int64, added time.Duration) error {
 	return t.exec(`UPDATE accounts SET credit = ?2 WHERE id = ?1`, acc.id, int64(left))
 }
 
-var errNotNoted = errors.New("a payment whose passes were spent is not in the database of leases any more, and was not entered")
+var errNotNoted = errors.New("a payment whose passes were spent is no longer noted in the database of leases, so its account was not credited")
 
 // paymentTime is how long a payment is remembered: longer than a pass can be spent.
 const paymentTime = 400 * 24 * time.Hour

@@ -49,11 +49,14 @@ func (n Notice) String() string {
 	case ClockAhead:
 		return fmt.Sprintf("round %s: %q acquired term %d at %s, and here it is %s; set the clock that is wrong", n.Round, r.Holder, r.Term, show(r.Acquired), show(n.Clock))
 	case Overtaken:
-		lost := &LostError{n.Round, n.Term, r}
-		if r.Term == 0 {
+		lost, acquired := &LostError{n.Round, n.Term, r}, ", acquired at"
+		switch r.Term {
+		case 0:
 			return lost.Error()
+		case n.Term:
+			acquired = fmt.Sprintf("; in the store it is %q that acquired this term, at", r.Holder)
 		}
-		return fmt.Sprintf("%v, acquired at %s; here it is %s; if these times do not fit together, set the clock that is wrong", lost, show(r.Acquired), show(n.Clock))
+		return fmt.Sprintf("%v%s %s; here it is %s; if these times do not fit together, set the clock that is wrong", lost, acquired, show(r.Acquired), show(n.Clock))
 	case Unresolved:
 		text, left := fmt.Sprintf("round %s: term %d was neither completed nor abandoned", n.Round, r.Term), r.TTL
 		if !r.Office {

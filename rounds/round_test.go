@@ -443,6 +443,8 @@ func TestANoticeSaysWhatHolds(t *testing.T) {
 		"term 4 is over, and there is no record that can be read":                            {Kind: rounds.Overtaken, Term: 4, Clock: later},
 		`term 4 is over, "" has term 5, acquired at 2026-01-02T03:04:05Z; here it is 2026-01-02T08:04:05Z; if these times do not fit together, set the clock that is wrong`: {
 			Kind: rounds.Overtaken, Term: 4, Record: job, Clock: later},
+		`term 5 is over; in the store it is "" that acquired this term, at 2026-01-02T03:04:05Z; here it is 2026-01-02T08:04:05Z; if these times do not fit together, set the clock that is wrong`: {
+			Kind: rounds.Overtaken, Term: 5, Record: job, Clock: later},
 	} {
 		n.Round = "x"
 		if got := n.String(); got != "round x: "+want {

@@ -232,7 +232,7 @@ func (s *Story) Kept(d *Depot, all ...*simnet.Content) {
 	for _, c := range all {
 		if s.Is(d, c, depot.Stable) {
 			err := d.Here(c)
-			s.Expect(err == nil, "%s is stable at %s: %v", c.Manifest.Name, d.Name(), err)
+			s.Expect(err == nil, "%s counts as stable at %s, and its files are wrong: %v", c.Manifest.Name, d.Name(), err)
 		}
 	}
 }
@@ -246,7 +246,8 @@ func (s *Story) Gone(d *Depot, c *simnet.Content) {
 func (s *Story) Used(x *simnet.Node, d *Depot) wire.UsageReport {
 	a, err := s.Ask(x, d, wire.Usage{})
 	u, ok := a.(wire.UsageReport)
-	s.Expect(err == nil && ok && u.Refused == 0, "usage: %v, %+v", err, a)
+	s.Expect(err == nil, "the depot was asked for the usage: %v", err)
+	s.Expect(err != nil || ok && u.Refused == 0, "the depot was asked for the usage, and answered %+v", a)
 	return u
 }
 

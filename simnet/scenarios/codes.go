@@ -1,7 +1,10 @@
 package scenarios
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/piecelease/fetcher/actors"
@@ -29,10 +32,10 @@ var codes = []*simnet.Scenario{
 				})
 			})
 			r.Finally(func() {
-				r.Expect(guessed != nil && errors.Is(guessed.Err, spoken.ErrWords), "the accomplice got %+v for its guess", guessed)
-				r.Expect(late != nil && errors.Is(late.Err, actors.ErrCodeUsed), "the person was told %+v", late)
-				r.Expect(again != nil && again.Ticket == t.ticket, "the second code brought %+v", again)
-				r.Expect(len(t.given) == 2 && errors.Is(t.given[0].Err, spoken.ErrWords) && t.given[1].Err == nil, "the sharer was told %+v", t.given)
+				r.Expect(guessed != nil && errors.Is(guessed.Err, spoken.ErrWords), "the accomplice got %s for its guess", told(guessed))
+				r.Expect(late != nil && errors.Is(late.Err, actors.ErrCodeUsed), "the person was told %s", told(late))
+				r.Expect(again != nil && again.Ticket == t.ticket, "the second code brought %s", told(again))
+				r.Expect(len(t.given) == 2 && errors.Is(t.given[0].Err, spoken.ErrWords) && t.given[1].Err == nil, "the sharer was told %s", told(t.given...))
 			})
 		},
 	},
@@ -51,9 +54,9 @@ var codes = []*simnet.Scenario{
 				})
 			})
 			r.Finally(func() {
-				r.Expect(first != nil && errors.Is(first.Err, spoken.ErrWords), "the code brought %+v through the beacon that poses", first)
-				r.Expect(second != nil && second.Ticket == t.ticket, "the code brought %+v through the honest beacon", second)
-				r.Expect(len(t.given) == 2 && errors.Is(t.given[0].Err, spoken.ErrWords) && t.given[1].Err == nil, "the sharer was told %+v", t.given)
+				r.Expect(first != nil && errors.Is(first.Err, spoken.ErrWords), "the code brought %s through the beacon that poses", told(first))
+				r.Expect(second != nil && second.Ticket == t.ticket, "the code brought %s through the honest beacon", told(second))
+				r.Expect(len(t.given) == 2 && errors.Is(t.given[0].Err, spoken.ErrWords) && t.given[1].Err == nil, "the sharer was told %s", told(t.given...))
 			})
 		},
 	},
@@ -61,13 +64,24 @@ var codes = []*simnet.Scenario{
 
 const noCodes = "codes are said and typed by people"
 
+// told is what somebody was told of codes, for people who read a fault.
+func told(all ...*actors.Spoken) string {
+	var out []string
+	for _, s := range all {
+		if s != nil {
+			out = append(out, fmt.Sprintf("(ticket: %q, error: %s)", s.Ticket, orNothing(s.Err)))
+		}
+	}
+	return cmp.Or(strings.Join(out, ", "), "nothing")
+}
+
 // call is two people, one of whom gives a ticket to the other by a code.
 type call struct {
 	r                           *simnet.Run
 	content                     *simnet.Content
 	sharer, node, beacon, other *simnet.Node
 	ticket                      string
-	given                       []actors.Spoken // what the sharer was told, of each code
+	given                       []*actors.Spoken // what the sharer was told, of each code
 }
 
 func newCall(r *simnet.Run, acts simnet.Behaviour) *call {
@@ -85,7 +99,7 @@ func newCall(r *simnet.Run, acts simnet.Behaviour) *call {
 func (t *call) give(opened func(spoken.Code)) {
 	t.r.After(time.Second, func() {
 		t.ask(t.sharer, actors.Speak{Ticket: t.ticket, Opened: func(c spoken.Code, _ time.Duration) { t.r.After(time.Second, func() { opened(c) }) }},
-			func(s actors.Spoken) { t.given = append(t.given, s) })
+			func(s actors.Spoken) { t.given = append(t.given, &s) })
 	})
 }
 

@@ -33,7 +33,7 @@ var crowds = []*simnet.Scenario{
 				for i := range r.Nodes {
 					even += 1 / float64(1+i)
 				}
-				r.Expect(copies <= 1.1*even, "the source sent %.2f copies of the share to %d nodes; if all who have it sent the same, it would be %.2f", copies, r.Nodes, even)
+				r.Expect(copies <= 1.1*even, "the source sent %.2f copies of the share to %d nodes; if all who have it sent the same amount, it would be %.2f", copies, r.Nodes, even)
 			})
 		},
 	},

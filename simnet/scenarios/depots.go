@@ -21,7 +21,7 @@ const day = 24 * time.Hour
 // ofDepot is a scenario about depots, which whole nodes do not play: the machine under them
 // is simulated.
 func ofDepot(name, says string, tell func(*depots.Story)) *simnet.Scenario {
-	return &simnet.Scenario{Name: name, Says: says, Limit: depots.Limit, Only: "its depots run on a machine that is made up",
+	return &simnet.Scenario{Name: name, Says: says, Limit: depots.Limit, Only: "depots here run on simulated machines",
 		Set: func(r *simnet.Run) { depots.Tell(r, tell) }}
 }
 
@@ -44,7 +44,7 @@ func holds(s *depots.Story, x *simnet.Node, d *depots.Depot, all ...*simnet.Cont
 		want += depot.Bytes(c.Manifest)
 	}
 	got := s.Used(x, d).Used
-	s.Expect(got == want, "%s uses %d bytes at %s, and holds %d", x.Name(), got, d.Name(), want)
+	s.Expect(got == want, "%s is charged for %d bytes at %s; the shares that it holds there take up %d", x.Name(), got, d.Name(), want)
 }
 
 // keeping are scenarios of depots: who may rely on which share until when.
@@ -58,9 +58,9 @@ var holding = []*simnet.Scenario{
 		s.Kept(d, c)
 		ends := time.Unix(h.Expires, 0)
 		to(d, ends.Add(-time.Second))
-		s.Expect(s.Used(a, d).Used == h.Bytes, "the lease does not count a second before its end")
+		s.Expect(s.Used(a, d).Used == h.Bytes, "a second before its end, the lease does not count")
 		to(d, ends)
-		s.Expect(s.Used(a, d).Used == 0, "the lease counts at its end")
+		s.Expect(s.Used(a, d).Used == 0, "at its end, the lease still counts")
 		s.Refused(a, d, depot.NoLease, wire.Renew{Share: c.ID(), Request: s.Request(), Until: ends.Add(day).Unix()})
 		to(d, ends.Add(depot.Grace-2*time.Second))
 		s.Do(d, actors.CollectNow{})
@@ -146,12 +146,14 @@ var holding = []*simnet.Scenario{
 					granted++
 				case err == nil && depot.Reason(h.Refused) == depot.OverQuota:
 					refused++
+				case err != nil:
+					s.Expect(false, "a hold failed: %v", err)
 				default:
-					s.Expect(false, "a hold was answered with %+v, error: %v", answer, err)
+					s.Expect(false, "a hold was answered with %+v", answer)
 				}
 			})
 		}
-		s.Until("all are answered", time.Minute, func() bool { return granted+refused == 100 })
+		s.Until("all requests are answered", time.Minute, func() bool { return granted+refused == 100 })
 		u := s.Used(nodes[0], d)
 		s.Expect(granted == most && u.Used == most*each && u.Used <= u.Quota, "%d were granted of %d, and %d bytes are used of %d", granted, most, u.Used, u.Quota)
 	}),
@@ -189,7 +191,7 @@ var holding = []*simnet.Scenario{
 		holds(s, b, d)
 		s.Expect(d.State(c) == depot.None && len(d.Left(c)) == 0, "the share is %v; left on the disk: %v", d.State(c), d.Left(c))
 	}),
-	ofDepot("a-stranger-declares-one-byte", "An account declares less than a share takes, to end the leases of others: only its own lease ends.", func(s *depots.Story) {
+	ofDepot("a-stranger-declares-one-byte", "An account declares a share to be smaller than it is, to end the leases of others: only its own lease ends.", func(s *depots.Story) {
 		d, a, c := pair(s)
 		b := s.Add(simnet.NodeConfig{Name: "stranger"})
 		d.Account("stranger", 1e9, b)
@@ -215,7 +217,7 @@ var holding = []*simnet.Scenario{
 		s.Kept(d, c)
 	}),
 	{
-		Name: "ten-thousand-accounts", Limit: depots.Limit, Only: "its depots run on a machine that is made up",
+		Name: "ten-thousand-accounts", Limit: depots.Limit, Only: "depots here run on simulated machines",
 		Says:  "Hundreds of accounts, or thousands, hold shares, and up to a hundred or so of them hold the same one; each account is charged for exactly what it holds, also after the database is lost, and when the leases end, all of it is freed.",
 		Nodes: 200, Fewest: 20,
 		Set: func(r *simnet.Run) { depots.Tell(r, manyAccounts) },

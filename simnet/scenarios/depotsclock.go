@@ -14,7 +14,7 @@ import (
 func frozen(s *depots.Story, d *depots.Depot, want bool) actors.DepotStatus {
 	st, err := s.Do(d, actors.CollectNow{})
 	s.Expect(err == nil, "the depot did not collect: %v", err)
-	s.Expect(err != nil || st.Frozen == want, "the clock is frozen: %v; this should be: %v", st.Frozen, want)
+	s.Expect(err != nil || st.Frozen == want, "the depot distrusts its clock: %v; expected: %v", st.Frozen, want)
 	return st
 }
 
@@ -53,12 +53,12 @@ var ticking = []*simnet.Scenario{
 		d.SetClock(-6 * time.Hour)
 		s.Pass(2 * time.Hour)
 		st := frozen(s, d, false)
-		s.Expect(st.Now.Unix() == before, "the time of leases was %d, and is %d", before, st.Now.Unix())
+		s.Expect(st.Now.Unix() == before, "the time of leases should stand still at %d, and is %d", before, st.Now.Unix())
 		d.Excuse()
 		d.SetClock(-30 * day)
 		s.Pass(2 * time.Hour)
 		st = frozen(s, d, true)
-		s.Expect(st.Now.Unix() == before, "the time of leases was %d, and is %d", before, st.Now.Unix())
+		s.Expect(st.Now.Unix() == before, "the time of leases should stand still at %d, and is %d", before, st.Now.Unix())
 		d.Kill()
 		d.Start()
 		s.Pass(time.Minute)
@@ -134,7 +134,7 @@ var ticking = []*simnet.Scenario{
 			}
 			s.Pass(61 * time.Minute)
 			h := s.Granted(a, d, wire.Renew{Share: c.ID(), Request: s.Request(), Until: d.Reading().Wall.Add(2 * day).Unix()})
-			s.Expect(h.Expires-h.At >= int64(2*day/time.Second)-1, "a lease of %d s", h.Expires-h.At)
+			s.Expect(h.Expires-h.At >= int64(2*day/time.Second)-1, "a lease of two days was asked for, and ends after %d s", h.Expires-h.At)
 			d.Sleep(9 * time.Hour)
 			frozen(s, d, false)
 			kept := time.Unix(once.Expires, 0).Add(depot.Grace)

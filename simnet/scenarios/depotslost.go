@@ -24,7 +24,7 @@ func complete(s *depots.Story, d *depots.Depot) {
 func until(s *depots.Story, x *simnet.Node, d *depots.Depot, h wire.Held) {
 	all, err := s.Holdings(x, d)
 	i := slices.IndexFunc(all, func(l wire.Holding) bool { return l.Share == h.Share })
-	s.Expect(err == nil && i >= 0 && all[i].Expires == h.Expires, "a lease ends at %d, and the depot says %+v, %v", h.Expires, all, err)
+	s.Expect(err == nil && i >= 0 && all[i].Expires == h.Expires, "a lease should end at %d; the depot says %+v, error: %v", h.Expires, all, orNothing(err))
 }
 
 // failing makes all of a kind fail that a depot does to what begins so.
@@ -52,7 +52,7 @@ var losing = []*simnet.Scenario{
 		s.Expect(a.Sent()-sent < c.Bytes()*3/4, "%d bytes were sent to mend a single bit of a share of %d", a.Sent()-sent, c.Bytes())
 		until(s, a, d, h)
 		x := s.Add(simnet.NodeConfig{Name: "reader"}).Fetch(c, d.Node)
-		s.Until("the share is fetched from there", time.Minute, func() bool { return over(x) })
+		s.Until("the share is fetched from the depot", time.Minute, func() bool { return over(x) })
 	}),
 	ofDepot("half-lost", "Half of the files of a share are gone, then all of it, list and all: its leases stand, and it is fetched again.", func(s *depots.Story) {
 		d, a, c := pair(s)
@@ -253,7 +253,7 @@ var losing = []*simnet.Scenario{
 		s.Pass(time.Hour)
 		s.Kept(d, c)
 		f := b.Fetch(c, d.Node)
-		s.Until("the share is fetched from there", time.Minute, func() bool { return over(f) })
+		s.Until("the share is fetched from the depot", time.Minute, func() bool { return over(f) })
 		s.Expect(d.State(half) == depot.Coming, "the share of which a part was copied is %v", d.State(half))
 		d.Sleep(depot.Starter - 2*day)
 		s.Pass(61 * time.Minute)
@@ -278,7 +278,7 @@ var losing = []*simnet.Scenario{
 		d.Sleep(4 * day)
 		s.Pass(time.Hour)
 		st, err := s.Do(d, actors.DepotQuery{})
-		s.Expect(err == nil && st.Crawl.Done && st.Crawl.Report.Examined == 7 && st.Crawl.Report.Failed == 2, "the crawler should have looked at 7 shares, 2 of them in vain; it says %+v, error: %v", st.Crawl, err)
+		s.Expect(err == nil && st.Crawl.Done && st.Crawl.Report.Examined == 7 && st.Crawl.Report.Failed == 2, "the crawler should have looked at 7 shares, 2 of them in vain; it says %+v, error: %v", st.Crawl, orNothing(err))
 		s.Sleep(2*day, d)
 		for i, x := range all {
 			if i == 1 || i == 4 {
@@ -298,7 +298,7 @@ var losing = []*simnet.Scenario{
 		s.Pass(3 * time.Hour)
 		s.Refused(a, other, depot.Away, s.HoldOf(other, c, day))
 		st, err := s.Do(other, actors.CrawlNow{})
-		s.Expect(err == nil && strings.Contains(st.Trouble, "another process"), "the second depot should say that another process has the folder; it says %+v, error: %v", st, err)
+		s.Expect(err == nil && strings.Contains(st.Trouble, "another process"), "the second depot should say that another process has the folder; it says %+v, error: %v", st, orNothing(err))
 		s.Kept(d, c)
 		holds(s, a, d, c)
 		d.Stop()

@@ -41,13 +41,13 @@ var replacing = []*simnet.Scenario{
 				answers = append(answers, h)
 			})
 		}
-		s.Until("both are answered", time.Minute, func() bool { return len(answers) == 2 })
+		s.Until("both requests are answered", time.Minute, func() bool { return len(answers) == 2 })
 		s.Expect(answers[0].Refused == 0 && depot.Reason(answers[1].Refused) == depot.NameMoved, "%+v", answers)
 		won, lost := v[1], v[2]
 		if answers[0].Share == v[2].ID() {
 			won, lost = lost, won
 		}
-		s.Expect(answers[1].Current == v[0].ID() && answers[1].Coming == won.ID() || answers[1].Current == won.ID(), "the loser is told %v and %v", answers[1].Current, answers[1].Coming)
+		s.Expect(answers[1].Current == v[0].ID() && answers[1].Coming == won.ID() || answers[1].Current == won.ID(), "the loser is told that %v is there and %v is coming", answers[1].Current, answers[1].Coming)
 		s.Kept(d, won)
 		s.Gone(d, v[0])
 		s.Expect(d.State(lost) == depot.None, "the loser's version is %v", d.State(lost))
@@ -98,7 +98,7 @@ var replacing = []*simnet.Scenario{
 			old, next := v[i%3], v[(i+1)%3]
 			d.CrashIn(1+rng.IntN(40), rng.IntN(2) == 0)
 			again(s, d, a, s.ReplaceOf(d, "photos", old, next, 20*day))
-			s.Until("one of the two is there", time.Minute, func() bool { return d.Here(old) == nil || d.Here(next) == nil })
+			s.Until("one of the two versions is there", time.Minute, func() bool { return d.Here(old) == nil || d.Here(next) == nil })
 			s.Kept(d, next)
 			s.Pass(time.Minute)
 			s.Do(d, actors.CollectNow{})

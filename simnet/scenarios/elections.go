@@ -331,7 +331,7 @@ func (f *electors) takeover(within time.Duration) {
 	before, began := len(f.store.Terms()), f.r.Elapsed()
 	f.r.When(func() bool { return len(f.store.Terms()) > before }, func() {
 		took := f.r.Elapsed() - began
-		f.r.Expect(took <= within, "it took %v to elect another", took)
+		f.r.Expect(took <= within, "it took %v to elect another coordinator", took)
 	})
 }
 

@@ -33,7 +33,7 @@ var hostile = []*simnet.Scenario{
 	{
 		Name: "oversize-frames",
 		Says: "Of two sources one sends frames larger than allowed, again and again.",
-		Only: "the host of a whole node refuses to send them",
+		Only: "the host of a whole node refuses to send frames that are too large",
 		Set: func(r *simnet.Run) {
 			c := r.File("film", 16*mib)
 			good := r.Add(simnet.NodeConfig{Name: "good", Line: even(50*simnet.Mbit, 15*time.Millisecond)}).Seed(c)
@@ -148,7 +148,7 @@ var hostile = []*simnet.Scenario{
 			r.Finally(func() {
 				r.Expect(sourceIn(f, bad).Banned && sourceIn(f, bad).BadBlocks > 0, "node a does not say that node bad lied to it")
 				r.Expect(!sourceIn(g, bad).Banned && sourceIn(g, bad).BadBlocks == 0, "node b says that node bad lied to it: %s", sourceIn(g, bad).Lie)
-				r.Expect(sourceIn(g, bad).Bytes > 4*mib, "node b took %d bytes from node bad", sourceIn(g, bad).Bytes)
+				r.Expect(sourceIn(g, bad).Bytes > 4*mib, "node b took only %d bytes from node bad, which did not lie to it", sourceIn(g, bad).Bytes)
 			})
 		},
 	},
@@ -260,7 +260,7 @@ var muteSources = &simnet.Scenario{
 var greedyChild = &simnet.Scenario{
 	Name: "greedy-child",
 	Says: "Of four children of a source with a limited upload one asks a hundred times as hard.",
-	Only: "a node in it bypasses its own program and asks over links of its own",
+	Only: "a node bypasses its own program and asks over links of its own",
 	Set: func(r *simnet.Run) {
 		const rate, from, until = 1_000_000, 5 * time.Second, 65 * time.Second
 		c := r.File("film", 16*mib)
@@ -302,7 +302,7 @@ var greedyChild = &simnet.Scenario{
 var deafChildren = &simnet.Scenario{
 	Name: "deaf-children",
 	Says: "Eight nodes ask a source for all they can and read nothing of it; two honest ones fetch meanwhile, one over a slow line.",
-	Only: "nodes in it bypass their own programs and ask over links of their own",
+	Only: "nodes bypass their own programs and ask over links of their own",
 	Set: func(r *simnet.Run) {
 		c := r.File("film", 8*mib)
 		book := r.File("book", 96<<10)
@@ -320,7 +320,7 @@ var deafChildren = &simnet.Scenario{
 		r.AtLeast(2 * time.Second)
 		r.Finally(func() {
 			r.Expect(r.Soon(f.Took(), 12*time.Second), "the fetch took %v; the source's line needs 6 s to send the film to all nine", f.Took())
-			r.Expect(r.Soon(g.Took(), 150*time.Second), "the slow one took %v; its line needs 98 s", g.Took())
+			r.Expect(r.Soon(g.Took(), 150*time.Second), "the slow node took %v; its line needs 98 s", g.Took())
 		})
 	},
 }
