@@ -97,7 +97,7 @@ func TestARefusalThatNamesNoReasonIsAWholeSentence(t *testing.T) {
 	var b bytes.Buffer
 	s := &sharer{app: &app{stderr: &terminal{w: &b, columns: func() int { return 0 }}}, answered: map[peers.ID]string{}}
 	s.tellCall(answer{"them", words.Error(fetcher.ErrUnwanted, "it does not say why")})
-	const want = "them, to which the ticket of --to leads, does not fetch from here: it does not say why. Give --to the ticket that fetch --listen-for-source prints there, while that runs\n"
+	const want = "them, to which the ticket of --to leads, does not fetch from here: it does not say why. Give --to the ticket that fetch --listen-for-source prints there; that fetch must still be running\n"
 	if b.String() != want {
 		t.Errorf("%q, want %q", b.String(), want)
 	}

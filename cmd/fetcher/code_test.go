@@ -75,7 +75,7 @@ func TestAShareGoesByACode(t *testing.T) {
 	}
 	code, end = share()
 	channel, _, _ := strings.Cut(code, "-")
-	if _, says, exit := fetch(channel+"-marble-fossil", at...); exit != exitNotAllowed || !strings.Contains(says, "ask for a new one") {
+	if _, says, exit := fetch(channel+"-marble-fossil", at...); exit != exitNotAllowed || !strings.Contains(says, "ask them for a new one") {
 		t.Errorf("wrong: exit %d: %s", exit, says)
 	}
 	if why := end(); !strings.Contains(why, "other words") {
