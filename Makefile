@@ -27,7 +27,7 @@ export FETCHER_LAN ?= false
 
 # grpcnotrace leaves out pages that nothing here serves, and html/template with them: with it, the
 # linker keeps methods that nothing calls, 15 % of all. What debuggers read, which deploy/dist strips,
-# is not made: linking takes a third less. Whoever debugs builds without these flags.
+# is not made: linking the largest takes a third less. Whoever debugs builds without these flags.
 FLAGS = -tags=grpcnotrace -trimpath -gcflags=all=-dwarf=false -ldflags=-s
 
 build:
