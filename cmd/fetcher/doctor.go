@@ -304,7 +304,7 @@ func checkNetwork() finding {
 	return f
 }
 
-// checkReach says, from the addresses of a node and its places at relays, from where who, which is that node, can be reached.
+// checkReach says, by the addresses of a node, which who is in words, and its places at relays, from where it can be reached.
 func checkReach(who string, addrs []string, places []fetcher.Place, tried []api.Tried) finding {
 	f := finding{what: "reach"}
 	for _, p := range places {
