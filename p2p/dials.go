@@ -2,9 +2,13 @@ package p2p
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/p2p/net/swarm"
 
 	"github.com/piecelease/fetcher/peers"
 )
@@ -70,4 +74,16 @@ func (d *dials) over(by peers.ID, home string, at []peers.Endpoint) {
 	d.core.End(by, home, at)
 	close(d.ended)
 	d.ended = make(chan struct{})
+}
+
+// afresh dials a peer at all its addresses: when to dial again is the pool's decision. The library leaves out those where
+// a dial failed a moment ago, which may be one beside this, and its error says no more.
+func afresh(ctx context.Context, h *Host, id peer.ID, dial func(context.Context, peer.ID) error) error {
+	h.swarm.Backoff().Clear(id)
+	err := dial(ctx, id)
+	if errors.Is(err, swarm.ErrDialBackoff) {
+		h.swarm.Backoff().Clear(id)
+		err = dial(ctx, id)
+	}
+	return err
 }

@@ -443,11 +443,10 @@ func connectBy(ctx context.Context, h *Host, to peers.Addr, dial func(context.Co
 	}
 	defer h.through(over)()
 	defer h.book.dial(id, append(direct, over...))()
-	h.swarm.Backoff().Clear(id) // when to dial again is the pool's decision
 	t := h.cfg.Timeouts
 	dialing, cancel := context.WithTimeout(network.WithDialPeerTimeout(ctx, t.Dial), t.Dial+t.Handshake)
 	defer cancel()
-	if err := dial(dialing, id); err != nil {
+	if err := afresh(dialing, h, id, dial); err != nil {
 		h.log.Debug("no connection", "peer", to.ID, "err", err)
 		if h.swarm.Connectedness(id) == network.Connected {
 			return "", said{noReply, peers.ErrLost, err}

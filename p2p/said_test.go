@@ -1,6 +1,7 @@
 package p2p
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -58,6 +59,24 @@ func listenQUIC(t *testing.T) string {
 }
 
 // What people read about a failed dial, and how the program classifies it.
+// Two dials of a peer side by side say the same of it: that the library leaves an address out which refused the other
+// dial is no reason.
+func TestADialSaysNothingOfTheOneBesideIt(t *testing.T) {
+	t.Parallel()
+	h, at, beside := newHost(t, Config{}), ma.StringCast("/ip4/127.0.0.1/tcp/1"), true
+	to := peers.Addr{ID: peerOf(seedKey(77)), Addrs: []string{at.String()}}
+	_, err := connectBy(t.Context(), h, to, func(ctx context.Context, id peer.ID) error {
+		if beside {
+			h.swarm.Backoff().AddBackoff(id, at)
+		}
+		beside = false
+		return h.host.Connect(ctx, peer.AddrInfo{ID: id})
+	})
+	if want := refused + " (TCP 127.0.0.1:1)"; err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+}
+
 func TestWhyADialFailedIsSaidInWords(t *testing.T) {
 	t.Parallel()
 	other, quicOther := newHost(t, Config{}), newHost(t, Config{Listen: []string{"/ip4/127.0.0.1/udp/0/quic-v1"}})
