@@ -275,6 +275,8 @@ func (x *importer) refuse(a archive.Account, why string) {
 	x.out.Refused = append(x.out.Refused, fmt.Sprintf("%s: %s", a.Name, why))
 }
 
+const ifTheSame = "; if both are the same account, add a key of the exported one to the one here with fetcher depot account set, and import again"
+
 // byName finds or makes the account of that name.
 func (x *importer) byName(ctx context.Context, now time.Time, a archive.Account, t depot.Terms) error {
 	db := x.l.db
@@ -304,11 +306,11 @@ func (x *importer) byName(ctx context.Context, now time.Time, a archive.Account,
 			return err
 		}
 		if len(keys) > 0 {
-			x.refuse(a, "the account of that name here has other keys; if both are the same account, add a key of the exported one to the one here with fetcher depot account set, and import again")
+			x.refuse(a, "the account of that name here has other keys"+ifTheSame)
 			return nil
 		}
 		if info.Terms != depot.FoundTerms {
-			x.refuse(a, "the account of that name here has no key, and the owner of this depot set what that account may have; if both are the same account, add a key of the exported one to the one here with fetcher depot account set, and import again")
+			x.refuse(a, "the account of that name here has no key, and the owner of this depot set what that account may have"+ifTheSame)
 			return nil
 		}
 		err = db.SetAccount(ctx, id, t) // it was made of leases that were found on the disk
