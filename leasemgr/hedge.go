@@ -57,6 +57,16 @@ func (m *Manager) speed(s *source) float64 {
 	return float64(s.busyGot+share.BlockSize) / busy.Seconds()
 }
 
+// pace is how fast the holder of an overdue lease counts as. Where two hold the piece, neither may be measured
+// since its line became slow, and then its silence tells more: not one block came in that time.
+func (m *Manager) pace(s *source, l *lease) float64 {
+	rate := m.speed(s)
+	if l.twin != 0 {
+		rate = min(rate, share.BlockSize/time.Duration(m.clock.at-s.life(l)).Seconds())
+	}
+	return rate
+}
+
 // left is how much longer a holder is expected to take. One that should be done is
 // expected to stay silent for as long again as it has been.
 func (m *Manager) left(s *source, l *lease) time.Duration {
@@ -121,7 +131,7 @@ func (m *Manager) weigh(i, at uint32) (o offer, how standing, due instant) {
 	}
 	due = m.due(holder, l)
 	overdue := m.clock.at >= due
-	take := overdue && s.measured && s.rate >= m.cfg.TakeoverFactor*m.speed(holder)
+	take := overdue && s.measured && s.rate >= m.cfg.TakeoverFactor*m.pace(holder, l)
 	if l.twin != 0 && !take {
 		return offer{}, closed, due
 	}

@@ -225,6 +225,39 @@ func TestTakeoverReplacesOneOfTwoSlowHolders(t *testing.T) {
 	equal(t, "leases", len(r.m.leases)-1-len(r.m.free), 2)
 }
 
+// Both lines became slow with the piece in hand, and both rates are from before.
+func TestTwoSilentHoldersOfAPieceDoNotKeepOthersFromIt(t *testing.T) {
+	for _, c := range []struct {
+		fast float64
+		came bool // a block from the first just now
+		want bool
+	}{
+		{2 * mib, false, true},
+		{2 * mib, true, false}, // neither is overdue
+		{share.BlockSize * 10 / 2.8, false, true},
+		{share.BlockSize * 10 / 3.0, false, false}, // not ten times as fast as one block in 2.9 s
+	} {
+		r := newRig(t, 1, Config{})
+		r.add("a", "b", "fast").full("a", "b", "fast").rate("a", mib, 0).rate("b", mib, 0).rate("fast", c.fast, 0)
+		l := r.one("a")
+		r.pass(1600 * time.Millisecond)
+		equal(t, "hedge", r.one("b").Hedge, true)
+		r.pass(1300 * time.Millisecond)
+		if c.came {
+			r.m.Progress("a", 0, l.Token, share.BlockSize, r.now)
+		}
+		if !c.want {
+			r.not("fast", AllLeased)
+			continue
+		}
+		equal(t, "hedge", r.one("fast").Hedge, true)
+		todo := r.m.Expire(r.now)
+		if len(todo.Revoked) != 1 || todo.Revoked[0].Token != l.Token {
+			t.Errorf("%+v", todo)
+		}
+	}
+}
+
 func TestReaderIsNotLeftWaitingForASlowHolder(t *testing.T) {
 	r := newRig(t, 100, Config{})
 	r.add("slow", "fast").full("slow", "fast").rate("slow", mib, 0).rate("fast", 100*mib, 0)
