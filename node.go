@@ -210,7 +210,7 @@ func (n *Node) placed() func(peers.ID) bool {
 func rememberedBy(n *Node) (records []peers.Record) {
 	if b := n.state.LoadRanking(); b != nil {
 		if err := json.Unmarshal(b, &records); err != nil {
-			n.log.Warn("the saved ranking of peers cannot be read, and starts empty", "error", err)
+			n.log.Warn("the saved ranking of peers cannot be read; the node begins a new one", "error", err)
 			return nil
 		}
 	}

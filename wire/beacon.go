@@ -81,7 +81,7 @@ func (c *coder) hash(num protowire.Number, v *share.Hash) {
 		c.b = appendItem(c.b, num, v[:])
 	case c.reading && c.chunk(num, hashLen):
 		if len(c.data) != hashLen {
-			c.fail("field %d: %d bytes of a hash", num, len(c.data))
+			c.fail("field %d: a hash of %d bytes", num, len(c.data))
 			return
 		}
 		*v = share.Hash(c.data)

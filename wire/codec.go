@@ -238,7 +238,7 @@ func room[T any](c *coder, num protowire.Number, list *[]T, limit int) {
 		b = b[size:]
 	}
 	if n > limit {
-		c.fail("field %d: %d of them, limit %d", num, n, limit)
+		c.fail("field %d: it occurs %d times, limit %d", num, n, limit)
 		return
 	}
 	*list = make([]T, 0, n)
@@ -318,7 +318,7 @@ func (c *coder) pieces(num protowire.Number, list *[]share.Piece, limit int) {
 		c.close(at)
 	case c.num != num || c.err != nil:
 	case c.typ == protowire.VarintType && len(*list) == limit:
-		c.fail("field %d: more than %d", num, limit)
+		c.fail("field %d: more than %d pieces", num, limit)
 	case c.typ == protowire.VarintType:
 		var p share.Piece
 		c.piece(num, &p)
@@ -337,7 +337,7 @@ func (c *coder) packed(list *[]share.Piece, limit int) {
 		}
 	}
 	if len(*list)+n > limit {
-		c.fail("field %d: more than %d", c.num, limit)
+		c.fail("field %d: more than %d pieces", c.num, limit)
 		return
 	}
 	*list = slices.Grow(*list, n)
@@ -384,7 +384,7 @@ func (c *coder) hashes(num protowire.Number, list *[]share.Hash, limit int) {
 		return
 	}
 	if len(c.data)%hashLen != 0 {
-		c.fail("field %d: %d bytes of hashes", num, len(c.data))
+		c.fail("field %d: %d bytes of hashes, not a multiple of %d", num, len(c.data), hashLen)
 		return
 	}
 	*list = nil

@@ -90,6 +90,6 @@ func (m *FleetTerm) fields(c *coder) {
 	if !c.reading {
 		c.b = appendItem(c.b, 5, m.Proof[:])
 	} else if c.chunk(5, ProofSize) {
-		c.need(copy(m.Proof[:], c.data) == ProofSize, "field 5: %d bytes of a proof", len(c.data))
+		c.need(copy(m.Proof[:], c.data) == ProofSize, "field 5: a proof of %d bytes", len(c.data))
 	}
 }

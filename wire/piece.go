@@ -79,7 +79,7 @@ func ParsePieceFrame(b []byte) (PieceFrame, error) {
 		return PieceFrame{Cancel: true, ID: f.ID}, c.err
 	}
 	c.need(c.shared, "piece request: no share")
-	c.need(q.Count >= 1 && int(q.First)+q.Count <= MaxBlocks, "piece request: blocks %d+%d", q.First, q.Count)
+	c.need(q.Count >= 1 && int(q.First)+q.Count <= MaxBlocks, "piece request: %d blocks from block %d on, of at most %d in a piece", q.Count, q.First, MaxBlocks)
 	q.ID = f.ID
 	return f, c.err
 }
@@ -145,7 +145,7 @@ func ParseHeader(b []byte) (Header, error) {
 	case h.Status != OK && (h.Count != 0 || h.Bytes != 0 || h.Proof != nil):
 		c.fail("piece header: blocks or a proof with status %v", h.Status)
 	case int(h.First)+h.Count > MaxBlocks:
-		c.fail("piece header: blocks %d+%d", h.First, h.Count)
+		c.fail("piece header: %d blocks from block %d on, of at most %d in a piece", h.Count, h.First, MaxBlocks)
 	case (h.Bytes+share.BlockSize-1)/share.BlockSize != h.Count:
 		c.fail("piece header: %d bytes for %d blocks", h.Bytes, h.Count)
 	}

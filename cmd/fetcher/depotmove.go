@@ -164,7 +164,7 @@ func (a depots) imported(x api.Imported) error {
 		fmt.Fprintf(a.stderr, "not entered: share %s is damaged\n", shortly(s))
 	}
 	if x.Leaving > 0 {
-		fmt.Fprintf(a.stderr, "being removed or fetched here: %s; import again later\n", words.Count(x.Leaving, "share"))
+		fmt.Fprintf(a.stderr, "not entered: %s being removed or fetched here; import again later\n", words.Count(x.Leaving, "share"))
 	}
 	if len(x.Refused)+len(x.Damaged)+x.Leaving > 0 {
 		return errors.New("not everything was entered")

@@ -54,7 +54,7 @@ func (a depots) restore(ctx context.Context, fl nodeFlags) error {
 		return err
 	}
 	a.out.sum(map[string]any{"share": r.Share.String(), "term": r.Term, "aside": r.Aside})
-	fmt.Fprintf(a.stderr, "the leases that the fleet kept are in place (term %d); run the node again\n", r.Term)
+	fmt.Fprintln(a.stderr, "the leases that the fleet kept are in place; run the node again")
 	if r.Aside != "" {
 		fmt.Fprintf(a.stderr, "the database that was there was moved to %s\n", r.Aside)
 	}

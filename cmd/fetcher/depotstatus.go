@@ -18,10 +18,10 @@ func (a depots) depotStatusCommand() *cobra.Command {
 fetched, stable once all of it is here and verified, corrupt if some of it was
 lost or damaged since (it is fetched again), and going while it is removed.
 
-The crawl visits all shares, again and again. The rows below it count those that
-it has met in this cycle: examined in all; corrupt; failed, as an error ended
-the visit; expired, as nobody holds them any more; and removable, as they have
-been kept for long enough since. The scrub reads all shares, to find damage.`,
+The crawl visits all shares, again and again. The rows under "crawl" count
+those visited in this cycle: examined, all of them; corrupt; failed, where an
+error ended the visit; expired, which nobody holds any more; and removable,
+which expired long enough ago. The scrub reads all shares, to find damage.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.asking(cmd.Context(), func(c *api.Client) error {
 				d, err := c.Depot(cmd.Context())

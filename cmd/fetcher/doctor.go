@@ -370,7 +370,7 @@ func checkEntries(s *api.Status) finding {
 // checkPort says whether the node could listen on its last port, and from where it could be
 // reached then.
 func (a asker) checkPort(ctx context.Context, dir string) []finding {
-	f := finding{what: "port", advice: "End the program that has it (ss -lnp shows which), or choose another with --listen. Tickets that were handed out name the old one."}
+	f := finding{what: "port", advice: "End the program that has it (ss -lnp shows which), or choose another port with --listen. Tickets that were handed out name the old port."}
 	st, err := store.OpenState(dir)
 	if err != nil {
 		f.text, f.advice = words.Plain(err), advice(err)

@@ -57,7 +57,7 @@ func TestDoctorNamesWhatIsWrongAndWhatToDo(t *testing.T) {
 		t.Errorf("exit code %d", code)
 	}
 	finds(t, said, "WRONG", "port", fmt.Sprint("port ", port))
-	if !strings.Contains(said, "Tickets that were handed out name the old one") || st == nil {
+	if !strings.Contains(said, "Tickets that were handed out name the old port") || st == nil {
 		t.Errorf("nothing is advised:\n%s", said)
 	}
 	if again, err := store.OpenState(dir); err != nil || again.LoadPort() != port {

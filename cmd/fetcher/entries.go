@@ -44,8 +44,8 @@ stdout has the ticket of each PATH, and with --listen-for-source one for the
 source of each TICKET, in their order, and nothing else. With --name, the paths
 are one share. With --wait, add ends when the share is here.
 
-What was fetched is then served: for ever, or with --seed-until for a time (36h)
-or until as much as its size has been sent a number of times over (2).`,
+What was fetched is then served: for ever, or with --seed-until for a time (such
+as 36h), or until its size has been sent a number of times (such as 2).`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usageError{fmt.Errorf("add needs a TICKET or a PATH; see %s --help", cmd.CommandPath())}
@@ -87,7 +87,7 @@ or until as much as its size has been sent a number of times over (2).`,
 
 const firstHelp = "fetch what matches this `PATTERN` before the rest; may be repeated"
 
-const seedHelp = "after fetching, serve it for this `TIME`, such as 36h, or until as much as its size has been sent this many times over, such as 2"
+const seedHelp = "after fetching, serve it for this `TIME`, such as 36h, or until its size has been sent this many times, such as 2"
 
 // seedUntil reads the values of --seed-until; "never" sets neither.
 func seedUntil(values []string) (ratio float64, long string, err error) {
@@ -100,7 +100,7 @@ func seedUntil(values []string) (ratio float64, long string, err error) {
 		} else if t, err := words.ParseDuration(v); err == nil && t > 0 {
 			long = typed(t)
 		} else if v != "never" {
-			return 0, "", usageError{fmt.Errorf(`--seed-until is a time such as 36h or 7d, at most 36600d, a number such as 2, at most 1000000, or the word "never", and not %q`, v)}
+			return 0, "", usageError{fmt.Errorf(`--seed-until is a time such as 36h or 7d (at most 36600d), a number such as 2 (at most 1000000), or the word "never", and not %q`, v)}
 		}
 	}
 	return ratio, long, nil

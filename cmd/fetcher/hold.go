@@ -48,15 +48,15 @@ With --on given several times, each of the depots keeps a copy, or as many of
 them as --copies says: when one of these refuses, or is away until the lease
 nearly ends, another takes its place.
 
-A depot may cost passes: see fetcher passes --help. --budget limits what the
-depots at --on are paid in 31 days for all that they keep. If that is too
-little, the leases that end first are renewed; hold and fetcher node status warn
-of what lapses, and when.
+A depot may cost passes: see fetcher passes --help. --budget limits what each
+depot at --on is paid in 31 days for all that it keeps. If that is too little,
+the leases that end first are renewed; hold and fetcher node status warn of what
+lapses, and when.
 
-With --fleet a share that the node's fleet has is kept for the fleet: any member
-renews the lease, one at a time, and pays for it if it has passes. The depot has
-to let in all members as keys of one account: fetcher depot account set
---add-key. fetcher release on one of them ends it for all.`,
+With --fleet a share that the node's fleet has is kept for the fleet: one member
+at a time, whichever it is, renews the lease, and pays for it if it has passes.
+The depot has to let in all members as keys of one account: fetcher depot
+account set --add-key. fetcher release on any member ends the lease for all.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(h.Depots) == 0 {
 				h.Depots = []string{""}
@@ -319,7 +319,7 @@ func (a depots) granted(all []api.Held, ask api.Hold) {
 		if asked, err := words.ParseDuration(ask.For); err == nil {
 			switch got := h.Expires.Sub(h.At); {
 			case got < asked-time.Minute:
-				fmt.Fprintf(a.stderr, "the lease at the depot %s lasts only %s: either the depot grants no longer ones, and the node renews it more often; or this is a lease from before, for which less was asked, and after its renewal it will last as long as --for says\n", shortly(h.Depot), words.Duration(got))
+				fmt.Fprintf(a.stderr, "the lease at the depot %s lasts only %s: either the depot does not grant longer leases, and the node renews this one more often; or this is a lease from before, for which less was asked, and after its renewal it will last as long as --for says\n", shortly(h.Depot), words.Duration(got))
 			case got > asked+time.Minute:
 				fmt.Fprintf(a.stderr, "the lease at the depot %s lasts longer already, and is not shortened\n", shortly(h.Depot))
 			}

@@ -85,7 +85,7 @@ func (id loneID) says() string {
 		s += "the hash table, where that share is looked for, cannot be reached yet; "
 	}
 	if id.look > 0 {
-		return s + "looking for up to " + words.Duration(id.look)
+		return s + "still looking, for up to " + words.Duration(id.look)
 	}
 	return s + either(noWayIn(id.found) == "", "still looking", "still trying")
 }

@@ -72,7 +72,7 @@ flags override it:
     via = ["/dns4/relay.example/tcp/4001/p2p/ID"]  # a relay that leads here
     lan = false                  # do not look for peers on the local network
     proxy = "socks5://127.0.0.1:1080"  # dial peers through it, over TCP
-    map-port = true              # ask the router to pass the port on
+    map-port = true              # ask the router to forward the port
     relay = true                 # be a relay for others
     relay-carries = "1G"         # content too: bytes each way, per connection
     beacon-at = ["/dns4/beacon.example/tcp/4001/p2p/ID"]  # named in tickets
@@ -89,7 +89,7 @@ flags override it:
     depot-price = "free"         # or "passes": what new accounts pay
     fleet = "nats://10.0.0.5/ours"  # and fleet-secret, a file
     name = "office"              # of this machine, in fleet status
-    socket = "/run/fetcher/node.sock"  # for members of the group it runs as
+    socket = "/run/fetcher/node.sock"  # for the group that the node runs as
     http = "127.0.0.1:4820"      # the API and the page, with a token
     http-hosts = ["nas.example:4820"]
     http-cert = "/srv/cert.pem"  # needed where others can reach it

@@ -47,7 +47,7 @@ end; it needs a --name, and is kept in the state directory while it is served.
 
 Messages go to stderr. What has not changed since it was last shared is not read
 again. When a file changes, its share ends, and the others go on: each file
-is checked before it is sent, and all of them in turn, a thousand a second.
+is checked before it is sent, and all are checked in turn, a thousand a second.
 
 With --exclude, files and folders are left out by their path in the share:
 * ? [a-z] match within a part of it, ** any number of parts. A pattern without

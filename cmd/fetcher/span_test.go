@@ -39,7 +39,7 @@ func TestTimesAreShownAsPeopleTypeThem(t *testing.T) {
 		t.Errorf("--seed-until 7d: %q, %v", long, err)
 	}
 	for _, v := range []string{"inf", "nan", "1000001", "40000d", "0", "soon"} {
-		if _, _, err := seedUntil([]string{v}); err == nil || !strings.Contains(err.Error(), "at most 36600d, a number such as 2, at most 1000000, or") {
+		if _, _, err := seedUntil([]string{v}); err == nil || !strings.Contains(err.Error(), "(at most 36600d), a number such as 2 (at most 1000000), or") {
 			t.Errorf("--seed-until %s: %v", v, err)
 		}
 	}
