@@ -79,7 +79,7 @@ type Crawl struct {
 	Grace           int64       `json:"grace_seconds,omitzero" doc:"rehearsal: how long a share is kept after its last lease expired"`
 	Corrupt         int         `json:"corrupt"`
 	Failed          int         `json:"failed" doc:"shares that could not be looked at"`
-	Weeks           []int       `json:"weeks" doc:"shares by the weeks since they came into their state; the last: longer"`
+	Weeks           []int       `json:"weeks" doc:"shares by the whole weeks since they came into their state, from 0; the last number: all that have been in it longer"`
 }
 
 // MaxRemovable is how many shares a rehearsal names.
@@ -201,7 +201,7 @@ type Held struct {
 	Expires time.Time `json:"expires,omitzero" doc:"absent: the lease has ended"`
 	At      time.Time `json:"at" doc:"the depot's clock"`
 	Here    int64     `json:"here_bytes,omitempty" doc:"of its files that the depot has while it is coming or corrupt"`
-	Delay   string    `json:"delay,omitempty" doc:"why it does not come, or, after a release, has not ended: some words"`
+	Delay   string    `json:"delay,omitempty" doc:"some words: why the share does not come, or, after a release, why the lease has not ended"`
 	Name    string    `json:"name,omitempty" doc:"release: of the entry for which it was made"`
 	Addr    string    `json:"addr,omitempty" doc:"hold: where the depot was reached, a multiaddr that ends in /p2p/ID"`
 	Lapses  time.Time `json:"lapses,omitzero" doc:"hold: when the lease ends, as the budget for the depot does not pay for its renewal"`

@@ -44,7 +44,7 @@ type Fleet struct {
 type FleetMember struct {
 	Peer   string    `json:"peer"`
 	Name   string    `json:"name"`
-	At     time.Time `json:"at" doc:"when it was heard of last, by its own clock"`
+	At     time.Time `json:"at" doc:"when it was last heard from, by its own clock"`
 	Silent bool      `json:"silent" doc:"it was not heard from for a while"`
 }
 
@@ -58,7 +58,7 @@ type FleetShare struct {
 	Heard       time.Time       `json:"heard,omitzero" doc:"when the coordinator last showed that it is alive, by its own clock"`
 	Late        bool            `json:"late,omitempty" doc:"the coordinator has missed a heartbeat: unless it comes back, another is elected"`
 	Term        uint64          `json:"term" doc:"of the coordinator, or of the last one"`
-	Members     []FleetProgress `json:"members" doc:"how far each is, in the order of the fleet's members"`
+	Members     []FleetProgress `json:"members" doc:"how far each has got, in the order of the fleet's members"`
 }
 
 // FleetProgress is the progress of a member with a share, as it reports itself.
@@ -78,7 +78,7 @@ type AddToFleet struct {
 
 func (s *Server) fleet(a huma.API) {
 	n := s.node
-	add(a, "GET", "/v1/fleet", "fleet", "How far the machines of the fleet are", func(ctx context.Context, _ *struct{}) (Fleet, error) { return n.Fleet(ctx) })
+	add(a, "GET", "/v1/fleet", "fleet", "How far the machines of the fleet have got", func(ctx context.Context, _ *struct{}) (Fleet, error) { return n.Fleet(ctx) })
 	add(a, "POST", "/v1/fleet/shares", "addToFleet", "Have every machine of the fleet fetch a share", func(ctx context.Context, in *body[AddToFleet]) (FleetShare, error) {
 		return n.AddToFleet(ctx, in.Body.Ticket)
 	})

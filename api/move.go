@@ -42,7 +42,7 @@ func (s *Server) moves(a huma.API) {
 		}}, nil
 	})
 	imported := a.OpenAPI().Components.Schemas.Schema(typeOf[Imported](), true, "Imported")
-	huma.Register(a, huma.Operation{Method: "POST", Path: importPath, OperationID: "import", Summary: "Enter what an export of a depot has; answered when it is durable", Security: security,
+	huma.Register(a, huma.Operation{Method: "POST", Path: importPath, OperationID: "import", Summary: "Import what a depot exported; the answer comes once that is safe on disk", Security: security,
 		RequestBody: &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/x-tar": {}}},
 		Responses:   map[string]*huma.Response{"200": {Description: "what was entered", Content: map[string]*huma.MediaType{"application/json": {Schema: imported}}}},
 	}, func(ctx context.Context, _ *struct{}) (*huma.StreamResponse, error) {

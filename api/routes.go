@@ -64,7 +64,7 @@ func (s *Server) routes(mux *http.ServeMux) {
 	add(a, "GET", "/v1/entries/{id}/children", "children", "Who fetches an entry from here, and how each stands among all that do", listed(n.Children))
 	add(a, "GET", "/v1/entries/{id}/pieces", "pieces", "Which pieces of an entry are here", func(ctx context.Context, in *OfEntry) (Pieces, error) { return n.Pieces(ctx, in.ID) })
 	add(a, "GET", "/v1/entries/{id}/why", "why", "Why an entry is not done: sentences", listed(n.Why))
-	add(a, "GET", "/v1/entries/{id}/link", "link", "A path of a file that needs no token for 12 hours", s.link)
+	add(a, "GET", "/v1/entries/{id}/link", "link", "A link to a file, which works without the token for 12 hours", s.link)
 	add(a, "GET", "/v1/peers", "peers", "Who gives to this node, and takes from it", func(ctx context.Context, _ *struct{}) (List[Peer], error) {
 		items, err := n.Peers(ctx)
 		return List[Peer]{Items: append([]Peer{}, items...)}, err
@@ -75,7 +75,7 @@ func (s *Server) routes(mux *http.ServeMux) {
 		items, err := n.History(ctx, in.Peer)
 		return List[Moment]{Items: append([]Moment{}, items...)}, err
 	})
-	add(a, "GET", "/v1/limits", "limits", "The limits that hold", func(ctx context.Context, _ *struct{}) (Limits, error) { return n.Limits(ctx) })
+	add(a, "GET", "/v1/limits", "limits", "The limits in force", func(ctx context.Context, _ *struct{}) (Limits, error) { return n.Limits(ctx) })
 	add(a, "PATCH", "/v1/limits", "setLimits", "Change the limits", func(ctx context.Context, in *body[SetLimits]) (Limits, error) {
 		return n.SetLimits(ctx, in.Body)
 	})

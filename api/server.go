@@ -175,7 +175,7 @@ func (s *Server) guarded(a Access) http.Handler {
 			refuse(w, http.StatusForbidden, "a page of another site may not ask for this")
 		case a.Token != "" && secret(r.URL.Path) && !a.knows(r):
 			h.Set("WWW-Authenticate", "Bearer")
-			refuse(w, http.StatusUnauthorized, "the token of this node is needed; it is in the file token of its state directory")
+			refuse(w, http.StatusUnauthorized, `the token of this node is needed; it is in the file "token" in its state directory`)
 		case a.Token != "" && a.only(r) && r.Method != http.MethodGet && r.Method != http.MethodHead:
 			refuse(w, http.StatusForbidden, "this token is for reading, and changes nothing")
 		case a.Token != "" && a.only(r) && r.URL.Path == exportPath:

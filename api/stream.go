@@ -32,7 +32,7 @@ func (s *Server) streams(a huma.API, mux *http.ServeMux) {
 			s.follow(c.Context(), w, s.node.Feed().From(cmp.Or(in.Last, in.Since)))
 		}}, nil
 	})
-	huma.Register(a, huma.Operation{Method: "GET", Path: "/v1/entries/{id}/files/{path}", OperationID: "content", Summary: "A file, with ranges, while it is fetched", Security: security,
+	huma.Register(a, huma.Operation{Method: "GET", Path: "/v1/entries/{id}/files/{path}", OperationID: "content", Summary: "A file, or a range of it, even while it is being fetched", Security: security,
 		Responses: map[string]*huma.Response{
 			"200": {Description: "the file", Content: map[string]*huma.MediaType{"application/octet-stream": {}}},
 			"206": {Description: "the range that was asked for", Content: map[string]*huma.MediaType{"application/octet-stream": {}}}},

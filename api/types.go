@@ -199,7 +199,7 @@ type File struct {
 type Pieces struct {
 	Pieces int    `json:"pieces" doc:"of the share"`
 	Here   int    `json:"here" doc:"pieces that are here, verified"`
-	Map    []byte `json:"map" doc:"a bit for each piece, the first in the lowest bit of the first byte: it is here; base64"`
+	Map    []byte `json:"map" doc:"a bit for each piece, set if the piece is here; the first piece is the lowest bit of the first byte; base64"`
 	By     []byte `json:"by,omitempty" doc:"while the share is fetched, a byte for each piece: the number of the source that brought it, from 1; 0: none; 255: several; base64"`
 }
 
@@ -215,7 +215,7 @@ type Child struct {
 	Set      string    `json:"set" enum:"active,passive,tracked,outside" doc:"active: it hears of new pieces and is served first; passive: served when no active one waits; tracked: when nobody else does; outside: it asks without a subscription"`
 	Tier     int       `json:"tier" doc:"by its round trip: 0, below 5 ms; 1, below 50; 2, below 100; 3, below 150; 4, the rest, and those not measured"`
 	Location string    `json:"location,omitempty" doc:"the /16 of its address, or /32 of IPv6"`
-	Score    float64   `json:"score" doc:"what it made of its place lately, 0 to 1; 0.3: a newcomer"`
+	Score    float64   `json:"score" doc:"how well it has used its place lately, 0 to 1; 0.3: a newcomer"`
 	Moved    time.Time `json:"moved,omitzero" doc:"when it came into its set"`
 	Why      string    `json:"why,omitempty" enum:"arrived,refilled,claimed,gave-way,crowded,better,tried,worse,invalid" doc:"why it is in its set: there was room when it came; a place was free; it had a claim to one; it gave way to a claim; the next better set was full; it did better than another; it had waited longest; another did better than it; it sent what is not valid"`
 }

@@ -272,7 +272,7 @@ func decodeIDs(b []byte) (ids []share.ID, err error) {
 		ids = append(ids, id)
 	}
 	if len(b) > 0 {
-		return nil, fmt.Errorf("%d bytes follow the earlier share IDs", len(b))
+		return nil, fmt.Errorf("bytes after the earlier share IDs: %d", len(b))
 	}
 	return ids, nil
 }

@@ -33,7 +33,7 @@ func depotError(err error, account string) error {
 	case errors.Is(err, depot.ErrIncomplete):
 		return api.Refuse(api.ErrHave, "the account %q may hold leases that the depot has not found yet: it can be removed once the depot has looked at all of its disk; fetcher depot status shows how far that is", account)
 	case errors.Is(err, depot.ErrPaying):
-		return api.Refuse(api.ErrHave, "a payment by the account %q has begun and is not entered yet: the account can be removed once its node has sent that payment again, or 400 days after the payment began", account)
+		return api.Refuse(api.ErrHave, "a payment by the account %q has begun and is not recorded yet: the account can be removed once its node has sent that payment again, or 400 days after the payment began", account)
 	}
 	return err
 }

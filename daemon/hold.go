@@ -102,7 +102,7 @@ func lenderError(l fetcher.HoldList, at peers.ID, err error) error {
 	unknown := errors.As(err, &r) && r.Reason == fetcher.HoldUnknownAccount
 	switch {
 	case unknown && slices.ContainsFunc(l.Wants, func(w fetcher.Hold) bool { return w.Fleet && slices.Contains(w.Depots, at) }):
-		return api.Refuse(share.ErrNotAllowed, `the depot %s refuses: it does not know this node; a fleet has one account at a depot: the depot's owner can add the ID that fetcher id prints to the keys of that account with "fetcher depot account set"; only if no member has an account there yet, the owner can make one with "fetcher depot account add"`, at.Short())
+		return api.Refuse(share.ErrNotAllowed, `the depot %s refuses: it does not know this node; a fleet has one account at a depot: the depot's owner can add the ID that fetcher id prints to the keys of that account with "fetcher depot account set"; if no member has an account there yet, the owner can make one with "fetcher depot account add" instead`, at.Short())
 	case unknown && slices.ContainsFunc(l.Holds, func(h fetcher.HoldStanding) bool { return h.Depot == at && h.Left > 0 }):
 		return api.Refuse(share.ErrNotAllowed, `the depot %s refuses: it does not know this node any more; its owner can let this node in again with "fetcher depot account set", which adds the ID that fetcher id prints to the keys of the account that has the leases`, at.Short())
 	}

@@ -48,7 +48,7 @@ var (
 	ErrNoAccount = errors.New("no such account")
 	ErrNoKey     = errors.New("no account has this key")
 	ErrTaken     = errors.New("another account has this name or key")
-	ErrPaying    = errors.New("a payment by the account is not entered yet")
+	ErrPaying    = errors.New("a payment by the account is not recorded yet")
 	ErrInUse     = errors.New("the account holds leases: release them, or wait for their end")
 )
 

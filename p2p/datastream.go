@@ -318,7 +318,7 @@ func (d *dataStream) match(h *wire.Header) (q *request, size int, err error) {
 	left := int(q.First) + q.Count - int(q.next)
 	switch want := l.layout.Blocks(p); {
 	case !q.begun && q.Proof && len(h.Proof) != want && !(cancelled && h.Last):
-		return bad("%d hashes of %d blocks", len(h.Proof), want)
+		return bad("its proof is for %s, not %d", words.Count(len(h.Proof), "block"), want)
 	case (q.begun || !q.Proof) && len(h.Proof) > 0:
 		return bad("a proof that was not asked for")
 	}
@@ -342,7 +342,7 @@ func (d *dataStream) match(h *wire.Header) (q *request, size int, err error) {
 	}
 	size = l.layout.RunSpan(p, h.First, h.Count).Len
 	if h.Bytes != size {
-		return bad("%d bytes for %d blocks of %d", h.Bytes, h.Count, size)
+		return bad("%d bytes, not %d, for %s", h.Bytes, size, words.Count(h.Count, "block"))
 	}
 	return q, size, nil
 }

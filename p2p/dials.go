@@ -54,7 +54,7 @@ func (d *dials) begin(ctx context.Context, h *Host, to *peers.Addr) (end func(),
 		case <-due:
 		case <-ended:
 		case <-late.C:
-			return nil, said{"not tried yet: too many addresses that peers named are being tried", peers.ErrUnreachable, nil}
+			return nil, said{"not tried yet: addresses that peers named are tried in turn, and its turn did not come", peers.ErrUnreachable, nil}
 		case <-ctx.Done():
 			return nil, said{"given up before its turn came", peers.ErrUnreachable, context.Cause(ctx)}
 		}

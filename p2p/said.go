@@ -55,7 +55,7 @@ const (
 	noRelay     = "the node named as its relay is not one"
 	hungUp      = "it closed the connection"
 	endedStream = "it closed the stream"
-	listGivenUp = "its list of files comes too slowly, and many come at once"
+	listGivenUp = "its list of files comes too slowly, and many other lists come at the same time"
 	listInTurn  = "many lists of files come at once, and its own is to come after others"
 	foreign     = "something takes the connection and does not speak as fetcher does: it is another program, or has too many connections"
 )

@@ -228,7 +228,7 @@ func parseElements(b []byte) (elements []group.Element, rest []byte, err error) 
 			return nil, nil, fmt.Errorf("%w: %v", ErrMessage, err)
 		}
 		if e.IsIdentity() {
-			return nil, nil, fmt.Errorf("%w: the identity as an element", ErrMessage)
+			return nil, nil, fmt.Errorf("%w: an element that is not allowed", ErrMessage)
 		}
 		elements = append(elements, e)
 	}

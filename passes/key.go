@@ -144,7 +144,7 @@ func (k *PrivateKey) Secret() []byte {
 var ErrTagged = errors.New("the issuer lists other keys for this account than for others, and could tell its passes from theirs")
 
 // ErrMessage wraps errors about a malformed message or key.
-var ErrMessage = errors.New("passes: bad message")
+var ErrMessage = errors.New("invalid data about passes")
 
 // A Listing has the keys that an issuer says it uses.
 type Listing []*PublicKey

@@ -31,7 +31,7 @@ func blinded(raw []byte) (all []*ristretto255.Element, err error) {
 			return nil, fmt.Errorf("%w: %v", ErrMessage, err)
 		}
 		if e.Equal(ristretto255.NewIdentityElement()) == 1 {
-			return nil, fmt.Errorf("%w: the identity as an element", ErrMessage)
+			return nil, fmt.Errorf("%w: an element that is not allowed", ErrMessage)
 		}
 		all = append(all, e)
 	}

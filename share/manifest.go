@@ -220,7 +220,7 @@ func (m *Manifest) check() error {
 	for _, e := range m.Entries() {
 		folds := e.Size == 0 || len(e.Pieces) > 0 // the root of one piece is its own witness
 		if e.Kind == File && folds && FileRoot(e.Pieces) != e.Root {
-			return fmt.Errorf("%w: %q: the piece values do not fold to the root", ErrManifest, e.Path)
+			return fmt.Errorf("%w: %q: the hashes of its pieces do not give the hash of the file", ErrManifest, e.Path)
 		}
 	}
 	return nil
@@ -255,7 +255,7 @@ func (e *Entry) check() error {
 		n = 0
 	}
 	if len(e.Pieces) != n {
-		return wrong(fmt.Sprintf("%d piece values where %d are needed", len(e.Pieces), n))
+		return wrong(fmt.Sprintf("piece values: %d, where %d are needed", len(e.Pieces), n))
 	}
 	return nil
 }

@@ -157,7 +157,7 @@ func (m *Manifest) OnlyBlock(p Piece) []Hash {
 // CheckProof checks that values, one for each block of p, are those of the blocks of p. The error wraps ErrProof.
 func (m *Manifest) CheckProof(p Piece, values []Hash) error {
 	if n := m.layout.Blocks(p); len(values) != n {
-		return fmt.Errorf("piece %d: %d block hashes for %d blocks: %w", p, len(values), n, ErrProof)
+		return fmt.Errorf("piece %d: block hashes: %d, blocks: %d: %w", p, len(values), n, ErrProof)
 	}
 	got := values[0]
 	if len(values) > 1 {

@@ -148,7 +148,7 @@ func (fl setFlags) check(entries []string) (s api.Set, l api.SetLimits, err erro
 
 // setText says which limits hold once some were set.
 func setText(l api.Limits) string {
-	return limitsText(l) + either(l.Schedule, "; what was set holds outside the schedule", "")
+	return limitsText(l) + either(l.Schedule, "; what was set applies outside the schedule", "")
 }
 
 func (a asker) set(ctx context.Context, c *api.Client, args []string, fl setFlags, s api.Set, limits api.SetLimits) error {

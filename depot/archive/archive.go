@@ -276,7 +276,7 @@ func (r *Reader) Next() (s Share, err error) {
 			return s, err
 		}
 		if e.Shares != r.shares {
-			return s, fmt.Errorf("%w: it has %d shares, and says that it has %d", ErrFormat, r.shares, e.Shares)
+			return s, fmt.Errorf("%w: it has %s, and says that it has %d", ErrFormat, words.Count(r.shares, "share"), e.Shares)
 		}
 		r.LeftOut = e.LeftOut
 		return s, io.EOF
@@ -324,7 +324,7 @@ func (r *Reader) share(name string, size int64) (s Share, err error) {
 		return s, err
 	}
 	if name != at+"data" || size != m.Layout().Bytes() {
-		return s, fmt.Errorf("%w: %q, of %d bytes, is in the place of the %d bytes of %v", ErrFormat, name, size, m.Layout().Bytes(), id)
+		return s, fmt.Errorf("%w: %q, of %d bytes, is in the place of the data of %v, of %d bytes", ErrFormat, name, size, id, m.Layout().Bytes())
 	}
 	r.last, r.shares = id, r.shares+1
 	return Share{m, all}, nil

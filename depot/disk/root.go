@@ -188,7 +188,7 @@ func (r *Root) same() error {
 	case is.Depot != r.is.Depot:
 		return fmt.Errorf("%w: another depot's folder is in its place", ErrAway)
 	case is != r.is:
-		return fmt.Errorf("%w: it belongs to the database of another node now, or to a later one of this node", ErrAway)
+		return fmt.Errorf("%w: it belongs to the database of another node now, or to a later database of this node", ErrAway)
 	}
 	return nil
 }

@@ -39,7 +39,7 @@ function askToken() {
   status.textContent = api.hasToken() ? 'That is not the token of this node' : 'The token of the node is needed';
   const input = h('input', { id: 'token', type: 'password', autocomplete: 'off', required: true });
   main.replaceChildren(h('h2', {}, 'Token'), h('form', { onsubmit: act(() => { api.setToken(input.value); location.reload(); }) },
-    h('label', { class: 'wide', for: 'token' }, 'It is in the file token of the node’s state directory; the command "fetcher node open" opens this page with it.', input), h('button', { class: 'main' }, 'Continue')));
+    h('label', { class: 'wide', for: 'token' }, 'It is in the file "token" in the node’s state directory; the command "fetcher node open" opens this page with it.', input), h('button', { class: 'main' }, 'Continue')));
 }
 
 // ---- the catalog ----
@@ -359,7 +359,7 @@ function table(caption, heads, rows) {
 function depotFacts(d) {
   const row = (k, v) => [h('dt', {}, k), h('dd', {}, v)];
   const c = d.crawl;
-  return [d.trouble ? h('p', { class: 'panel' }, 'The depot waits: ' + d.trouble) : '', d.passes_trouble ? h('p', { class: 'panel' }, 'The depot takes no passes now: ' + d.passes_trouble) : '', d.frozen ? h('p', { class: 'panel' }, 'The clock is not trusted, so nothing expires and nothing is removed. If it is right, say so with the command fetcher depot clock ok.') : '',
+  return [d.trouble ? h('p', { class: 'panel' }, 'The depot waits: ' + d.trouble) : '', d.passes_trouble ? h('p', { class: 'panel' }, 'The depot takes no passes now: ' + d.passes_trouble) : '', d.frozen ? h('p', { class: 'panel' }, 'The clock is not trusted, so nothing expires and nothing is removed. If it is right, say so with the command "fetcher depot clock ok".') : '',
     d.complete ? '' : h('p', { class: 'panel' }, 'The first look at the disk is not done: more may be used than is shown, and nothing is removed.'),
     table('Shares by state', ['State', 'Shares', 'Size', 'Leases'], d.states.map((s) => [s.state, s.shares, size(s.bytes), s.leases])),
     h('dl', {}, ...row('Folder', d.dir), ...row('Free', d.free_bytes < 0 ? 'not known' : size(d.free_bytes) + (!d.reserve ? '' : d.free_bytes < d.reserve ? `, less than the ${size(d.reserve)} that is to stay free` : `, of which ${size(d.reserve)} is kept free`)), ...row('Suspect', some(d.suspect, 'share') + ' seen damaged once'),
@@ -429,7 +429,7 @@ async function node() {
     const row = (k, v) => [h('dt', {}, k), h('dd', {}, v)];
     replace(body, ...s.warnings.map((w) => h('p', { class: 'panel' }, w)), h('dl', {}, ...row('Peer ID', h('code', {}, s.peer)), ...row('Version', s.version), ...row('Running', 'for ' + ago(s.since)), ...row('State directory', s.dir),
       ...row('Traffic', `${size(s.in_bytes)} in, ${size(s.out_bytes)} out${s.carried_bytes ? `; ${size(s.carried_bytes)} carried between others` : ''}`), ...row('Peers', `${s.children} ${s.children === 1 ? 'fetches' : 'fetch'} from here`), ...row('Entries', `${s.entries}: ${s.fetching} being fetched, ${s.waiting} waiting, ${s.troubled} missing or failed`),
-      ...row('Free', s.free_bytes < 0 ? 'not known' : size(s.free_bytes)), ...(s.limits.schedule ? row('Limits', 'by the schedule now; a limit that is set here holds outside the schedule') : []), ...row('Addresses', h('div', {}, ...s.addrs.map((a) => h('div', {}, h('code', {}, a)))))));
+      ...row('Free', s.free_bytes < 0 ? 'not known' : size(s.free_bytes)), ...(s.limits.schedule ? row('Limits', 'by the schedule now; a limit that is set here applies outside the schedule') : []), ...row('Addresses', h('div', {}, ...s.addrs.map((a) => h('div', {}, h('code', {}, a)))))));
     limits.fill(s.limits);
   });
 }
