@@ -22,7 +22,7 @@ var (
 	descSuspect   = desc("depot_suspect_shares", "Shares that were seen damaged once.")
 	descQuotas    = desc("depot_account_quota_used", "Accounts by the part of their quota that is used.")
 	descHeld      = desc("depot_leases", "Live leases at the depot, by the state of their share.", "state")
-	descRemovable = desc("depot_removable_bytes", "Bytes that would be freed by removing what nobody holds, of the shares that the crawler has seen in its cycle.")
+	descRemovable = desc("depot_removable_bytes", "Bytes of shares that gc would remove (nobody holds them, and the grace is over), of those that the crawler has seen in its cycle.")
 	descAccount   = desc("depot_account_bytes", "Bytes of the live leases of the depot's accounts: of each of the 20 that take most, apart from strangers, under its name; of all the rest together, strangers too, under the name others.", "account")
 	descUsed      = desc("depot_leased_bytes", "Bytes of the live leases of all accounts.")
 	descQuota     = desc("depot_quota_bytes", "The quotas of all accounts, in bytes.")
