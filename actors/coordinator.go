@@ -101,7 +101,7 @@ func (c *coordinator) do(ctx actor.Context, todo fleet.Todo) {
 		sendPort(ctx, x)
 		if m, ok := x.Message.(wire.LeaseResponse); ok && len(m.Leases) > 0 && !c.leases {
 			c.leases = true
-			c.s.Log().Info("leases pieces", "share", c.cmd.Share.String(), "term", c.cmd.Epoch)
+			c.s.Log().Info("begins to lease pieces", "share", c.cmd.Share.String(), "term", c.cmd.Epoch)
 		}
 	}
 	for _, e := range todo.Events {

@@ -26,7 +26,7 @@ func (d *DB) Snapshot(ctx context.Context, path string) error {
 }
 
 // ErrSnapshot means that a file is not a snapshot of a depot's database.
-var ErrSnapshot = errors.New("the snapshot is not one of this depot's leases")
+var ErrSnapshot = errors.New("this is not a snapshot of this depot's leases")
 
 // Restore puts a snapshot of the depot with that name in place of the database at path, which
 // nobody may have open. The old database may be a good one, and is renamed to aside; empty if

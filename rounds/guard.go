@@ -151,7 +151,7 @@ func (g *Guard) write(ctx context.Context, rec Record, within time.Duration) (er
 		}
 		e, unread := get(ctx, r.kv, roundKey(r.c.Name), within)
 		if unread != nil {
-			return fmt.Errorf("round %s: %w (and reading it back: %v)", r.c.Name, err, unread)
+			return fmt.Errorf("round %s: %w (and reading it back failed: %v)", r.c.Name, err, unread)
 		}
 		is, damaged := decodeRecord(e.Value)
 		switch own := damaged == nil && e.Rev > g.rev && is.Term == g.rec.Term && is.by(&r.c); {

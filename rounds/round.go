@@ -313,7 +313,7 @@ func (r *Round) acquire(ctx context.Context, ttl time.Duration) (*Guard, error) 
 	is, err := r.read(ctx, within)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("%w (and reading it back: %v)", wrote, err)
+		return nil, fmt.Errorf("%w (and reading it back failed: %v)", wrote, err)
 	case r.unclaimed(is):
 		return r.guard(is.rec, is.Rev, r.tried.at), nil
 	case is.Rev != was.Rev:

@@ -55,7 +55,7 @@ func TestTakeovers(t *testing.T) {
 		t.Fatalf("nobody %s in a term after %d", what, after)
 		return 0, time.Time{}
 	}
-	const coordinates, leases = "coordinates", "leases pieces"
+	const coordinates, leases = "coordinates", "begins to lease pieces"
 	term, _ := said(leases, 0)
 	var elected, back, away []time.Duration
 	for i := range n {
@@ -96,4 +96,4 @@ func TestTakeovers(t *testing.T) {
 	}
 }
 
-var logged = regexp.MustCompile(`time=(\S+) level=INFO msg="?(coordinates|leases pieces)"? .*term=(\d+)`)
+var logged = regexp.MustCompile(`time=(\S+) level=INFO msg="?(coordinates|begins to lease pieces)"? .*term=(\d+)`)

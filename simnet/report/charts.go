@@ -233,7 +233,7 @@ func doingClass(d simnet.Doing) string {
 
 // sent is which nodes sent, over time: those that had the share from the start, and the others.
 func (v *view) sent() *chart {
-	p := v.plot("Sent per second", "By the nodes that had the content from the start, and on top of that by all others. Framing and messages count.", 110)
+	p := v.plot("Sent per second", "By the nodes that had the content from the start, and on top of that by all others. Framing and messages are included.", 110)
 	const slots = 120
 	per := max(1, (v.rec.Samples-1+slots-1)/slots)
 	var at []int

@@ -58,7 +58,7 @@ func (v *view) leases(node int) *chart {
 
 // leaseLanes draws lanes with this total height, of total leases.
 func (v *view) leaseLanes(n *simnet.NodeRecord, lanes []lane, high num, total int) plot {
-	p := v.plot("Leases of "+n.Name, "A lane per source, those with the most leases on top; a bar is a piece that the source held. Point at it for the piece.", high)
+	p := v.plot("Leases of "+n.Name, "A lane per source, those with the most leases on top; a bar is a lease: a piece that the source was to send. Point at it for the piece.", high)
 	p.frame()
 	y, bars := p.y, 0
 	for _, l := range lanes {

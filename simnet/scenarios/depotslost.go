@@ -234,7 +234,7 @@ var losing = []*simnet.Scenario{
 		}
 		mount()
 		s.Pass(2 * time.Minute)
-		s.Expect(d.Here(c) == nil && d.State(c) == depot.Stable, "the share is %v, and what is wrong with its files: %v", d.State(c), orNothing(d.Here(c)))
+		s.Expect(d.Here(c) == nil && d.State(c) == depot.Stable, "the share is %v; what is wrong with its files: %v", d.State(c), orNothing(d.Here(c)))
 		until(s, a, d, h)
 		s.Expect(ends.Expires < d.Reading().Wall.Unix(), "the short lease has not ended yet")
 		s.Pass(61 * time.Minute)
@@ -305,7 +305,7 @@ var losing = []*simnet.Scenario{
 		s.Pass(2 * time.Minute)
 		complete(s, other)
 		until(s, a, other, h)
-		s.Expect(d.Here(c) == nil && other.State(c) == depot.Stable, "the share is %v, and what is wrong with its files: %v", other.State(c), orNothing(d.Here(c)))
+		s.Expect(d.Here(c) == nil && other.State(c) == depot.Stable, "the share is %v; what is wrong with its files: %v", other.State(c), orNothing(d.Here(c)))
 	}),
 	ofDepot("killed-in-every-edge", "The depot is killed, or its power goes, at any step of a share's whole life: each promise holds, and in the end nothing is left.", func(s *depots.Story) {
 		d, a, c := pair(s)

@@ -37,7 +37,7 @@ var electing = []*simnet.Scenario{
 	},
 	{
 		Name: "election-takeover",
-		Says: "The coordinator of a fleet is killed, and is back at once, late, or never: others lease in time.",
+		Says: "The coordinator of a fleet is killed, and is back at once, late, or never: soon some coordinator leases pieces again.",
 		Only: storeIsModelled,
 		Set: func(r *simnet.Run) {
 			f := newElectors(r, 12, 4)

@@ -259,7 +259,7 @@ var muteSources = &simnet.Scenario{
 // greedyChild is about shares of a limited upload rate.
 var greedyChild = &simnet.Scenario{
 	Name: "greedy-child",
-	Says: "Of four children of a source with a limited upload one asks a hundred times as hard.",
+	Says: "Of four children of a source with a limited upload, one asks a hundred times as hard as the others.",
 	Only: "a node bypasses its own program and asks over links of its own",
 	Set: func(r *simnet.Run) {
 		const rate, from, until = 1_000_000, 5 * time.Second, 65 * time.Second

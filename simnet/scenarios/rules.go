@@ -214,7 +214,7 @@ var rules = []*simnet.Scenario{
 	},
 	{
 		Name: "joins-early",
-		Says: "Two nodes, one with the list of files and one without, know only a third, which does not have the list yet: both are told to come again, and both do.",
+		Says: "Two nodes, one with the list of files and one without, know only a third node, which does not have the list yet: both are told to come again, and both do.",
 		Set: func(r *simnet.Run) {
 			c := r.File("film", 8*mib)
 			far := r.Add(simnet.NodeConfig{Name: "far", Line: even(20*simnet.Mbit, 400*time.Millisecond)}).Seed(c)
