@@ -116,7 +116,7 @@ func (b *ballot) take(ctx context.Context, addrs []string) fleet.Answer {
 
 func (b *ballot) keep(ctx context.Context) fleet.Answer {
 	if b.guard == nil {
-		return fleet.Answer{Why: "the office was given back"}
+		return fleet.Answer{Why: "this node has given up coordinating"}
 	}
 	err := b.guard.Extend(ctx)
 	var lost *rounds.LostError

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/piecelease/fetcher/internal/words"
 )
 
 // A Record is what a store keeps of a round: who holds it, or held it last. In
@@ -121,7 +123,7 @@ func decodeRecord(value []byte) (Record, error) {
 		{len(j.Run) > MaxHolder || len(j.Outcome) > MaxOutcome || len(j.Data) > MaxData, "it is too long"},
 		{j.TTL <= 0, "it has no ttl"},
 		{j.Acquired.IsZero(), "it was never acquired"},
-		{j.Completed != nil && j.Abandoned != nil, "it was completed and abandoned"},
+		{j.Completed != nil && j.Abandoned != nil, "it says both that it was completed and that it was abandoned"},
 	} {
 		if bad.is {
 			return Record{}, fmt.Errorf("%w: %s", ErrCorrupt, bad.what)
@@ -134,7 +136,7 @@ func decodeRecord(value []byte) (Record, error) {
 func decodeJSON(value []byte, v any) error {
 	switch {
 	case len(value) == 0:
-		return fmt.Errorf("%w: its key was deleted", ErrCorrupt)
+		return words.Error(ErrCorrupt, "its record was deleted")
 	case len(value) > maxRecord:
 		return fmt.Errorf("%w: it has %d bytes, at most %d are valid", ErrCorrupt, len(value), maxRecord)
 	}

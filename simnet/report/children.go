@@ -27,7 +27,7 @@ func (v *view) children() *chart {
 		return nil
 	}
 	n := &v.rec.Nodes[of]
-	p := v.plot("Children of "+n.Name, "This node had the most of them at once. The colour is the set that they were in: active ones are served first, and hear first of new pieces.", 110)
+	p := v.plot("Children of "+n.Name, "Children are the nodes that fetch from this one, which had the most of them at once. The colour is the set that they were in: active ones are served first, and hear first of new pieces.", 110)
 	var at []int
 	var upper [len(setNames)][]float64 // each on top of those before it
 	for i := range max(0, v.rec.Samples-1) {

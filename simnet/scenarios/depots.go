@@ -250,7 +250,8 @@ func manyAccounts(s *depots.Story) {
 		for i := range n {
 			want += depot.Bytes(all[i%len(all)].Manifest)
 		}
-		s.Expect(sum == want+depot.Bytes(all[0].Manifest), "%s all accounts together use %d bytes", when, sum)
+		want += depot.Bytes(all[0].Manifest)
+		s.Expect(sum == want, "%s all accounts together use %d bytes, not %d", when, sum, want)
 		holds(s, a, d, all[0])
 	}
 	check("at first")

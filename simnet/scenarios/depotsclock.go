@@ -45,7 +45,7 @@ var ticking = []*simnet.Scenario{
 		s.Sleep(time.Hour, d)
 		s.Gone(d, c)
 	}),
-	ofDepot("clock-back", "The clock goes back by some hours, which is believed and lengthens nothing, then by a month, which is not.", func(s *depots.Story) {
+	ofDepot("clock-back", "The clock goes back by some hours, which is believed and lengthens nothing, then by a month, which is not believed.", func(s *depots.Story) {
 		d, a, c := pair(s)
 		s.Hold(a, d, c, 20*day)
 		s.Kept(d, c)

@@ -209,7 +209,7 @@ var elections = []*simnet.Scenario{
 	},
 	{
 		Name: "election-clock-ahead",
-		Says: "The clock of a member is an hour ahead; it takes no office from a coordinator that is alive.",
+		Says: "The clock of a member is an hour ahead; that member does not take over from a coordinator that is alive.",
 		Only: storeIsModelled,
 		Set: func(r *simnet.Run) {
 			f := newElectors(r, 12, 3)

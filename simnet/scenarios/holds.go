@@ -25,7 +25,7 @@ var standing = []*simnet.Scenario{
 	ofDepot("held-folder-edited", "A folder that a depot keeps is edited again and again, while its node and the depot are killed: the depot has a whole version at any time.", func(s *depots.Story) {
 		edited(s, 20, 0)
 	}),
-	ofDepot("held-versions", "A depot keeps the three versions before the latest of a folder that is edited again and again: what it has whole stays until four newer ones are whole.", func(s *depots.Story) {
+	ofDepot("held-versions", "A depot keeps the three versions before the latest of a folder that is edited again and again: a version that is whole there stays until four newer ones are.", func(s *depots.Story) {
 		edited(s, 20, 3)
 	}),
 	ofDepot("fleet-holds", "Three members of a fleet have a depot keep one thing; whoever renews its lease is killed in between: it is renewed once each time, and never lapses.", func(s *depots.Story) {
