@@ -51,6 +51,24 @@ func TestWhySaysWhatToDo(t *testing.T) {
 			r.m.Fail("a", 7, l.Token, BadData, r.now)
 			r.pass(10 * time.Second)
 		}, "piece 7: wanted; available from a, b; goes to the one source that has room; of those that failed to deliver it, the first is asked again in 20 s"},
+		{"all but one are gone, and that one failed with it before its ban ended", func(r *rig) {
+			r.add("a", "b").has("a", 7).has("b", 7)
+			l := r.one("a")
+			r.m.Fail("a", 7, l.Token, BadData, r.now)
+			r.m.Rank("a", 0, true, r.now)
+			r.m.RemoveSource("b", r.now)
+			r.m.Rank("a", 0, false, r.now)
+			r.pass(10 * time.Second)
+		}, "piece 7: wanted; available from a; no source can be asked for it now; of those that failed to deliver it, the first is asked again in 20 s"},
+		{"one that failed with it has it again, and no other has", func(r *rig) {
+			r.add("a", "b").has("a", 7).has("b", 7)
+			l := r.one("a")
+			r.m.Fail("a", 7, l.Token, BadData, r.now)
+			r.m.SetHave("a", nil, r.now)
+			r.m.RemoveSource("b", r.now)
+			r.m.Have("a", []share.Piece{7}, r.now)
+			r.pass(10 * time.Second)
+		}, "piece 7: wanted; available from a; no source can be asked for it now; of those that failed to deliver it, the first is asked again in 20 s"},
 		{"it is leased", func(r *rig) {
 			r.add("a", "b").has("a", 7).has("b", 7)
 			l := r.one("a")
