@@ -55,6 +55,9 @@ func (m *Manager) Have(id peers.ID, pieces []share.Piece, now time.Time) Todo {
 			continue
 		}
 		s.grew, s.lacks = m.clock.at, false
+		if s.shuns(uint32(p)) {
+			m.relent(uint32(p))
+		}
 		if m.plan.has(uint32(p)) && !m.verified.has(uint32(p)) && s.idle() && m.ofUse(i, uint32(p)) {
 			m.rouse(i)
 		}
@@ -206,6 +209,7 @@ func (m *Manager) pardon(i uint32) {
 	s.banned = false
 	m.count(s)
 	s.cursor = cursor{}
+	m.relentAll()
 	if s.waiting == IsBanned {
 		m.rouse(i)
 	}
@@ -273,7 +277,7 @@ func (m *Manager) barsHolder(e shun) bool {
 	return s != nil && s.serial == e.serial && !s.banned && s.have.has(e.piece, m.space.n)
 }
 
-// relentAll calls relent for every piece, because a source has less than before.
+// relentAll calls relent for every piece, because what a source can be asked for has changed.
 func (m *Manager) relentAll() {
 	if len(m.shunned) == 0 {
 		return

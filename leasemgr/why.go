@@ -179,8 +179,6 @@ func (m *Manager) next(e Explanation, f findings) string {
 		return "goes to one of " + strconv.Itoa(f.able) + " sources that have room" + m.asked(f)
 	case f.full == 0 && len(f.gave) > 0:
 		return plural(len(f.gave), "source is", "sources are") + " busy with many peers and gave it to others first; goes to the first of these others that has it" + m.asked(f)
-	case f.full == 0: // relent is not asked about a source that is pardoned, or has the piece again
-		return "no source can be asked for it now" + m.asked(f)
 	default:
 		return plural(f.full, "source that could send it holds", "sources that could send it hold") +
 			" as many leases as allowed; goes to the first that is done with one" + m.asked(f)

@@ -59,7 +59,7 @@ func TestWhySaysWhatToDo(t *testing.T) {
 			r.m.RemoveSource("b", r.now)
 			r.m.Rank("a", 0, false, r.now)
 			r.pass(10 * time.Second)
-		}, "piece 7: wanted; available from a; no source can be asked for it now; of those that failed to deliver it, the first is asked again in 20 s"},
+		}, "piece 7: wanted; available from a; goes to the one source that has room"},
 		{"one that failed with it has it again, and no other has", func(r *rig) {
 			r.add("a", "b").has("a", 7).has("b", 7)
 			l := r.one("a")
@@ -68,7 +68,7 @@ func TestWhySaysWhatToDo(t *testing.T) {
 			r.m.RemoveSource("b", r.now)
 			r.m.Have("a", []share.Piece{7}, r.now)
 			r.pass(10 * time.Second)
-		}, "piece 7: wanted; available from a; no source can be asked for it now; of those that failed to deliver it, the first is asked again in 20 s"},
+		}, "piece 7: wanted; available from a; goes to the one source that has room"},
 		{"it is leased", func(r *rig) {
 			r.add("a", "b").has("a", 7).has("b", 7)
 			l := r.one("a")
