@@ -136,7 +136,7 @@ func (s *sources) lastWord() string {
 // lastLoss is lastWord at the end, when nothing is retried.
 func (s *sources) lastLoss() string {
 	src := s.last()
-	if src == nil || src.lastLoss == "" {
+	if src == nil || src.lastLoss == "" || src.info.Banned { // a ban may come after a loss, and says more
 		word, _, _ := strings.Cut(s.lastWord(), "; is asked again in ")
 		return word
 	}

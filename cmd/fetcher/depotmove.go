@@ -94,7 +94,7 @@ func (a depots) export(from io.Reader, name string) (err error) {
 	if f, ok := to.(*os.File); ok && err == nil && name != "-" {
 		err = f.Sync()
 	}
-	if errors.Is(err, archive.ErrCut) { // which speaks of a file to import
+	if errors.Is(err, archive.ErrCut) || errors.Is(err, io.ErrUnexpectedEOF) { // the first speaks of a file to import
 		err = words.Error(err, "the export was cut short")
 	}
 	if err != nil {
