@@ -52,3 +52,25 @@ func TestADialBesideAnotherSaysWhatEachAddressDid(t *testing.T) {
 		t.Errorf("after %v: %v, want %v", time.Since(was), err, alone)
 	}
 }
+
+// A dial beside this one that did not reach a relay is no reason not to ask that relay.
+func TestADialBesideAnotherAsksTheRelayAfresh(t *testing.T) {
+	t.Parallel()
+	idle := newHost(t, Config{Reach: Reach{Relay: true}})
+	h, beside := newHost(t, Config{Listen: []string{"none"}, Reach: Reach{Traverse: true}}), true
+	id, at, err := relayOf(ma.StringCast(idle.Addrs()[0] + "/p2p-circuit"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := peers.Addr{ID: peerOf(seedKey(77)), Addrs: []string{idle.Addrs()[0] + "/p2p-circuit"}}
+	_, err = connectBy(t.Context(), h, to, func(ctx context.Context, peerID peer.ID) error {
+		if beside {
+			h.swarm.Backoff().AddBackoff(id, at)
+		}
+		beside = false
+		return h.host.Connect(ctx, peer.AddrInfo{ID: peerID})
+	})
+	if err == nil || err.Error() != offline {
+		t.Errorf("%v, want %s", err, offline)
+	}
+}
