@@ -50,6 +50,29 @@ func TestATicketIsUsedBesideAQuestionByIDAlone(t *testing.T) {
 	}
 }
 
+// A fetch by the share's ID alone gets the source of a ticket that somebody else has.
+func TestATicketHelpsAFetchByIDAlone(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "file")
+	writeRandom(t, file, 1<<20, 1)
+	s := shareOf(t, file)
+	a := announcer{looked: make(chan struct{}, 9)}
+	n := openNode(t, func(c *Config) { c.Discovery = &a })
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+	defer cancel()
+	f, err := n.Fetch(ctx, s.ID().String(), FetchOptions{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-a.looked
+	if _, err := n.Manifest(ctx, s.Ticket(), nil); err != nil {
+		t.Error(err)
+	}
+	if err := f.Wait(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
 // Whoever ends a question does not hear that a time was over.
 func TestAQuestionThatIsCancelledIsNotLate(t *testing.T) {
 	a := announcer{looked: make(chan struct{}, 9)}
