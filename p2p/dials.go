@@ -77,11 +77,12 @@ func (d *dials) over(by peers.ID, home string, at []peers.Endpoint) {
 }
 
 // afresh dials a peer at all its addresses: when to dial again is the pool's decision. The library leaves out those where
-// a dial failed a moment ago, which may be one beside this, and its error says no more.
+// a dial failed a moment ago, which may be one beside this, and its error says no more. If it left out all, it is asked again.
 func afresh(ctx context.Context, h *Host, id peer.ID, dial func(context.Context, peer.ID) error) error {
 	h.swarm.Backoff().Clear(id)
 	err := dial(ctx, id)
-	if errors.Is(err, swarm.ErrDialBackoff) {
+	var d *swarm.DialError
+	if errors.As(err, &d) && !slices.ContainsFunc(d.DialErrors, func(t swarm.TransportError) bool { return !errors.Is(t.Cause, swarm.ErrDialBackoff) }) {
 		h.swarm.Backoff().Clear(id)
 		err = dial(ctx, id)
 	}

@@ -37,6 +37,7 @@ func (e said) Unwrap() []error { return []error{e.is, e.err} }
 // Why a dial fails, or a connection ends.
 const (
 	refused     = "refused: nothing listens there"
+	justFailed  = "could not be reached a moment ago"
 	noAnswer    = "no answer: the machine is off, or a firewall blocks the connection"
 	noRoute     = "no route leads there from this machine's networks"
 	noAddress   = "no address of it is known"
@@ -193,6 +194,8 @@ func whyDial(err error) string {
 		return refused
 	case isOne(err, noRoutes):
 		return noRoute
+	case errors.Is(err, swarm.ErrDialBackoff):
+		return justFailed
 	case errors.Is(err, swarm.ErrNoAddresses):
 		return noAddress
 	case errors.Is(err, swarm.ErrNoGoodAddresses), errors.Is(err, swarm.ErrNoTransport):

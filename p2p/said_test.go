@@ -77,6 +77,20 @@ func TestADialSaysNothingOfTheOneBesideIt(t *testing.T) {
 	}
 }
 
+// The address that a dial beside this one found closed is not dialled here, and the others say what they did.
+func TestADialBesideAnotherSaysWhatEachAddressDid(t *testing.T) {
+	t.Parallel()
+	h, closed := newHost(t, Config{}), ma.StringCast("/ip4/127.0.0.1/tcp/1")
+	mute := listenRaw(t, func(net.Conn) {})
+	_, err := connectBy(t.Context(), h, peers.Addr{ID: peerOf(seedKey(77)), Addrs: []string{closed.String(), mute}}, func(ctx context.Context, id peer.ID) error {
+		h.swarm.Backoff().AddBackoff(id, closed)
+		return h.host.Connect(ctx, peer.AddrInfo{ID: id})
+	})
+	if err == nil || !errors.Is(err, peers.ErrLost) || !strings.Contains(err.Error(), saysNothing+" (TCP 127.0.0.1:") || !strings.Contains(err.Error(), justFailed+" (TCP 127.0.0.1:1)") {
+		t.Error(err)
+	}
+}
+
 func TestWhyADialFailedIsSaidInWords(t *testing.T) {
 	t.Parallel()
 	other, quicOther := newHost(t, Config{}), newHost(t, Config{Listen: []string{"/ip4/127.0.0.1/udp/0/quic-v1"}})
