@@ -100,9 +100,9 @@ on doing so when it is done.`,
 	f.BoolVar(&fl.repair, "repair", false, "fetch what is missing or wrong in DIR/NAME, and replace it")
 	f.StringArrayVar(&fl.like, "like", nil, "take pieces that are the same from this folder or file, `DIR`; may be repeated")
 	fl.sources(f)
-	f.StringArrayVar(&fl.announce, "announce", nil, "put this `ADDR`, a multiaddr, into the tickets of --seed and --listen-for-source instead of the node's own addresses; may be repeated")
+	f.StringArrayVar(&fl.announce, "announce", nil, "put this `ADDR`, such as /dns4/example.org/tcp/4001, into the tickets of --seed and --listen-for-source instead of the node's own addresses; may be repeated")
 	fl.reach.inbound(f)
-	f.StringArrayVar(&fl.reach.beaconAt, "beacon-at", nil, "look a CODE up at the beacon at this `ADDR`, a multiaddr that ends in /p2p/ID, and ask there for sources, if the ticket names beacons; may be given twice: a CODE is looked up at the first")
+	f.StringArrayVar(&fl.reach.beaconAt, "beacon-at", nil, "look a CODE up at the beacon at this `ADDR`, a multiaddr that ends in /p2p/ID; with a ticket that names beacons, ask this one for sources too; may be given twice: a CODE is looked up at the first")
 	fl.fleet.add(f)
 	f.StringVar(&fl.seed, "seed", "", "go on serving when done: for a `TIME` such as 30m, or until Ctrl-C")
 	f.Lookup("seed").NoOptDefVal = seedForever

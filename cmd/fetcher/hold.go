@@ -218,7 +218,7 @@ func (a depots) held(ctx context.Context, c *api.Client, what string, ask api.Ho
 		return 0, false, err
 	}
 	e, err := c.Add(ctx, api.Add{Paths: []string{at}})
-	err = restFirst(err, at, "fetcher hold with the number of the entry that it makes")
+	err = restFirst(err, at, "fetcher hold with the number of the entry that fetcher add makes")
 	if err == nil {
 		e, err = a.await(ctx, c, e)
 	}

@@ -116,7 +116,7 @@ flags override it:
 
 func (fl *nodeFlags) add(f *pflag.FlagSet) {
 	f.StringArrayVar(&fl.listen, "listen", nil, listenHelp+" (default all interfaces, the same port as last time)")
-	f.StringArrayVar(&fl.announce, "announce", nil, "put this `ADDR`, a multiaddr, into tickets instead of the node's own addresses; may be repeated")
+	f.StringArrayVar(&fl.announce, "announce", nil, "put this `ADDR`, such as /dns4/example.org/tcp/4001, into tickets instead of the node's own addresses; may be repeated")
 	fl.reach.add(f)
 	fl.relayFlags(f)
 	f.StringVar(&fl.into, "into", "", "put shares into this folder, `DIR`, unless add names another (default ~/Downloads)")

@@ -12,7 +12,7 @@ import (
 )
 
 // listenHelp describes --listen.
-const listenHelp = "listen on this `ADDR`: a port, on all interfaces; IP:PORT; a multiaddr; or none; may be repeated"
+const listenHelp = "listen on this `ADDR`: a port, on all interfaces; IP:PORT; a multiaddr such as /ip4/192.0.2.1/udp/4001/quic-v1; or none; may be repeated"
 
 // lanHelp describes --lan of a node that serves, lookHelp of one that does not.
 const (

@@ -30,7 +30,7 @@ type reachFlags struct {
 func (fl *reachFlags) add(f *pflag.FlagSet) {
 	fl.outbound(f, lanHelp)
 	fl.inbound(f)
-	f.StringArrayVar(&fl.beaconAt, "beacon-at", nil, "name the beacon at this `ADDR`, a multiaddr that ends in /p2p/ID, in tickets: they then lead to whoever has the share, wherever it is; may be given twice")
+	f.StringArrayVar(&fl.beaconAt, "beacon-at", nil, "name the beacon at this `ADDR`, a multiaddr that ends in /p2p/ID, in tickets: they then lead to whoever has the share, at any address; may be given twice")
 }
 
 // outbound adds those about reaching others.

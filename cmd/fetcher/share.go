@@ -64,14 +64,14 @@ a slash matches at any depth, and one that begins with a slash only at the top.`
 	f.StringVar(&fl.name, "name", "", "call the share `NAME`, and put all that is given into it")
 	f.StringArrayVar(&fl.exclude, "exclude", nil, "leave out what matches this `PATTERN`; may be repeated")
 	f.StringArrayVar(&fl.listen, "listen", nil, listenHelp+" (default all interfaces, any port)")
-	f.StringArrayVar(&fl.announce, "announce", nil, "put this `ADDR`, a multiaddr, into the ticket instead of the node's own addresses; may be repeated")
+	f.StringArrayVar(&fl.announce, "announce", nil, "put this `ADDR`, such as /dns4/example.org/tcp/4001, into the ticket instead of the node's own addresses; may be repeated")
 	f.TextVar(&fl.visible, "visible", fetcher.Private, visibleHelp+"--dht)")
 	fl.reach.add(f)
 	f.StringArrayVar(&fl.allow, "allow", nil, "give it only to this `PEER`, an ID; may be repeated; others are refused")
 	f.BoolVar(&fl.secret, "secret", false, "give it only to those who have its ticket, which then holds a secret, and to those of --allow")
 	f.StringVar(&fl.links, "links", "keep", "what to do with symbolic links: `MODE` keep those that do not lead out of the share, skip all, or refuse them")
 	f.StringVar(&fl.limitUp, "limit-up", "", "send at most this `RATE` of bytes per second, such as 500K or 10M")
-	f.BoolVar(&fl.code, "code", false, "also give the ticket to whoever types the code that you tell them; it needs --beacon-at (of two, the first counts)")
+	f.BoolVar(&fl.code, "code", false, "also give the ticket to whoever types the code that you tell them; needs --beacon-at (if that is given twice, the first counts)")
 	f.StringVar(&fl.to, "to", "", "connect to whoever made this `TICKET` with fetch --listen-for-source, for when they cannot reach this machine")
 	f.BoolVar(&fl.qr, "qr", false, "show the ticket as a QR code too")
 	return c
@@ -326,15 +326,15 @@ func (s *sharer) describe() error {
 	return nil
 }
 
-// seenByOthers says what others see of a share that is announced and has a secret.
-const seenByOthers = "whoever knows the ID of a share finds that this node has it, but only those who have its ticket can fetch it"
+// seenByOthers says what others see of a share that is announced and has a secret; it wants those who need no ticket.
+const seenByOthers = "whoever knows the ID of a share finds that this node has it, but only those who have its ticket%s can fetch it"
 
 // seenText is seenByOthers for such a share; "" for any other.
 func seenText(v fetcher.Visibility, secret, allows bool) string {
 	if v == fetcher.Private || !secret {
 		return ""
 	}
-	return seenByOthers + either(allows, ", and those named by --allow", "")
+	return fmt.Sprintf(seenByOthers, either(allows, ", and those named by --allow,", ""))
 }
 
 // alone says that no other machine can fetch from a node that can be reached from there, as where has it.

@@ -54,7 +54,7 @@ func (s *sharer) tellCall(x answer) {
 	case errors.Is(x.err, fetcher.ErrUnwanted):
 		text = fmt.Sprintf("%v. Give --to the ticket that fetch --listen-for-source prints there; that fetch must still be running", x.err)
 	case x.err != nil:
-		text = fmt.Sprintf("%v. It is tried again; --to takes the ticket that fetch --listen-for-source prints, and that fetch must still be running", words.Plain(x.err))
+		text = fmt.Sprintf("%v. This node keeps trying; --to takes the ticket that fetch --listen-for-source prints, and that fetch must still be running", words.Plain(x.err))
 	}
 	if was := s.answered[x.peer]; text != "" && text != was {
 		fmt.Fprintf(s.stderr, "%s, to which the ticket of --to leads, does not fetch from here: %s\n", x.peer.Short(), printable(text))
