@@ -111,6 +111,7 @@ type Entry struct {
 	Reason    string     `json:"reason" doc:"a sentence: why nothing moves, or what is wrong; may be empty"`
 	Code      string     `json:"code,omitempty" doc:"failed: the code of the problem that is the reason; empty if it failed before this run of the node"`
 	Name      string     `json:"name" doc:"of the share; empty until it is known"`
+	Named     string     `json:"named,omitempty" doc:"serve: the name that it was given, if any"`
 	Share     string     `json:"share" doc:"share ID; empty until it is known"`
 	Ticket    string     `json:"ticket" doc:"for others to fetch it from here; empty if nothing is served"`
 	Paths     []string   `json:"paths,omitempty" doc:"serve: what is served"`

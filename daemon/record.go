@@ -191,7 +191,7 @@ func (r *record) view() api.Entry {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	e, p := r.e, r.progress
-	v := api.Entry{ID: int64(e.ID), Kind: e.Kind.String(), State: r.stateNow(), Reason: r.reason, Name: cmp.Or(e.Title, e.Listed), Paths: e.Paths, Dir: e.Dir, Path: e.Path,
+	v := api.Entry{ID: int64(e.ID), Kind: e.Kind.String(), State: r.stateNow(), Reason: r.reason, Name: cmp.Or(e.Title, e.Listed), Named: e.Name, Paths: e.Paths, Dir: e.Dir, Path: e.Path,
 		Bytes: e.Bytes, Files: e.Files, Sent: e.Sent + r.d.tally.sent(r.id), Priority: priorities[e.Priority+1], Only: e.Only, Skip: e.Skip, First: e.First, SeedRatio: e.SeedRatio, LimitUp: e.Up, LimitDown: e.Down, Visible: cmp.Or(e.Visible, private),
 		Added: e.Added, Since: e.Since, Fleet: r.d.member.owns(e), Warnings: r.warnings}
 	if v.Reason == "" && r.state == "" && !e.Paused { // what is paused is not served again when it is back

@@ -3,14 +3,18 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/depot/archive"
 	"github.com/piecelease/fetcher/internal/rig"
 )
 
@@ -35,6 +39,24 @@ func TestMistakesInAnExportAreExplained(t *testing.T) {
 		t.Errorf("after a short ID: exit %d, %s", code, stderr)
 	}
 }
+
+// A node that is killed while it sends the last bytes of an export has cut it short, too.
+func TestAnExportThatIsCutInItsEndIsCutShort(t *testing.T) {
+	t.Parallel()
+	var b bytes.Buffer
+	w, err := archive.NewWriter(&b, "d", time.Now(), nil)
+	must(t, err)
+	must(t, w.Close(0))
+	cut := io.MultiReader(bytes.NewReader(b.Bytes()[:b.Len()-1000]), broken{})
+	if err := (depots{asker{&app{}}}).export(cut, filepath.Join(t.TempDir(), "a.tar")); err == nil || err.Error() != "the export was cut short" {
+		t.Errorf("%v", err)
+	}
+}
+
+// broken is the body of an answer whose connection has ended.
+type broken struct{}
+
+func (broken) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
 // One depot exports to another, and goes away; whoever had it keep a folder fetches it from the other, and
 // holds it there.

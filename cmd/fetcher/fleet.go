@@ -272,13 +272,13 @@ func (a fleetApp) edited(ctx context.Context, d fleetDoor, e api.Entry) {
 	fmt.Fprintln(a.stderr, "a machine that has fetched an earlier version keeps that as it is, until the new entry is repaired there with \"fetcher set ENTRY --repair\"")
 }
 
-// servedAt returns the entry of a path that the node serves.
+// servedAt returns the entry of a path that the node serves as it was added without a name: with one, it is another share.
 func servedAt(ctx context.Context, c *api.Client, path string) (api.Entry, error) {
 	all, err := c.Entries(ctx)
 	if err != nil {
 		return api.Entry{}, err
 	}
-	i := slices.IndexFunc(all, func(e api.Entry) bool { return slices.Equal(e.Paths, []string{path}) })
+	i := slices.IndexFunc(all, func(e api.Entry) bool { return e.Named == "" && slices.Equal(e.Paths, []string{path}) })
 	if i < 0 {
 		return api.Entry{}, fmt.Errorf("the node no longer serves %s: run the same command again", path)
 	}

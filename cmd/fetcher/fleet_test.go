@@ -347,3 +347,33 @@ func TestFleetStatusAfterAllWereForgotten(t *testing.T) {
 		t.Errorf("%q", b.String())
 	}
 }
+
+// A path is served under each name that it was given, and without one: that is what fleet add of the path adds.
+func TestAPathThatIsServedUnderTwoNames(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "photos")
+	rig.WriteRandom(t, filepath.Join(path, "a"), 1000, 1)
+	rig.WriteRandom(t, path+".txt", 1000, 2)
+	n := startNode(t, t.TempDir())
+	n.sure("add", path, "--name", "other")
+	n.sure("add", path, "--name", "photos")
+	n.sure("add", path, path+".txt", "--name", "both")
+	if e, err := servedAt(t.Context(), n.client, path); err == nil {
+		t.Errorf("entry %d %q", e.ID, e.Name)
+	}
+	n.sure("add", path, "--secret")
+	e, err := servedAt(t.Context(), n.client, path)
+	must(t, err)
+	if all, err := n.client.Entries(t.Context()); err != nil || len(all) != 4 || e.ID != all[3].ID || e.Named != "" || all[1].Named != "photos" {
+		t.Errorf("entry %d %q of %d, %v", e.ID, e.Name, len(all), err)
+	}
+	here, err := os.Getwd()
+	must(t, err)
+	relative, err := filepath.Rel(here, path)
+	must(t, err)
+	secret := filepath.Join(t.TempDir(), "secret")
+	must(t, os.WriteFile(secret, []byte("the secret of a fleet\n"), 0o600))
+	if r := inDir(t, n.dir, "fleet", "add", relative, "--fleet", "sqlite:"+filepath.Join(t.TempDir(), "kv"), "--fleet-secret", secret); r.code != 0 || !strings.Contains(r.stderr, e.Share) {
+		t.Errorf("exit %d: %s, want %s", r.code, r.stderr, e.Share)
+	}
+}

@@ -1,8 +1,12 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
+	"io"
 	"math/rand/v2"
+	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -162,6 +166,39 @@ func TestHoldsNameADepotOnce(t *testing.T) {
 	must(t, a.printHolds(all, nil, time.Now()))
 	if want := "\ns1: the depot d1 refuses: it is full\ns2 at d2: it does not answer\n"; !strings.HasSuffix(out.String(), want) {
 		t.Errorf("%s\nis not with\n%s", &out, want)
+	}
+}
+
+// What a refused hold has added, and cannot be removed, is not said to be removed.
+func TestAHoldThatCannotBeUndoneDoesNotSayThatItIs(t *testing.T) {
+	t.Parallel()
+	dir, err := os.MkdirTemp("", "b")
+	must(t, err)
+	defer os.RemoveAll(dir)
+	path, socket := filepath.Join(dir, "photos"), filepath.Join(dir, "s")
+	must(t, os.Mkdir(path, 0o700))
+	ln, err := net.Listen("unix", socket)
+	must(t, err)
+	answer := func(status int, v any) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(status)
+			_ = json.NewEncoder(w).Encode(v)
+		}
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /v1/entries", answer(200, api.List[api.Entry]{}))
+	mux.HandleFunc("GET /v1/holdings", answer(200, api.List[api.Held]{}))
+	mux.HandleFunc("POST /v1/entries", answer(200, api.Entry{ID: 1, Kind: "serve", State: api.Served}))
+	mux.HandleFunc("POST /v1/holds", answer(500, api.Problem{Detail: "no room"}))
+	mux.HandleFunc("DELETE /v1/entries/1", answer(500, api.Problem{Detail: "the catalog is locked"}))
+	s := &http.Server{Handler: mux}
+	go func() { _ = s.Serve(ln) }()
+	defer s.Close()
+	c, err := api.Dial(t.Context(), socket)
+	must(t, err)
+	a := depots{asker{&app{stdout: os.Stdout, stderr: newTerminal(io.Discard)}}}
+	if err := a.hold(t.Context(), c, path, api.Hold{Depots: []string{"/ip4/192.0.2.1/tcp/1/p2p/x"}}, false); err == nil || !strings.Contains(err.Error(), "the catalog is locked") || strings.Contains(err.Error(), "is removed") {
+		t.Errorf("it says: %v", err)
 	}
 }
 

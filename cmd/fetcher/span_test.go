@@ -53,3 +53,13 @@ func TestTimesAreShownAsPeopleTypeThem(t *testing.T) {
 		t.Errorf("the help of fetch shows a time of 0:\n%s", help)
 	}
 }
+
+// What --seed-until says that it takes at most is all that it takes.
+func TestSeedUntilTakesAtMostWhatItSays(t *testing.T) {
+	t.Parallel()
+	for _, v := range []string{"36601d", "878401h", "1000001"} {
+		if _, _, err := seedUntil([]string{v}); err == nil || !strings.Contains(err.Error(), "36600d") {
+			t.Errorf("%s: %v", v, err)
+		}
+	}
+}
