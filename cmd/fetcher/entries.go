@@ -110,8 +110,8 @@ func (a asker) add(ctx context.Context, c *api.Client, all []api.Add, fl addFlag
 	for i, one := range all {
 		e, err := c.Add(ctx, one)
 		err = inPart(err, one.Paths)
-		if fl.repair && errors.Is(err, api.ErrHave) {
-			return fmt.Errorf("%w; fetcher set ENTRY --repair repairs it", err)
+		if fl.repair && errors.Is(err, api.ErrHave) && fetches(ctx, c, one.Ticket) {
+			err = fmt.Errorf("%w; to repair that entry: fetcher set ENTRY --repair", err)
 		}
 		if err != nil && len(all) > 1 {
 			return ofOne(one, err, i == len(all)-1)
@@ -138,6 +138,14 @@ func (a asker) add(ctx context.Context, c *api.Client, all []api.Add, fl addFlag
 		}
 	}
 	return nil
+}
+
+// fetches says whether what the node has of a ticket's share was fetched: files that are served are not repaired.
+func fetches(ctx context.Context, c *api.Client, ticket string) bool {
+	id, _, err := fetcher.ParseSource(ticket, nil)
+	all, err2 := c.Entries(ctx)
+	all = slices.DeleteFunc(all, func(e api.Entry) bool { return e.Share != id.String() })
+	return cmp.Or(err, err2) == nil && len(all) > 0 && !slices.ContainsFunc(all, func(e api.Entry) bool { return e.Kind != "fetch" })
 }
 
 // ofOne has the error about one of several things that were to be added name it, if it does not already, and say what became of those after it.

@@ -112,3 +112,32 @@ func TestFetchTakesWhatAnOlderVersionHas(t *testing.T) {
 		t.Errorf("exit %d: %s", r.code, r.stderr)
 	}
 }
+
+// What is said to be repaired is what was fetched, and not the owner's files.
+func TestWhatTheNodeHasAlreadyIsRepairedIfItWasFetched(t *testing.T) {
+	t.Parallel()
+	src := filepath.Join(t.TempDir(), "photos")
+	rig.WriteRandom(t, filepath.Join(src, "a"), 1000, 1)
+	s, n := startShare(t, src), startNode(t, t.TempDir())
+	n.sure("add", src, "--secret")
+	all, err := n.client.Entries(t.Context())
+	must(t, err)
+	other := filepath.Join(t.TempDir(), "other")
+	rig.WriteRandom(t, filepath.Join(other, "a"), 1000, 2)
+	fetched, into := startShare(t, other), t.TempDir()
+	n.sure("add", fetched.ticket, "-o", into)
+	for _, x := range []struct {
+		args    []string
+		repairs bool
+	}{
+		{[]string{all[0].Ticket}, false},
+		{[]string{fetched.ticket, "-o", into}, true},
+		{[]string{fetched.ticket, "-o", t.TempDir()}, true},
+		{[]string{src, s.ticket}, false}, // of the path
+	} {
+		r := inDir(t, n.dir, append([]string{"add", "--repair"}, x.args...)...)
+		if r.code != exitHeld || strings.Contains(r.stderr, "; to repair that entry: fetcher") != x.repairs || strings.Contains(r.stderr, "--repair") != x.repairs {
+			t.Errorf("%q: exit %d: %s", x.args, r.code, r.stderr)
+		}
+	}
+}
