@@ -59,8 +59,8 @@ type Config struct {
 	// more than this many times what the asker needs, in a crowd three times as many. Default 2.
 	HedgeFactor float64
 	// TakeoverFactor is how many times faster than the holder of an overdue
-	// piece a source must be to take its lease away. Where two hold the piece, the
-	// silence of each counts as its rate, if that is lower. Default 10.
+	// piece a source must be to take its lease away. Where two hold the piece, it is
+	// enough to bring so many blocks while the holder brings none. Default 10.
 	TakeoverFactor float64
 	// HedgeShare and HedgeFloor bound hedging: pieces held twice, together with
 	// the bytes hedges have wasted, never exceed HedgeShare of the plan's bytes

@@ -11,7 +11,10 @@ import (
 // A hedge is a second lease on a piece, for another source. It is granted when
 // nothing unleased is left for the asker, or a reader waits for that piece, and
 // the holder is overdue or clearly slower than the asker. Of an overdue piece a
-// source ten times faster than the holder takes the lease over instead.
+// source ten times faster than the holder takes the lease over instead. Where two
+// hold it already, rates may be from before their lines became slow: then so does a
+// source that brought ten blocks while the holder brought none. Its own rate is not
+// enough: when this node's line became slow, all rates are from before.
 //
 // The waste is bounded: the pieces held twice and what hedges fetched twice
 // before never exceed m.allowance() together.
@@ -57,16 +60,6 @@ func (m *Manager) speed(s *source) float64 {
 	return float64(s.busyGot+share.BlockSize) / busy.Seconds()
 }
 
-// pace is how fast the holder of an overdue lease counts as. Where two hold the piece, neither may be measured
-// since its line became slow, and then its silence tells more: not one block came in that time.
-func (m *Manager) pace(s *source, l *lease) float64 {
-	rate := m.speed(s)
-	if l.twin != 0 {
-		rate = min(rate, share.BlockSize/time.Duration(m.clock.at-s.life(l)).Seconds())
-	}
-	return rate
-}
-
 // left is how much longer a holder is expected to take. One that should be done is
 // expected to stay silent for as long again as it has been.
 func (m *Manager) left(s *source, l *lease) time.Duration {
@@ -90,6 +83,21 @@ func (m *Manager) slower(left time.Duration, s *source, n int64) bool {
 		factor *= crowdFactor
 	}
 	return float64(left) > factor*float64(s.needs(n))+float64(hedgeLag)
+}
+
+// lap is a run of TakeoverFactor blocks that came from a source.
+type lap struct {
+	began, begins instant // of the last whole one, and of the one now
+	got           int64   // of the one now
+}
+
+func (l *lap) add(n uint32, now instant, whole int64) {
+	if l.got == 0 {
+		l.begins = now
+	}
+	if l.got += int64(n); l.got >= whole {
+		l.began, l.got = l.begins, 0
+	}
 }
 
 // onTime says whether weighing a holder's leases for s would change nothing: none is overdue,
@@ -131,7 +139,7 @@ func (m *Manager) weigh(i, at uint32) (o offer, how standing, due instant) {
 	}
 	due = m.due(holder, l)
 	overdue := m.clock.at >= due
-	take := overdue && s.measured && s.rate >= m.cfg.TakeoverFactor*m.pace(holder, l)
+	take := overdue && (s.measured && s.rate >= m.cfg.TakeoverFactor*m.speed(holder) || l.twin != 0 && s.lap.began > holder.life(l))
 	if l.twin != 0 && !take {
 		return offer{}, closed, due
 	}

@@ -225,35 +225,51 @@ func TestTakeoverReplacesOneOfTwoSlowHolders(t *testing.T) {
 	equal(t, "leases", len(r.m.leases)-1-len(r.m.free), 2)
 }
 
-// Both lines became slow with the piece in hand, and both rates are from before.
+// Both lines became slow with the piece in hand, and all rates are from before.
 func TestTwoSilentHoldersOfAPieceDoNotKeepOthersFromIt(t *testing.T) {
 	for _, c := range []struct {
-		fast float64
-		came bool // a block from the first just now
-		want bool
+		cfg    Config
+		before int  // blocks that came from the other before the first was asked
+		since  int  // and since then
+		came   bool // a block from the first just now
+		want   bool
 	}{
-		{2 * mib, false, true},
-		{2 * mib, true, false}, // neither is overdue
-		{share.BlockSize * 10 / 2.8, false, true},
-		{share.BlockSize * 10 / 3.0, false, false}, // not ten times as fast as one block in 2.9 s
+		{Config{}, 0, 10, false, true},
+		{Config{}, 0, 9, false, false},
+		{Config{}, 5, 9, false, false},
+		{Config{}, 10, 6, false, false},
+		{Config{}, 0, 10, true, false}, // neither is overdue
+		{Config{TakeoverFactor: 5}, 0, 5, false, true},
+		{Config{TakeoverFactor: 5}, 0, 4, false, false},
 	} {
-		r := newRig(t, 1, Config{})
-		r.add("a", "b", "fast").full("a", "b", "fast").rate("a", mib, 0).rate("b", mib, 0).rate("fast", c.fast, 0)
+		r := newRig(t, 2, c.cfg)
+		r.add("a", "b", "other").full("a", "b", "other").rate("a", mib, 0).rate("b", mib, 0).rate("other", mib, 0)
+		other := r.one("other")
+		brings := func(blocks int) {
+			for range blocks {
+				r.m.Progress("other", other.Piece, other.Token, share.BlockSize, r.now)
+			}
+			r.pass(100 * time.Millisecond)
+		}
+		brings(c.before)
 		l := r.one("a")
-		r.pass(1600 * time.Millisecond)
+		brings(0)
+		brings(c.since)
+		r.done(other)
+		r.pass(1400 * time.Millisecond)
 		equal(t, "hedge", r.one("b").Hedge, true)
 		r.pass(1300 * time.Millisecond)
 		if c.came {
-			r.m.Progress("a", 0, l.Token, share.BlockSize, r.now)
+			r.m.Progress("a", l.Piece, l.Token, share.BlockSize, r.now)
 		}
 		if !c.want {
-			r.not("fast", AllLeased)
+			r.not("other", AllLeased)
 			continue
 		}
-		equal(t, "hedge", r.one("fast").Hedge, true)
+		equal(t, "hedge", r.one("other").Hedge, true)
 		todo := r.m.Expire(r.now)
 		if len(todo.Revoked) != 1 || todo.Revoked[0].Token != l.Token {
-			t.Errorf("%+v", todo)
+			t.Errorf("%+v: %+v", c, todo)
 		}
 	}
 }

@@ -134,6 +134,7 @@ type source struct {
 	away     time.Duration // round trip of its connection; 0: not known
 	measured bool
 	rate     float64 // bytes per second
+	lap      lap
 	trip     time.Duration
 	score    float64
 	banned   bool
@@ -341,6 +342,7 @@ func (m *Manager) Progress(id peers.ID, p share.Piece, token share.Token, n int,
 	s.pending -= int64(got)
 	s.busyGot += int64(got)
 	if got > 0 {
+		s.lap.add(got, m.clock.at, int64(m.cfg.TakeoverFactor*share.BlockSize))
 		m.begun.set(l.piece) // it is leased, so it has no rank to change
 	}
 	m.flows(s, got)

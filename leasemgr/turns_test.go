@@ -49,35 +49,3 @@ func TestSourcesThatAllBecameSlowDoNotTakeAPieceInTurn(t *testing.T) {
 	}
 	t.Errorf("%d of 16 blocks are missing after two minutes, with %d takeovers", need, r.m.Stats().Taken)
 }
-
-// Two slow sources send a block now and then of the last piece, and a source that is hundreds of times faster has nothing to do.
-func TestTwoSteadyHoldersAreNotLeftAPieceThatTakesThemAMinute(t *testing.T) {
-	r := newRig(t, 1, Config{})
-	r.add("a", "b", "fast").full("a", "b", "fast").rate("a", mib, 0).rate("b", mib, 0).rate("fast", 2*mib, 0)
-	held := map[peers.ID]Lease{"a": r.one("a")}
-	r.pass(1600 * time.Millisecond)
-	held["b"] = r.one("b")
-	const block = 14 * time.Second
-	for _, id := range []peers.ID{"a", "b"} { // of lines of 4.7 kB/s, as a pool finds when a part of a block has come
-		r.m.Progress(id, 0, held[id].Token, share.BlockSize, r.now)
-		r.m.Measured(id, share.BlockSize/block.Seconds(), 0, r.now)
-	}
-	for s := range 30 {
-		r.pass(time.Second)
-		if len(r.get("fast", 1)) == 1 {
-			if s > 10 {
-				t.Errorf("it got the piece after %d s", s)
-			}
-			return
-		}
-		if s%14 == 13 {
-			for _, id := range []peers.ID{"a", "b"} {
-				r.m.Progress(id, 0, held[id].Token, share.BlockSize, r.now)
-			}
-		}
-		if todo := r.m.Expire(r.now); len(todo.Expired) > 0 {
-			t.Fatalf("%+v", todo)
-		}
-	}
-	t.Error("it never got the piece, which it fetches in half a second")
-}

@@ -45,12 +45,3 @@ func TestSlowLineOfItsOwnDoesNotKeepANodeFromTheEnd(t *testing.T) {
 		slowTail(t, x.sources, 0.95, x.soon, func(node *simnet.Node, _ []*simnet.Node) { node.SetLine(even(x.kB*1000, 20*time.Millisecond)) })
 	}
 }
-
-// The lines of half of the sources become slow, and theirs are the last pieces.
-func TestFastSourcesDoNotWatchTwoSlowOnesSendTheLastPiece(t *testing.T) {
-	slowTail(t, 6, 0.95, 30*time.Second, func(_ *simnet.Node, from []*simnet.Node) {
-		for _, s := range from[:3] {
-			s.SetLine(even(4000, 20*time.Millisecond))
-		}
-	})
-}
