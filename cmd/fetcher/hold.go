@@ -202,11 +202,9 @@ func (a depots) held(ctx context.Context, c *api.Client, what string, ask api.Ho
 	if err2 != nil {
 		return 0, false, err2
 	}
-	for _, e := range all {
-		if len(e.Paths) == 1 && e.Paths[0] == at || e.Path == at {
-			_, err := a.await(ctx, c, e)
-			return e.ID, false, err
-		}
+	if e, ok := entryAt(all, at); ok {
+		_, err := a.await(ctx, c, e)
+		return e.ID, false, err
 	}
 	if _, err2 := os.Stat(at); err2 != nil {
 		return 0, false, fmt.Errorf("there is no file or folder %q here, and %w", what, err)
@@ -223,6 +221,16 @@ func (a depots) held(ctx context.Context, c *api.Client, what string, ask api.Ho
 		e, err = a.await(ctx, c, e)
 	}
 	return e.ID, true, err
+}
+
+// entryAt is the entry of a path, if there is one: first the one that was added without a name.
+func entryAt(all []api.Entry, at string) (found api.Entry, ok bool) {
+	for _, e := range all {
+		if here := slices.Equal(e.Paths, []string{at}) || e.Path == at; here && (!ok || found.Named != "" && e.Named == "") {
+			found, ok = e, true
+		}
+	}
+	return found, ok
 }
 
 // oneTakes returns why none of the depots lets this node in; nil: one does.

@@ -218,3 +218,15 @@ func (n *daemonProcess) held() []api.StandingHold {
 	must(n.t, err)
 	return all
 }
+
+func TestThePathOfAHoldIsFirstTheEntryWithoutAName(t *testing.T) {
+	all := []api.Entry{
+		{ID: 1, Paths: []string{"/a", "/b"}}, {ID: 2, Paths: []string{"/a"}, Named: "other"}, {ID: 3, Paths: []string{"/a"}, Named: "third"},
+		{ID: 4, Paths: []string{"/a"}}, {ID: 5, Path: "/c"}, {ID: 6, Paths: []string{"/d"}, Named: "d"},
+	}
+	for at, want := range map[string]int64{"/a": 4, "/c": 5, "/d": 6, "/b": 0} {
+		if e, ok := entryAt(all, at); e.ID != want || ok != (want != 0) {
+			t.Errorf("%s: entry %d", at, e.ID)
+		}
+	}
+}
