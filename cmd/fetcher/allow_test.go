@@ -20,7 +20,7 @@ func TestAShareForNamedPeers(t *testing.T) {
 	r := runShare(t, nil, src, "--allow", own)
 	ticket := r.next(t, "share").Ticket
 	for _, c := range [][]string{{"ls", ticket}, {"fetch", ticket, "-o", t.TempDir(), "--listen", "none"}} {
-		advice := "allow the ID that fetcher --dir " + dir + " id prints, and run the same command again (fetch, cat and ls with --identity: "
+		advice := "allow the ID that fetcher --dir " + dir + " id prints, and run the same command again (fetch, cat and ls then need --identity: "
 		if got := inDir(t, dir, c...); got.code != exitNotAllowed || !strings.Contains(got.stderr, advice) {
 			t.Errorf("%s: exit %d: %s", c[0], got.code, got.stderr)
 		}
