@@ -440,7 +440,9 @@ func headline(p Progress, end string) string {
 	if p.State == Finding {
 		s = "looking for a source"
 	}
-	if p.Reason != "" {
+	if p.State == Finding && (p.Wait == ForBytes || p.Wait == ForLease) { // a source is connected
+		s = p.Reason
+	} else if p.Reason != "" {
 		s += ": " + strings.TrimPrefix(p.Reason, s+": ")
 	}
 	if p.State == Complete || p.State == Failed || p.At.IsZero() {

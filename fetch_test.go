@@ -398,6 +398,9 @@ func TestSilenceIsSaidWhenItLasts(t *testing.T) {
 	if got := headline(Progress{State: Finding, At: now, Moved: now}, "gives up"); got != "looking for a source" {
 		t.Error(got)
 	}
+	if got := headline(Progress{State: Finding, Wait: ForBytes, Reason: "getting the list of files from a", At: now, Moved: now}, "gives up"); got != "getting the list of files from a" {
+		t.Error(got)
+	}
 	for since, want := range map[time.Duration]string{0: "fetching", 999 * time.Millisecond: "fetching", 2 * time.Second: "fetching; no byte for 2 s: the fetch begins again in 58 s unless one comes"} {
 		if got := headline(Progress{State: Fetching, At: now, Moved: now.Add(-since), GivesUp: now.Add(time.Minute - since)}, "begins again"); got != want {
 			t.Errorf("after %v: %q, want %q", since, got, want)

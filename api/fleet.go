@@ -25,7 +25,7 @@ type Round struct {
 	Term     uint64    `json:"term,omitempty" doc:"grows with each holder"`
 	Holder   string    `json:"holder,omitempty" doc:"who holds it, or held it last: of a fleet's rounds, a peer ID"`
 	Acquired time.Time `json:"acquired,omitzero" doc:"by the holder's clock"`
-	Office   bool      `json:"office,omitempty" doc:"it has no end, but lasts for as long as its holder extends it"`
+	Office   bool      `json:"office,omitempty" doc:"it has no fixed end: it lasts for as long as its holder extends it"`
 	Ends     time.Time `json:"ends,omitzero" doc:"absent for an office"`
 	Ended    time.Time `json:"ended,omitzero" doc:"when it was completed or abandoned"`
 	Outcome  string    `json:"outcome,omitempty"`

@@ -10,7 +10,7 @@ import (
 // NewVoucher has the depot make a voucher.
 type NewVoucher struct {
 	Passes int64  `json:"passes" minimum:"1" doc:"how many it is for: a pass keeps 1 MiB for 31 days"`
-	For    string `json:"for,omitempty" maxLength:"256" doc:"the account that it is sold to, which is told to nobody: it must be one that pays"`
+	For    string `json:"for,omitempty" maxLength:"256" doc:"the account that the voucher is sold to, which must be one that pays; the code does not name it"`
 }
 
 // Voucher is a code that buys passes, once.

@@ -146,7 +146,7 @@ type Add struct {
 	Ticket    string   `json:"ticket,omitempty" doc:"fetch: a ticket or a share ID"`
 	Dir       string   `json:"dir,omitempty" doc:"fetch: the folder to put it into, absolute; default as configured"`
 	Peers     []string `json:"peers,omitempty" doc:"fetch: further sources, multiaddrs that end in /p2p/ID"`
-	Called    bool     `json:"called,omitempty" doc:"fetch: wait until a source connects to the node, as the ticket of the entry tells it to"`
+	Called    bool     `json:"called,omitempty" doc:"fetch: wait until a source connects to the node; the ticket of the entry is what the source is given for that"`
 	Only      []string `json:"only,omitempty" doc:"fetch: patterns of what is fetched; default all"`
 	Skip      []string `json:"skip,omitempty" doc:"fetch: patterns of what is not fetched"`
 	First     []string `json:"first,omitempty" doc:"fetch: patterns of what is fetched before the rest"`
@@ -218,7 +218,7 @@ type Child struct {
 	Location string    `json:"location,omitempty" doc:"the /16 of its address, or /32 of IPv6"`
 	Score    float64   `json:"score" doc:"how well it has used its place lately, 0 to 1; 0.3: a newcomer"`
 	Moved    time.Time `json:"moved,omitzero" doc:"when it came into its set"`
-	Why      string    `json:"why,omitempty" enum:"arrived,refilled,claimed,gave-way,crowded,better,tried,worse,invalid" doc:"why it is in its set: there was room when it came; a place was free; it had a claim to one; it gave way to a claim; the next better set was full; it did better than another; it had waited longest; another did better than it; it sent what is not valid"`
+	Why      string    `json:"why,omitempty" enum:"arrived,refilled,claimed,gave-way,crowded,better,tried,worse,invalid" doc:"why it is in its set: there was room when it came; a place was free; peers of its tier and location, or network, had less than their share of the places; they had more than their share; the next better set was full; it did better than another; it had waited longest; another did better than it; it sent what is not valid"`
 }
 
 // Failures counts the piece leases that a source did not keep.
@@ -243,7 +243,7 @@ type Moment struct {
 	Rate      int64     `json:"rate"`
 	BadBlocks int       `json:"bad_blocks" doc:"since the moment before"`
 	Failures  Failures  `json:"failures" doc:"piece leases that it did not keep, since the moment before"`
-	Score     float64   `json:"score" doc:"what it is worth as a source: 0, banned, to 3; 1: not known"`
+	Score     float64   `json:"score" doc:"what it is worth as a source, from 0 (banned) to 3; 1 if not known"`
 	Set       string    `json:"set,omitempty" doc:"in which set it was last, as a child: active, passive or tracked; empty: it took nothing"`
 	Child     float64   `json:"child_score" doc:"what it was worth as a child at that time: 0 to 1"`
 }

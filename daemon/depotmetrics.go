@@ -23,7 +23,7 @@ var (
 	descQuotas    = desc("depot_account_quota_used", "Accounts by the part of their quota that is used.")
 	descHeld      = desc("depot_leases", "Live leases at the depot, by the state of their share.", "state")
 	descRemovable = desc("depot_removable_bytes", "Bytes of shares that gc would remove (nobody holds them, and the grace is over), of those that the crawler has seen in its cycle.")
-	descAccount   = desc("depot_account_bytes", "Bytes of the live leases of the depot's accounts: of each of the 20 that take most, apart from strangers, under its name; of all the rest together, strangers too, under the name others.", "account")
+	descAccount   = desc("depot_account_bytes", "Bytes of the live leases of the depot's accounts. The 20 accounts that take most, not counting those of strangers, are listed by name; all the rest, those of strangers included, are added up under the name others.", "account")
 	descUsed      = desc("depot_leased_bytes", "Bytes of the live leases of all accounts.")
 	descQuota     = desc("depot_quota_bytes", "The quotas of all accounts, in bytes.")
 	descDepotFree = desc("depot_free_bytes", "Free bytes on the depot's disk, without those that it must leave free; -1 if not known.")

@@ -367,7 +367,7 @@ func (x *importer) promises(s archive.Share, now time.Time) (out []depot.Promise
 	for _, l := range s.Leases {
 		name, known := x.names[l.Account]
 		if !known || l.Expires.Sub(now) > depot.LongestLease {
-			return nil, fmt.Errorf("%w: the lease of the account %q on %v until %s is of an account that the export does not list, or is longer than a lease may be", archive.ErrFormat, l.Account, s.Manifest.ID(), words.Date(l.Expires))
+			return nil, fmt.Errorf("%w: a lease on %v until %s is longer than a lease may be, or is of the account %q, which the export does not list", archive.ErrFormat, s.Manifest.ID(), words.Date(l.Expires), l.Account)
 		}
 		if name != "" && depot.Live(now, l.Expires) {
 			out = append(out, depot.Promise{Account: name, Expires: l.Expires.Truncate(time.Second)})

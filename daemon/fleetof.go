@@ -62,7 +62,7 @@ func (m *member) isNew() bool {
 		return true
 	case string(b) != m.of.String():
 		if err := m.settle(); err != nil {
-			m.d.log.Warn("which fleet this node belongs to was not kept", "error", err)
+			m.d.log.Warn("it was not recorded which fleet this node belongs to", "error", err)
 		}
 	}
 	return false

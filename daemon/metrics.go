@@ -47,7 +47,7 @@ var (
 	descSent      = desc("sent_bytes_total", "Bytes of content that others were sent.")
 	descChildren  = desc("children", "Peers that fetch from this node.")
 	descSources   = desc("sources", "Peers that entries are fetched from, by state.", "state")
-	descScore     = desc("source_score", "Scores of the sources of what is being fetched: 0, banned, to 3; 1: not known.")
+	descScore     = desc("source_score", "Scores of the sources of what is being fetched, from 0 (banned) to 3; 1 if not known.")
 	descRates     = desc("source_rate_bytes_per_second", "Rates of the sources that give something now.")
 	descFlight    = desc("in_flight_bytes", "Bytes asked for and not verified yet.")
 	descBuffers   = desc("in_flight_buffers", "Buffers needed for the bytes that were asked for and are not verified yet.")

@@ -16,7 +16,7 @@ var private = fetcher.Private.String()
 func findable(w catalog.Wish, onLAN, inTable bool) error {
 	switch v := visible(w); {
 	case v == fetcher.VisibleLAN && !onLAN:
-		return api.Refuse(api.ErrRequest, "the node began with lan = false, and so does not use the local network, where such shares are found: remove that from its node.toml, its flags and the environment, and start it again")
+		return api.Refuse(api.ErrRequest, "the node began with lan = false, and so does not use the local network, where shares that are visible to the lan are found: remove lan = false from its node.toml, its flags and the environment, and start it again")
 	case v == fetcher.Public && !inTable:
 		return api.Refuse(api.ErrRequest, "the node takes part in no distributed hash table, where public shares are found: set dht = [\"own\"] in its node.toml and start it again, or start it with the flag of that name")
 	}
@@ -44,6 +44,6 @@ func (k *keeper) revisible(id share.ID, was catalog.Wish) {
 		return
 	}
 	if err := k.d.node.SetVisible(id, now); err != nil {
-		k.d.log.Error("where a share is announced was not changed", "id", k.id, "error", err)
+		k.d.log.Error("the change of where a share is announced failed", "id", k.id, "error", err)
 	}
 }

@@ -229,7 +229,7 @@ func (p *Partial) hashDoubts(ctx context.Context, limit int64) error {
 		}
 		bad, err := p.wrong(ctx, d.left[:n])
 		if err != nil {
-			return fmt.Errorf("hash %s, which was touched: %w", p.m.Entry(entry).Path, err)
+			return fmt.Errorf("%s, which another program may have touched, cannot be checked: %w", p.m.Entry(entry).Path, err)
 		}
 		p.mu.Lock()
 		for _, piece := range bad {

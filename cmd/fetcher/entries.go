@@ -40,9 +40,10 @@ func (a asker) addCommand() *cobra.Command {
 		Long: `Have the node fetch what a TICKET names, or serve each PATH, until it is
 removed. What was added is there again after a restart or a power cut.
 
-stdout has the ticket of each PATH, and with --listen-for-source one for the
-source of each TICKET, in their order, and nothing else. With --name, the paths
-are one share. With --wait, add ends when the share is here.
+stdout has the ticket of each PATH and, with --listen-for-source, for each
+TICKET a new ticket to send to whoever has its files, in their order, and
+nothing else. With --name, the paths are one share. With --wait, add ends when
+the share is here.
 
 What was fetched is then served: for ever, or with --seed-until for a time (such
 as 36h), or until its size has been sent a number of times (such as 2).`,
@@ -70,7 +71,7 @@ as 36h), or until its size has been sent a number of times (such as 2).`,
 	f.StringArrayVar(&fl.peers, "peer", nil, "fetch from this `ADDR` too, a multiaddr that ends in /p2p/ID; may be repeated")
 	f.StringArrayVar(&fl.first, "first", nil, firstHelp)
 	f.BoolVar(&fl.repair, "repair", false, "fetch what is missing or wrong in DIR/NAME, and replace it")
-	f.StringVar(&fl.name, "name", "", "call what is served `NAME`, and put all that is given into it")
+	f.StringVar(&fl.name, "name", "", "serve all that is given as one share, and call it `NAME`")
 	f.StringArrayVar(&fl.exclude, "exclude", nil, "do not serve what matches this `PATTERN`; may be repeated")
 	f.StringVar(&fl.links, "links", "keep", "what to do with symbolic links that are served: `MODE` keep, skip or refuse")
 	f.StringVar(&fl.priority, "priority", "", "fetch it before or after other shares: `LEVEL` low, normal or high")

@@ -34,7 +34,7 @@ once, within a year. The depot cannot tell later which voucher a pass came from.
 			})
 		}}
 	c.Flags().Int64Var(&v.Passes, "passes", 0, "make it for this `NUMBER` of passes")
-	c.Flags().StringVar(&v.For, "for", "", "note in the log that it is for this `ACCOUNT`; make none if the account does not pay with passes")
+	c.Flags().StringVar(&v.For, "for", "", "note in the log that the voucher is for this `ACCOUNT`; no voucher is made if that account does not pay with passes")
 	return c
 }
 

@@ -47,7 +47,7 @@ func (p *Purse) orders(ctx context.Context, at peers.ID) (all []passes.Order, er
 func (p *Purse) exchange(ctx context.Context, at peers.Addr, h passes.Held) error {
 	smaller := slices.Index(passes.Sizes[:], h.Size) + 1
 	if h.Issuer != string(at.ID) || smaller == len(passes.Sizes) {
-		return fmt.Errorf("a pass of %d MiB cannot be exchanged: the depot did not issue it, or none are smaller", h.Size)
+		return fmt.Errorf("a pass of %d MiB cannot be exchanged: the depot did not issue it, or there are no smaller passes", h.Size)
 	}
 	o, err := p.order(ctx, at, int64(h.Size), passes.Sizes[smaller])
 	if err == nil {

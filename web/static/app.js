@@ -158,7 +158,7 @@ function files(id, items, choose) {
 }
 
 // cause says why a peer is in its set.
-const cause = { arrived: 'there was room', refilled: 'a place became free', claimed: 'it had a claim to a place', 'gave-way': 'it gave way to a claim', crowded: 'the next better set was full', better: 'it did better than another', tried: 'it had waited longest', worse: 'another did better', invalid: 'it sent what is not valid' };
+const cause = { arrived: 'there was room', refilled: 'a place became free', claimed: 'peers placed like it had less than their share of the places', 'gave-way': 'peers placed like it had more than their share of the places', crowded: 'the next better set was full', better: 'it did better than another', tried: 'it had waited longest', worse: 'another did better', invalid: 'it sent what is not valid' };
 
 // place says where a source stands, if more are known than are fetched from at once.
 const place = (st) => (st ? ` (${st.set}, because ${cause[st.why]}; tier ${st.tier}, score ${st.score.toFixed(2)})` : '');
