@@ -44,6 +44,6 @@ func (k *keeper) revisible(id share.ID, was catalog.Wish) {
 		return
 	}
 	if err := k.d.node.SetVisible(id, now); err != nil {
-		k.d.log.Error("the change of where a share is announced failed", "id", k.id, "error", err)
+		k.d.log.Error("cannot change where a share is announced", "id", k.id, "error", err)
 	}
 }
