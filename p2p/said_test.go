@@ -15,6 +15,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/p2p/net/swarm"
 	"github.com/libp2p/go-libp2p/p2p/protocol/circuitv2/relay"
 	ma "github.com/multiformats/go-multiaddr"
 	manet "github.com/multiformats/go-multiaddr/net"
@@ -285,5 +286,18 @@ func TestAddressesAreWrittenAsPeopleDo(t *testing.T) {
 		if got := some(list); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
+	}
+}
+
+// A dial that failed without trying any address is not made a second time at once.
+func TestADialThatTriedNothingIsMadeOnce(t *testing.T) {
+	t.Parallel()
+	h, dials := newHost(t, Config{}), 0
+	_ = afresh(t.Context(), h, peer.ID("x"), func(_ context.Context, id peer.ID) error {
+		dials++
+		return &swarm.DialError{Peer: id, Cause: swarm.ErrNoAddresses}
+	})
+	if dials != 1 {
+		t.Errorf("dialled %d times", dials)
 	}
 }
