@@ -82,7 +82,7 @@ func afresh(ctx context.Context, h *Host, id peer.ID, dial func(context.Context,
 	h.swarm.Backoff().Clear(id)
 	err := dial(ctx, id)
 	var d *swarm.DialError
-	if errors.As(err, &d) && !slices.ContainsFunc(d.DialErrors, func(t swarm.TransportError) bool { return !errors.Is(t.Cause, swarm.ErrDialBackoff) }) {
+	if errors.As(err, &d) && len(d.DialErrors) > 0 && !slices.ContainsFunc(d.DialErrors, func(t swarm.TransportError) bool { return !errors.Is(t.Cause, swarm.ErrDialBackoff) }) {
 		h.swarm.Backoff().Clear(id)
 		err = dial(ctx, id)
 	}
