@@ -2,6 +2,7 @@ package fetcher
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -112,14 +113,14 @@ type catalog struct {
 	shares    map[share.ID]*Share
 	proven    map[share.ID]func()    // see proves
 	stoodFor  map[share.ID][]EntryID // served by the Share of another entry, which has the same content
-	listings  map[share.ID]*asking
+	listings  map[share.ID]listing
 	closed    bool
 }
 
 func openCatalog(cfg Config) (*catalog, error) {
 	c := &catalog{offers: store.NewOffers(cfg.Allow...), kept: cfg.Catalog, hear: cfg.OnEntry, found: cfg.Discovery, log: cfg.Logger,
 		entries: map[EntryID]Entry{}, transfers: map[share.ID]*Transfer{}, shares: map[share.ID]*Share{}, proven: map[share.ID]func(){}, stoodFor: map[share.ID][]EntryID{},
-		listings: map[share.ID]*asking{}}
+		listings: map[share.ID]listing{}}
 	if c.kept == nil {
 		return c, nil
 	}
@@ -301,21 +302,32 @@ func (c *catalog) remove(id EntryID) error {
 
 // ---- what runs ----
 
-// begin registers a transfer, unless others ask for the share's list of files alone.
-func (c *catalog) begin(t *Transfer) (others *asking, err error) {
+// begin registers a transfer: one of each share at a time. It waits while somebody asks
+// for the share's list of files alone.
+func (c *catalog) begin(ctx context.Context, t *Transfer) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	for c.listings[t.id] != nil {
+		l := c.listings[t.id]
+		c.mu.Unlock()
+		select {
+		case <-l:
+		case <-ctx.Done():
+		}
+		c.mu.Lock()
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
 	switch {
 	case c.closed:
-		return nil, ErrClosed
-	case c.listings[t.id] != nil:
-		return c.listings[t.id], nil
+		return ErrClosed
 	case c.transfers[t.id] != nil:
-		return nil, words.Error(share.ErrHeld, "share %s is being fetched by this node already", t.id.Short())
+		return words.Error(share.ErrHeld, "share %s is being fetched by this node already", t.id.Short())
 	}
 	c.transfers[t.id] = t
 	t.opened = c.offers.Opening(t.id)
-	return nil, nil
+	return nil
 }
 
 // forget removes a transfer that has ended.

@@ -1,6 +1,7 @@
 package fetcher
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -102,13 +103,14 @@ type FetchOptions struct {
 
 // Transfer is the fetch of one share. Its methods are safe for concurrent use.
 type Transfer struct {
-	*asking
 	node   *Node
 	id     share.ID
+	handle actors.Handle
 	entry  EntryID
 	opt    FetchOptions
 	events feed[Event]
 	done   chan struct{}
+	listed chan struct{} // closed when the list of files is known, or the transfer has ended
 	secret *share.Secret // of the ticket; nil: none
 	forget func()        // makes the host forget it
 	opened func()        // until it is called, peers that ask for the share are told to come back
@@ -164,19 +166,17 @@ func (n *Node) Fetch(ctx context.Context, ticketOrID string, opt FetchOptions) (
 	if opt.OnDemand && fleet.Used() {
 		return nil, errors.New("a node of a fleet does not fetch on demand: its coordinator says what enters the fleet")
 	}
-	if opt.Dir == "" {
-		opt.Dir = "."
-	}
+	opt.Dir = cmp.Or(opt.Dir, ".")
 	known, err := n.knownManifest(opt.Dir, id)
 	if err != nil {
 		return nil, err
 	}
-	knows := actors.MoreSources{Sources: sources, Beacons: n.asked(ticketOrID)}
-	if knows.None() && known == nil && !opt.Called && n.cfg.Discovery == nil {
+	beacons := n.asked(ticketOrID)
+	if len(sources) == 0 && known == nil && !opt.Called && n.cfg.Discovery == nil && len(beacons) == 0 {
 		return nil, noSource(ticketOrID)
 	}
-	t := &Transfer{asking: newAsking(n.program.Handle(id)), node: n, id: id, opt: opt, done: make(chan struct{}), last: Progress{Share: id}, secret: ticketSecret(ticketOrID)}
-	if err := n.begin(ctx, t, knows); err != nil {
+	t := &Transfer{node: n, id: id, handle: n.program.Handle(id), opt: opt, done: make(chan struct{}), listed: make(chan struct{}), last: Progress{Share: id}, secret: ticketSecret(ticketOrID)}
+	if err := n.catalog.begin(ctx, t); err != nil {
 		return nil, err
 	}
 	if err := n.enter(t, ticketOrID, known); err != nil {
@@ -186,7 +186,7 @@ func (n *Node) Fetch(ctx context.Context, ticketOrID string, opt FetchOptions) (
 	}
 	t.forget = n.know(id, t.secret, t.guarded)
 	err = n.program.Fetch(ctx, actors.FetchShare{
-		Handle: t.handle, Sources: sources, Beacons: knows.Beacons, Manifest: known, DownloadRate: opt.DownloadRate, Select: t.choosing(choose), Disk: (*disk)(t), Notify: t.notify,
+		Handle: t.handle, Sources: sources, Beacons: beacons, Manifest: known, DownloadRate: opt.DownloadRate, Select: t.choosing(choose), Disk: (*disk)(t), Notify: t.notify,
 		Config: actors.TransferConfig{Stall: opt.Stall, SyncEvery: opt.SyncEvery, SyncBytes: opt.SyncBytes, Verifiers: opt.Verifiers,
 			MaxSources: opt.MaxSources, Anonymous: opt.Anonymous, OnDemand: opt.OnDemand, Keep: opt.Keep, Called: opt.Called, Leases: n.cfg.Leases, WatchLeases: opt.WatchLeases, Fleet: fleet},
 	})
@@ -197,7 +197,6 @@ func (n *Node) Fetch(ctx context.Context, ticketOrID string, opt FetchOptions) (
 		close(t.done) // Close may wait for it
 		return nil, err
 	}
-	close(t.begun)
 	if n.catalog.isClosed() {
 		t.stop() // Close has called it, but perhaps before there was anything to stop
 	}

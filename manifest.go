@@ -7,6 +7,7 @@ import (
 
 	"github.com/piecelease/fetcher/actors"
 	"github.com/piecelease/fetcher/internal/words"
+	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 )
 
@@ -21,7 +22,6 @@ func (n *Node) Manifest(ctx context.Context, ticketOrID string, more []string) (
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	defer n.know(id, ticketSecret(ticketOrID), func() {})()
-	knows := actors.MoreSources{Sources: sources, Beacons: n.asked(ticketOrID)}
 	for {
 		if t := n.catalog.running(id); t != nil && t.Manifest() != nil {
 			return t.Manifest(), nil
@@ -29,80 +29,44 @@ func (n *Node) Manifest(ctx context.Context, ticketOrID string, more []string) (
 		if m, err := n.state.Manifest(id); err == nil {
 			return m, nil
 		}
-		if knows.None() && n.cfg.Discovery == nil {
+		if len(sources) == 0 && n.cfg.Discovery == nil && len(n.asked(ticketOrID)) == 0 {
 			return nil, noSource(ticketOrID)
 		}
-		mine := newAsking(n.program.Handle(id))
-		others := n.catalog.list(id, mine)
-		if others == nil {
-			return n.askForManifest(ctx, mine, id, knows)
+		mine, others := n.catalog.list(id)
+		if mine != nil {
+			return n.askForManifest(ctx, mine, id, sources, n.asked(ticketOrID))
 		}
-		if n.beside(ctx, others, knows) != nil { // it is known then, or we ask
+		select {
+		case <-others: // it is known then, or we ask
+		case <-ctx.Done():
 			return nil, unsent(ctx)
 		}
 	}
 }
 
-// asking is what asks for a share's list of files: a question for it alone, or a transfer.
-type asking struct {
-	handle actors.Handle
-	begun  chan struct{} // closed when it asks
-	listed chan struct{} // closed when the list is known, or when this does not ask any more
-}
+// listing is a question for a list of files; closed when it has been answered.
+type listing chan struct{}
 
-func newAsking(h actors.Handle) *asking {
-	return &asking{h, make(chan struct{}), make(chan struct{})}
-}
-
-// beside waits until others have asked for a list of files, and helps them with what is known of its sources.
-func (n *Node) beside(ctx context.Context, others *asking, knows actors.MoreSources) error {
-	begun := others.begun
-	for {
-		select {
-		case <-begun:
-			begun = nil
-			n.program.Tell(actors.ToTransfer{Transfer: others.handle, Message: knows})
-		case <-others.listed:
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
-// list begins a question for a list of files, which the caller must end; unless others ask for that list already.
-func (c *catalog) list(id share.ID, mine *asking) (others *asking) {
+// list begins a question for a list of files, which the caller must end; if there is one already,
+// or a transfer that asks for the same list, others is closed when that is over.
+func (c *catalog) list(id share.ID) (mine listing, others <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch t, l := c.transfers[id], c.listings[id]; {
 	case l != nil:
-		return l
+		return nil, l
 	case t != nil:
-		return t.asking
+		return nil, t.listed
 	}
-	c.listings[id] = mine
-	return nil
+	c.listings[id] = make(listing)
+	return c.listings[id], nil
 }
 
-func (c *catalog) endListing(id share.ID) {
+func (c *catalog) endListing(id share.ID, l listing) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	close(c.listings[id].listed)
 	delete(c.listings, id)
-}
-
-// begin registers a transfer: one of each share at a time. It waits while somebody asks for the share's list of
-// files alone.
-func (n *Node) begin(ctx context.Context, t *Transfer, knows actors.MoreSources) error {
-	for {
-		others, err := n.catalog.begin(t)
-		if others == nil {
-			return err
-		}
-		if err := n.beside(ctx, others, knows); err != nil {
-			return err
-		}
-	}
+	close(l)
 }
 
 // errListed ends a transfer that fetches only the list of files.
@@ -117,16 +81,17 @@ func (l *lister) Open(_ context.Context, m *share.Manifest, _ []bool) (actors.Ta
 }
 
 // askForManifest fetches the list of files of a share by a transfer.
-func (n *Node) askForManifest(ctx context.Context, mine *asking, id share.ID, knows actors.MoreSources) (*share.Manifest, error) {
-	defer n.catalog.endListing(id)
+func (n *Node) askForManifest(ctx context.Context, l listing, id share.ID, sources []peers.Addr, beacons []actors.Meeting) (*share.Manifest, error) {
+	defer n.catalog.endListing(id, l)
 	var got lister
 	ended := make(chan error, 1)
+	h := n.program.Handle(id)
 	var stall time.Duration // the transfer's own error says more than the end of ctx
 	if end, ok := ctx.Deadline(); ok {
 		left := time.Until(end)
 		stall = max(left-2*time.Second, left/2) // it is checked each second
 	}
-	err := n.program.Fetch(ctx, actors.FetchShare{Handle: mine.handle, Sources: knows.Sources, Beacons: knows.Beacons, Disk: &got, Config: actors.TransferConfig{Stall: stall}, Notify: func(e Event) {
+	err := n.program.Fetch(ctx, actors.FetchShare{Handle: h, Sources: sources, Beacons: beacons, Disk: &got, Config: actors.TransferConfig{Stall: stall}, Notify: func(e Event) {
 		if e, ok := e.(Ended); ok {
 			ended <- e.Err
 		}
@@ -134,11 +99,10 @@ func (n *Node) askForManifest(ctx context.Context, mine *asking, id share.ID, kn
 	if err != nil {
 		return nil, err
 	}
-	close(mine.begun)
 	select {
 	case err = <-ended:
 	case <-ctx.Done():
-		err = outOfTime(ctx, ended, func() { n.program.StopTransfer(mine.handle) })
+		err = outOfTime(ctx, ended, func() { n.program.StopTransfer(h) })
 	}
 	if !errors.Is(err, errListed) {
 		return nil, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
@@ -55,6 +56,17 @@ func TestAListOfFilesIsAskedForOnce(t *testing.T) {
 	late, end := context.WithTimeout(t.Context(), 0)
 	defer end()
 	if err := unsent(late); err.Error() != "stalled: nobody has sent the list of files in time" || !errors.Is(err, share.ErrStalled) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+}
+
+// Whoever ends a question does not hear that a time was over.
+func TestAQuestionThatIsCancelledIsNotLate(t *testing.T) {
+	a := announcer{looked: make(chan struct{}, 9)}
+	n := openNode(t, func(c *Config) { c.Discovery = &a })
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { <-a.looked; cancel() }()
+	if _, err := n.Manifest(ctx, share.IDOf([]byte("x")).String(), nil); !errors.Is(err, context.Canceled) || strings.Contains(err.Error(), "in time") {
 		t.Error(err)
 	}
 }

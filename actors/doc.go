@@ -22,7 +22,7 @@
 //	mirror.go         Mirror: tells the sources of a share that it can be had here too
 //	transfer.go       Transfer: transfer's actor, the fetch of one share
 //	                  transfermessages.go: SourceFound, SourceStatus, SourceLied, PeerBanned,
-//	                  BlocksVerified, PieceDone, MoreSources, SetPriority, SetDownloadRate, OpenReader, MoveReader, StopTransfer
+//	                  BlocksVerified, PieceDone, SetPriority, SetDownloadRate, OpenReader, MoveReader, StopTransfer
 //	leasemanager.go   LeaseManager: leasemgr's actor
 //	                  SourceUp, SourceHas, LeaseRequest, LeaseProgress, LeaseReturned,
 //	                  SourceBusy, PieceVerified, RankSource, PauseLeases, SetPriorities, SetReader, PlanQuery

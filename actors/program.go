@@ -188,8 +188,7 @@ func (p *Program) Scores(ctx context.Context, ids []peers.ID) ([]float64, error)
 	return system.Ask[Scores](ctx, p.s, p.node, ScoresQuery{ids})
 }
 
-// Tell passes on a message that has no answer: SetUploadRate, MeetingsChanged, LookAt, ListRequest,
-// and ToTransfer with MoreSources.
+// Tell passes on a message that has no answer: SetUploadRate, MeetingsChanged, LookAt, ListRequest.
 func (p *Program) Tell(m any) { p.s.Send(p.node, m) }
 
 // SetTransferRate bounds what is asked for in one transfer, as SetDownloadRate does in all.

@@ -2,7 +2,6 @@ package actors
 
 import (
 	"context"
-	"slices"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -32,7 +31,6 @@ type transferActor struct {
 	stopHashing func()              // ends the long disk work, Open and Finish; nil before it
 	asks        map[peers.ID]func() // cancel the requests for the manifest
 	traffic     []traffic           // of sources
-	finding     bool                // the Finder looks for sources
 	run         int                 // of leases and verifiers
 	leases      *actor.PID
 	verifiers   []*actor.PID
@@ -59,8 +57,6 @@ func (t *transferActor) Receive(ctx actor.Context) {
 		t.start()
 	case SourceFound:
 		t.core.SourceFound(m, now)
-	case MoreSources:
-		t.findMore(ctx, m)
 	case transfer.Listers:
 		t.core.Listers(m, now)
 	case manifestComes:
@@ -163,26 +159,12 @@ func (t *transferActor) do(ctx actor.Context) {
 	t.wake.Set(t.s, ctx, todo.Wake)
 }
 
-func (t *transferActor) find(ctx actor.Context) {
-	t.finding = true
-	ctx.Request(t.finder, FindSources{Share: t.cmd.Share, Known: t.cmd.Sources, Beacons: t.cmd.Beacons, Hidden: t.cmd.Config.Anonymous})
-}
-
-func (t *transferActor) findMore(ctx actor.Context, m MoreSources) {
-	if t.finding && !m.None() {
-		t.cmd.Sources = slices.Concat(t.cmd.Sources, m.Sources)
-		t.cmd.Beacons = slices.Concat(t.cmd.Beacons, m.Beacons)
-		t.find(ctx)
-	}
-}
-
 // doSources does what concerns sources, and reports whether what did.
 func (t *transferActor) doSources(ctx actor.Context, what any) bool {
 	switch x := what.(type) {
 	case transfer.FindSources:
-		t.find(ctx)
+		ctx.Request(t.finder, FindSources{Share: t.cmd.Share, Known: t.cmd.Sources, Beacons: t.cmd.Beacons, Hidden: t.cmd.Config.Anonymous})
 	case transfer.StopFinding:
-		t.finding = false
 		ctx.Send(t.finder, StopFinding{t.cmd.Share})
 	case transfer.Rank:
 		in, out := t.net.Traffic(x.Peer)

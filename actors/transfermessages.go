@@ -45,15 +45,6 @@ type Brought struct{ By []byte }
 // WhyQuery, API -> Transfer. Answered with PlanStatus.
 type WhyQuery struct{}
 
-// MoreSources, API -> Transfer: where else the share's sources are, as in FetchShare.
-type MoreSources struct {
-	Sources []peers.Addr
-	Beacons []Meeting
-}
-
-// None says whether it names nobody.
-func (m MoreSources) None() bool { return len(m.Sources) == 0 && len(m.Beacons) == 0 }
-
 // SetPriority, API -> Transfer: how urgent some entries are from now on. Answered with PrioritySet.
 type SetPriority struct {
 	Entries  []int // of the manifest
