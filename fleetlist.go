@@ -69,7 +69,9 @@ func (h *ListedHold) check() error {
 	if h == nil {
 		return nil
 	}
-	if n := len(h.Depots); n < 1 || n > MaxListedDepots || h.Copies < 0 || h.Copies > n || h.Bytes < 0 || h.Length != 0 && (h.Length < MinHoldLength || h.Length > MaxHoldLength) {
+	if n := len(h.Depots); n > MaxListedDepots {
+		return fmt.Errorf("the depots that are to keep the share for the fleet have %d addresses together, and the fleet's list has room for %d", n, MaxListedDepots)
+	} else if n < 1 || h.Copies < 0 || h.Copies > n || h.Bytes < 0 || h.Length != 0 && (h.Length < MinHoldLength || h.Length > MaxHoldLength) {
 		return errors.New("what the list says of the share's depots makes no sense")
 	}
 	_, err := depotsAt(h.Depots)

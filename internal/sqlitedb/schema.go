@@ -94,7 +94,7 @@ func writeAhead(ctx context.Context, c *sqlite.Conn) error {
 		err := sqlitex.ExecuteTransient(c, "PRAGMA journal_mode = WAL", &sqlitex.ExecOptions{
 			ResultFunc: func(row *sqlite.Stmt) error {
 				if mode := row.ColumnText(0); mode != "wal" && mode != "memory" {
-					return errors.New("processes cannot share memory through its disk; a database must be on a local disk")
+					return errors.New("it is on a disk where processes cannot use it together; a database must be on a local disk")
 				}
 				return nil
 			},
