@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -313,5 +314,25 @@ func TestAFleetWithAnotherSecretElectsItsOwn(t *testing.T) {
 	})
 	if got, err := os.ReadFile(filepath.Join(f.dirs[0], "film.bin")); err != nil || !bytes.Equal(got, content) {
 		t.Errorf("it differs: %v", err)
+	}
+}
+
+func TestWhatIsWrongWithTheDepotsOfAListedShareIsSaid(t *testing.T) {
+	at := "/ip4/192.0.2.1/tcp/1/p2p/12D3KooWD3eckifWpRn9wQpMG9R9hX3sD158z7EqHWmweQAJU5SA"
+	for _, c := range []struct {
+		depots, copies int
+		length         time.Duration
+		want           string
+	}{
+		{MaxListedDepots, 1, MinHoldLength, ""},
+		{MaxListedDepots + 1, 1, 0, "have 65 addresses together, and the fleet's list has room for 64"},
+		{1, 2, 0, "makes no sense"},
+		{1, 1, MinHoldLength - 1, "makes no sense"},
+		{0, 0, 0, "makes no sense"},
+	} {
+		h := ListedHold{Depots: slices.Repeat([]string{at}, c.depots), Copies: c.copies, Length: c.length}
+		if err := h.check(); c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%+v: %v", c, err)
+		}
 	}
 }
