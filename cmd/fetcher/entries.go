@@ -98,7 +98,7 @@ func seedUntil(values []string) (ratio float64, long string, err error) {
 	for _, v := range values {
 		if n, err := strconv.ParseFloat(v, 64); err == nil && n > 0 && n <= 1e6 {
 			ratio = n
-		} else if t, err := words.ParseDuration(v); err == nil && t > 0 && t <= 36_600*24*time.Hour {
+		} else if t, err := words.ParseDuration(v); err == nil && t > 0 {
 			long = typed(t)
 		} else if v != "never" {
 			return 0, "", usageError{fmt.Errorf(`--seed-until is a time such as 36h or 7d (at most 36600d), a number such as 2 (at most 1000000), or the word "never", and not %q`, v)}

@@ -56,19 +56,25 @@ func Duration(d time.Duration) string {
 // Date is when something was or will be, where people are: "2026-04-05 06:07".
 func Date(t time.Time) string { return t.Local().Format("2006-01-02 15:04") }
 
+const maxDays = 36_600
+
 // ParseDuration reads a duration as people write it: in days, such as "31d", or as
-// time.ParseDuration does.
+// time.ParseDuration does; at most 36,600 days.
 func ParseDuration(s string) (time.Duration, error) {
+	tooLong := fmt.Errorf("a time is at most %dd, not %q", maxDays, s)
 	if days, ok := strings.CutSuffix(s, "d"); ok {
-		if n, err := strconv.ParseUint(days, 10, 64); err == nil && n <= 36_600 {
+		if n, err := strconv.ParseUint(days, 10, 64); err == nil && n <= maxDays {
 			return time.Duration(n) * 24 * time.Hour, nil
 		} else if err == nil || errors.Is(err, strconv.ErrRange) {
-			return 0, fmt.Errorf("a time is at most 36600d, not %q", s)
+			return 0, tooLong
 		}
 	}
 	d, err := time.ParseDuration(s)
-	if err != nil {
+	switch {
+	case err != nil:
 		return 0, fmt.Errorf("a time is like 30s, 36h or 7d, not %q", s)
+	case d > maxDays*24*time.Hour:
+		return 0, tooLong
 	}
 	return d, nil
 }

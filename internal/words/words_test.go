@@ -28,13 +28,13 @@ func TestDurationsAreShort(t *testing.T) {
 }
 
 func TestDurationsAreRead(t *testing.T) {
-	for s, want := range map[string]time.Duration{"31d": 744 * time.Hour, "0d": 0, "36h": 36 * time.Hour, "1h30m": 90 * time.Minute, "-5s": -5 * time.Second} {
+	for s, want := range map[string]time.Duration{"31d": 744 * time.Hour, "0d": 0, "36h": 36 * time.Hour, "878400h": 878400 * time.Hour, "1h30m": 90 * time.Minute, "-5s": -5 * time.Second} {
 		if got, err := ParseDuration(s); err != nil || got != want {
 			t.Errorf("%q: %v, %v", s, got, err)
 		}
 	}
 	const form, bound = "a time is like 30s, 36h or 7d", "a time is at most 36600d"
-	for s, why := range map[string]string{"": form, "d": form, "5": form, "-1d": form, "1.5d": form, "1d12h": form, "soon": form, "40000d": bound, "99999999999999999999d": bound} {
+	for s, why := range map[string]string{"": form, "d": form, "5": form, "-1d": form, "1.5d": form, "1d12h": form, "soon": form, "40000d": bound, "878401h": bound, "99999999999999999999d": bound} {
 		if got, err := ParseDuration(s); err == nil || err.Error() != fmt.Sprintf("%s, not %q", why, s) {
 			t.Errorf("%q is taken as %v, or refused with %v", s, got, err)
 		}
