@@ -439,7 +439,7 @@ func headline(p Progress, end string) string {
 	if p.State == Finding {
 		s = "looking for a source"
 	}
-	if p.State == Finding && (p.Wait == ForBytes || p.Wait == ForLease) { // a source is connected
+	if p.Lists() {
 		s = p.Reason
 	} else if p.Reason != "" {
 		s += ": " + strings.TrimPrefix(p.Reason, s+": ")

@@ -53,6 +53,11 @@ type Progress struct {
 	Path      string    `json:"path,omitempty"` // where the share is, once State is Complete
 }
 
+// Lists reports whether a source that is connected is asked for the list of files.
+func (p Progress) Lists() bool {
+	return p.State == Finding && (p.Wait == ForBytes || p.Wait == ForLease)
+}
+
 // Source is what one source has done for a transfer.
 type Source struct {
 	Peer      peers.ID      `json:"peer"`

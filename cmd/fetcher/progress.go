@@ -27,7 +27,7 @@ func planned(p fetcher.Progress) bool { return p.Bytes > 0 || p.Pieces > 0 }
 // describe sums up a transfer on one line.
 func describe(p fetcher.Progress) string {
 	if !planned(p) {
-		if p.State == fetcher.Finding && (p.Wait == fetcher.ForBytes || p.Wait == fetcher.ForLease) { // a source is connected
+		if p.Lists() {
 			return printable(p.Reason)
 		}
 		return strings.TrimSuffix(either(p.State == fetcher.Finding, "looking for a source", p.State.String())+": "+printable(p.Reason), ": ")

@@ -187,7 +187,7 @@ func (a asker) set(ctx context.Context, c *api.Client, args []string, fl setFlag
 		t, err := share.Parse(e.Ticket)
 		secret := err == nil && t.Secret != nil
 		if secret && s.Visible != nil && e.Visible != fetcher.Private.String() {
-			fmt.Fprintf(a.stderr, seenByOthers+"\n", "")
+			fmt.Fprintln(a.stderr, seenByOthers(false))
 		}
 		if was.Visible == fetcher.Public.String() && e.Visible != was.Visible {
 			fmt.Fprintln(a.stderr, "it stays in the hash table for up to an hour, in that of IPFS for two days; until then, whoever "+either(secret, "has the ticket finds it there too", "finds it there is served"))

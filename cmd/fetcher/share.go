@@ -326,15 +326,17 @@ func (s *sharer) describe() error {
 	return nil
 }
 
-// seenByOthers says what others see of a share that is announced and has a secret; it wants those who need no ticket.
-const seenByOthers = "whoever knows the ID of a share finds that this node has it, but only those who have its ticket%s can fetch it"
+// seenByOthers says what others see of a share that is announced and has a secret, which some need no ticket for if it allows them.
+func seenByOthers(allows bool) string {
+	return "whoever knows the ID of a share finds that this node has it, but only those who have its ticket" + either(allows, ", and those named by --allow,", "") + " can fetch it"
+}
 
 // seenText is seenByOthers for such a share; "" for any other.
 func seenText(v fetcher.Visibility, secret, allows bool) string {
 	if v == fetcher.Private || !secret {
 		return ""
 	}
-	return fmt.Sprintf(seenByOthers, either(allows, ", and those named by --allow,", ""))
+	return seenByOthers(allows)
 }
 
 // alone says that no other machine can fetch from a node that can be reached from there, as where has it.
