@@ -374,7 +374,7 @@ func (b *beacons) linkDown(ctx actor.Context, m linkDown) {
 func (b *beacons) ended(ctx actor.Context, p *beaconPost) {
 	if p != nil && b.answersElse(p) && !p.other && len(p.keys) > 0 {
 		p.other = true
-		b.s.Log().Warn("a node that is named as a beacon is not a beacon, or is of an older version: nobody is found through it; name one that is, and make new tickets in place of those that name it", "beacon", p.at.ID)
+		b.s.Log().Warn("a node that is named as a beacon is not a beacon, or is of an older version: nobody is found through it; name an up-to-date beacon instead, and make new tickets in place of those that name the old one", "beacon", p.at.ID)
 	}
 	b.over(ctx, p)
 }

@@ -389,7 +389,7 @@ func TestANodeThatIsNoBeaconIsNamedOnce(t *testing.T) {
 	x.fetch(m.ID(), source)
 	sw.run(30*time.Minute, x)
 	x.complete(content)
-	if n := strings.Count(log.String(), "is not a beacon"); n != 1 || strings.Contains(log.String(), "panicked") || !strings.Contains(log.String(), "make new tickets in place of those that name it") {
+	if n := strings.Count(log.String(), "is not a beacon"); n != 1 || strings.Contains(log.String(), "panicked") || !strings.Contains(log.String(), "make new tickets in place of those that name the old one") {
 		t.Errorf("it was said %d times:\n%s", n, &log)
 	}
 }

@@ -246,7 +246,7 @@ func (f *fetchPool) linkDown(ctx actor.Context, m linkDown) {
 func (f *fetchPool) lost(err error) {
 	relayed := f.told.Connected && f.told.From == (peers.Endpoint{})
 	if relayed && f.core.State() != fetchpool.Dialing && errors.Is(err, peers.ErrLost) {
-		err = fmt.Errorf("%w; it was reached through a relay, which carries only so much for each connection (forward a port on either side, and no relay is needed)", err)
+		err = fmt.Errorf("%w; the source was reached through a relay, which carries only so much for each connection (forward a port on either side, and no relay is needed)", err)
 	}
 	f.core.Lost(err, f.s.Now())
 }

@@ -144,7 +144,7 @@ func (r *renewals) unpaid(ctx actor.Context, v *depotVisit, err error) {
 	if len(v.tasks) > 0 {
 		r.refused(v, err)
 	} else {
-		r.s.Log().Warn("what was paid to a depot before is not settled", "depot", string(v.to.ID), "error", err)
+		r.s.Log().Warn("an earlier payment to a depot is not settled yet", "depot", string(v.to.ID), "error", err)
 	}
 	r.goOn(ctx, v)
 }

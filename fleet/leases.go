@@ -307,9 +307,9 @@ func (m *Member) status() (line, stuck string) {
 		line = fmt.Sprintf("%s: not joined for %s: %s", name, words.Duration(m.now.Sub(m.seat.since)), m.seat.why)
 		switch {
 		case m.alone:
-			return line + "; goes on alone", ""
+			return line + "; this node goes on alone", ""
 		case !m.stop.IsZero():
-			line += fmt.Sprintf("; what is leased goes on for %s", words.Duration(m.stop.Sub(m.now)))
+			line += fmt.Sprintf("; this node goes on for %s with the pieces that are leased", words.Duration(m.stop.Sub(m.now)))
 		}
 		if m.seat.state == away && m.cfg.Coordinator != "" {
 			line += "; tried again in " + words.Duration(m.seat.retry.Sub(m.now))
@@ -327,7 +327,7 @@ func (m *Member) status() (line, stuck string) {
 	line = fmt.Sprintf("%s: joined with %s; %s may be fetched from %s outside the fleet",
 		name, words.Count(len(m.fellows), "other member"), words.Count(held, "piece"), words.Count(len(m.order), "source"))
 	if m.alone {
-		return line + "; goes on alone, because nothing comes", ""
+		return line + "; this node goes on alone, because nothing comes", ""
 	}
 	if waiting > 0 {
 		line += "; no more leases for " + words.Count(waiting, "source")

@@ -939,7 +939,7 @@ func TestAMemberSaysHowTheFleetStands(t *testing.T) {
 	d.respond(no)
 	says(true, "no more leases for 2 sources; the reason for one of them: the fleet has every piece")
 	d.lose(5 * time.Second).run(time.Second)
-	says(true, "not joined for 1 s: \"for a test\"", "goes on for 9 s", "tried again in 4 s")
+	says(true, "not joined for 1 s: \"for a test\"", "goes on for 9 s with the pieces that are leased", "tried again in 4 s")
 	d.run(4 * time.Second)
 	says(true, "not joined for 5 s")
 	for code, want := range map[wire.Code]string{wire.CodeNotListed: wire.CodeNotListed.String() + " (" + string(d.m.cfg.Self) + ")",
@@ -954,5 +954,5 @@ func TestAMemberSaysHowTheFleetStands(t *testing.T) {
 	}
 	d = newDesk(t, func(c *MemberConfig) { c.Alone = time.Second })
 	d.lose(time.Hour).run(2 * time.Second)
-	says(false, "not joined for 2 s: \"for a test\"; goes on alone")
+	says(false, "not joined for 2 s: \"for a test\"; this node goes on alone")
 }

@@ -205,7 +205,7 @@ func (r *referee) waits(f *Fetch) {
 	}
 	if y, p := r.helper(f, since); y != nil {
 		f.needless = true
-		r.broken(f.x.id, "needless wait", "nothing for %s, and %s has piece %d%s", words.Duration(quiet), y.Name(), p, f.because())
+		r.broken(f.x.id, "needless wait", "nothing for %s%s; %s has piece %d", words.Duration(quiet), f.because(), y.Name(), p)
 		r.n.ask(f)
 	}
 }

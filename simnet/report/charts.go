@@ -286,7 +286,7 @@ func (v *view) availability(c *simnet.ContentRecord) *chart {
 			used[lv] = true
 			text := fmt.Sprintf("piece %d", first)
 			if last > first {
-				text = fmt.Sprintf("pieces %d to %d, the rarest", first, last)
+				text = fmt.Sprintf("the rarest of pieces %d to %d", first, last)
 			}
 			p.rect(levelNames[lv].Class, p.at(from), p.y+num(r)*row, p.at(min(i, len(levels)-1))-p.at(from), row+0.2,
 				fmt.Sprintf("%s: %s, %s to %s", text, holders(levels[from], levels[i-1]), seconds(v.at(from)), seconds(v.at(min(i, len(levels)-1)))))

@@ -189,7 +189,7 @@ func (v *view) mostly(n *simnet.NodeRecord, from, to int) string {
 		if count[d]*8 < to-from {
 			continue
 		}
-		part := fmt.Sprintf("%v for %s", d, seconds(time.Duration(count[d])*v.rec.Step))
+		part := fmt.Sprintf("%v, %s", d, seconds(time.Duration(count[d])*v.rec.Step))
 		if said[d] != "" {
 			part += " (" + strings.TrimPrefix(said[d], d.String()+": ") + ")"
 		}

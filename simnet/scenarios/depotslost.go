@@ -137,7 +137,7 @@ var losing = []*simnet.Scenario{
 		s.Kept(d, c)
 		s.Gone(d, more) // which nobody found
 	}),
-	ofDepot("restored-from-an-old-backup", "The database is set back by days: what was promised or prolonged since stands, and nothing of it is removed.", func(s *depots.Story) {
+	ofDepot("restored-from-an-old-backup", "The database is set back by days: what was promised or prolonged in those days still stands, and none of it is removed.", func(s *depots.Story) {
 		d, a, c := pair(s)
 		b := s.Add(simnet.NodeConfig{Name: "bert"})
 		d.Account("bert", 1e9, b)

@@ -28,7 +28,7 @@ var standing = []*simnet.Scenario{
 	ofDepot("held-versions", "A depot keeps the three versions before the latest of a folder that is edited again and again: a version that is whole there stays until four newer ones are.", func(s *depots.Story) {
 		edited(s, 20, 3)
 	}),
-	ofDepot("fleet-holds", "Three members of a fleet have a depot keep one thing; whoever renews its lease is killed in between: it is renewed once each time, and never lapses.", func(s *depots.Story) {
+	ofDepot("fleet-holds", "Three members of a fleet have a depot keep one thing; often the one that is about to renew its lease is killed: each time the lease is due it is renewed once, by another member if need be, and it never lapses.", func(s *depots.Story) {
 		heldByFleet(s, 12*time.Hour, 4*day)
 	}),
 }
