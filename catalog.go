@@ -113,14 +113,14 @@ type catalog struct {
 	shares    map[share.ID]*Share
 	proven    map[share.ID]func()    // see proves
 	stoodFor  map[share.ID][]EntryID // served by the Share of another entry, which has the same content
-	listings  map[share.ID]listing
+	listings  map[share.ID]*listing
 	closed    bool
 }
 
 func openCatalog(cfg Config) (*catalog, error) {
 	c := &catalog{offers: store.NewOffers(cfg.Allow...), kept: cfg.Catalog, hear: cfg.OnEntry, found: cfg.Discovery, log: cfg.Logger,
 		entries: map[EntryID]Entry{}, transfers: map[share.ID]*Transfer{}, shares: map[share.ID]*Share{}, proven: map[share.ID]func(){}, stoodFor: map[share.ID][]EntryID{},
-		listings: map[share.ID]listing{}}
+		listings: map[share.ID]*listing{}}
 	if c.kept == nil {
 		return c, nil
 	}
@@ -302,16 +302,16 @@ func (c *catalog) remove(id EntryID) error {
 
 // ---- what runs ----
 
-// begin registers a transfer: one of each share at a time. It waits while somebody asks
-// for the share's list of files alone.
+// begin registers a transfer: one of each share at a time. It waits while the share's list of
+// files alone is asked for, of somebody; a question that names nobody gives way to it.
 func (c *catalog) begin(ctx context.Context, t *Transfer) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for c.listings[t.id] != nil {
-		l := c.listings[t.id]
+	l := c.listings[t.id]
+	for ; l != nil && l.names; l = c.listings[t.id] {
 		c.mu.Unlock()
 		select {
-		case <-l:
+		case <-l.over:
 		case <-ctx.Done():
 		}
 		c.mu.Lock()
@@ -327,6 +327,13 @@ func (c *catalog) begin(ctx context.Context, t *Transfer) error {
 	}
 	c.transfers[t.id] = t
 	t.opened = c.offers.Opening(t.id)
+	if l != nil {
+		delete(c.listings, t.id)
+		close(l.taken)
+		c.mu.Unlock()
+		<-l.over
+		c.mu.Lock()
+	}
 	return nil
 }
 

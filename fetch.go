@@ -23,14 +23,6 @@ import (
 // ErrNoSource says that a share ID was given without a peer to fetch from.
 var ErrNoSource = errors.New("no peer to fetch from: an ID alone names none")
 
-// noSource is ErrNoSource for a ticket or an ID that names no peer.
-func noSource(ticketOrID string) error {
-	if _, err := share.ParseID(ticketOrID); err != nil {
-		return words.Error(ErrNoSource, "no peer to fetch from: the ticket names none")
-	}
-	return ErrNoSource
-}
-
 // FetchOptions are the options of Fetch. The zero value works.
 type FetchOptions struct {
 	// Dir is where the share's file or folder is made; default the working directory.
@@ -179,7 +171,13 @@ func (n *Node) Fetch(ctx context.Context, ticketOrID string, opt FetchOptions) (
 	if err := n.catalog.begin(ctx, t); err != nil {
 		return nil, err
 	}
-	if err := n.enter(t, ticketOrID, known); err != nil {
+	if known == nil { // a question may have had the answer meanwhile
+		known, err = n.knownManifest(opt.Dir, id)
+	}
+	if err == nil {
+		err = n.enter(t, ticketOrID, known)
+	}
+	if err != nil {
 		t.unbegun()
 		close(t.done) // Close may wait for it
 		return nil, err

@@ -29,12 +29,18 @@ func (n *Node) Manifest(ctx context.Context, ticketOrID string, more []string) (
 		if m, err := n.state.Manifest(id); err == nil {
 			return m, nil
 		}
-		if len(sources) == 0 && n.cfg.Discovery == nil && len(n.asked(ticketOrID)) == 0 {
+		beacons := n.asked(ticketOrID)
+		names := len(sources)+len(beacons) > 0
+		if !names && n.cfg.Discovery == nil {
 			return nil, noSource(ticketOrID)
 		}
-		mine, others := n.catalog.list(id)
+		mine, others := n.catalog.list(id, names)
 		if mine != nil {
-			return n.askForManifest(ctx, mine, id, sources, n.asked(ticketOrID))
+			m, err := n.askForManifest(ctx, mine, id, sources, beacons)
+			if errors.Is(err, errTaken) {
+				continue
+			}
+			return m, err
 		}
 		select {
 		case <-others: // it is known then, or we ask
@@ -44,30 +50,54 @@ func (n *Node) Manifest(ctx context.Context, ticketOrID string, more []string) (
 	}
 }
 
-// listing is a question for a list of files; closed when it has been answered.
-type listing chan struct{}
+// noSource is ErrNoSource for a ticket or an ID that names no peer.
+func noSource(ticketOrID string) error {
+	if _, err := share.ParseID(ticketOrID); err != nil {
+		return words.Error(ErrNoSource, "no peer to fetch from: the ticket names none")
+	}
+	return ErrNoSource
+}
 
-// list begins a question for a list of files, which the caller must end; if there is one already,
+// listing is a question for a list of files.
+type listing struct {
+	names bool            // somebody to ask; if not, it gives way to whoever does, and to a transfer
+	taken chan struct{}   // closed when another takes its place
+	over  chan struct{}   // closed when it has been answered, or has ended
+	after <-chan struct{} // nil, or of the one whose place it takes
+}
+
+// list begins a question for a list of files, which the caller must end. If there is one already,
 // or a transfer that asks for the same list, others is closed when that is over.
-func (c *catalog) list(id share.ID) (mine listing, others <-chan struct{}) {
+func (c *catalog) list(id share.ID, names bool) (mine *listing, others <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	switch t, l := c.transfers[id], c.listings[id]; {
-	case l != nil:
-		return nil, l
+	l := c.listings[id]
+	switch t := c.transfers[id]; {
 	case t != nil:
 		return nil, t.listed
+	case l != nil && (l.names || !names):
+		return nil, l.over
 	}
-	c.listings[id] = make(listing)
-	return c.listings[id], nil
+	mine = &listing{names: names, taken: make(chan struct{}), over: make(chan struct{})}
+	if l != nil {
+		close(l.taken)
+		mine.after = l.over
+	}
+	c.listings[id] = mine
+	return mine, nil
 }
 
-func (c *catalog) endListing(id share.ID, l listing) {
+func (c *catalog) endListing(id share.ID, l *listing) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.listings, id)
-	close(l)
+	if c.listings[id] == l {
+		delete(c.listings, id)
+	}
+	close(l.over)
 }
+
+// errTaken ends a question whose place another has taken.
+var errTaken = errors.New("another asks for the list of files")
 
 // errListed ends a transfer that fetches only the list of files.
 var errListed = errors.New("the list of files is here")
@@ -81,8 +111,14 @@ func (l *lister) Open(_ context.Context, m *share.Manifest, _ []bool) (actors.Ta
 }
 
 // askForManifest fetches the list of files of a share by a transfer.
-func (n *Node) askForManifest(ctx context.Context, l listing, id share.ID, sources []peers.Addr, beacons []actors.Meeting) (*share.Manifest, error) {
+func (n *Node) askForManifest(ctx context.Context, l *listing, id share.ID, sources []peers.Addr, beacons []actors.Meeting) (*share.Manifest, error) {
 	defer n.catalog.endListing(id, l)
+	if l.after != nil {
+		<-l.after
+		if m, err := n.state.Manifest(id); err == nil {
+			return m, nil
+		}
+	}
 	var got lister
 	ended := make(chan error, 1)
 	h := n.program.Handle(id)
@@ -101,6 +137,11 @@ func (n *Node) askForManifest(ctx context.Context, l listing, id share.ID, sourc
 	}
 	select {
 	case err = <-ended:
+	case <-l.taken:
+		n.program.StopTransfer(h)
+		if err = <-ended; errors.Is(err, ErrStopped) {
+			err = errTaken
+		}
 	case <-ctx.Done():
 		err = outOfTime(ctx, ended, func() { n.program.StopTransfer(h) })
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/share"
@@ -67,6 +68,80 @@ func TestAQuestionThatIsCancelledIsNotLate(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { <-a.looked; cancel() }()
 	if _, err := n.Manifest(ctx, share.IDOf([]byte("x")).String(), nil); !errors.Is(err, context.Canceled) || strings.Contains(err.Error(), "in time") {
+		t.Error(err)
+	}
+}
+
+// looking is a node that finds nobody, and a question of it for the list of a share, by the ID alone.
+func looking(t *testing.T, id share.ID) (n *Node, a *announcer, answer chan error) {
+	a = &announcer{looked: make(chan struct{}, 9)}
+	n, answer = openNode(t, func(c *Config) { c.Discovery = a }), make(chan error, 1)
+	go func() {
+		m, err := n.Manifest(t.Context(), id.String(), nil)
+		if err == nil && m.ID() != id {
+			err = errors.New("another list")
+		}
+		answer <- err
+	}()
+	<-a.looked
+	return n, a, answer
+}
+
+// Whoever names a source does not wait for a question that names none, and answers it.
+func TestATicketIsUsedBesideAQuestionByIDAlone(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "file")
+	writeRandom(t, file, 1<<20, 1)
+	s := shareOf(t, file)
+	for name, ask := range map[string]func(n *Node) error{
+		"question": func(n *Node) error { _, err := n.Manifest(t.Context(), s.Ticket(), nil); return err },
+		"fetch": func(n *Node) error {
+			x, err := n.Fetch(t.Context(), s.Ticket(), FetchOptions{Dir: t.TempDir()})
+			if err == nil {
+				err = x.Wait(t.Context())
+			}
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n, _, answer := looking(t, s.ID())
+			began := time.Now()
+			if err := errors.Join(ask(n), <-answer); err != nil || time.Since(began) > 20*time.Second {
+				t.Error(time.Since(began), err)
+			}
+		})
+	}
+}
+
+// A question that names nobody goes on when whoever took its place has failed, and names of a failed
+// asker are not used for it.
+func TestAQuestionOutlastsWhoeverTookItsPlace(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "file")
+	writeRandom(t, file, 1<<20, 1)
+	s := shareOf(t, file)
+	n, a, answer := looking(t, s.ID())
+	nobody := openNode(t).Addrs()
+	if _, err := n.Manifest(t.Context(), s.ID().String(), nobody); err == nil {
+		t.Error("a node without the share has sent its list")
+	}
+	<-a.looked // of the one that failed
+	x, err := n.Fetch(t.Context(), s.ID().String(), FetchOptions{Dir: t.TempDir(), Peers: nobody, Stall: time.Second})
+	if err == nil {
+		err = x.Wait(t.Context())
+	}
+	if err == nil {
+		t.Error("it was fetched of nobody")
+	}
+	select {
+	case err := <-answer:
+		t.Fatal("the question ended with the fetch:", err)
+	default:
+	}
+	if _, err := n.Manifest(t.Context(), s.Ticket(), nil); err != nil {
+		t.Error(err)
+	}
+	if err := <-answer; err != nil {
 		t.Error(err)
 	}
 }
