@@ -41,7 +41,7 @@ func (b Beacons) Validate() error {
 	case len(at) > maxBeaconsAt:
 		return fmt.Errorf("at most %d beacons", maxBeaconsAt)
 	case len(at) > 0 && !b.Use:
-		return errors.New("without Use there is no At")
+		return errors.New("with At, Use must be true")
 	}
 	return nil
 }

@@ -179,7 +179,6 @@ func (n *Node) Fetch(ctx context.Context, ticketOrID string, opt FetchOptions) (
 	}
 	if err != nil {
 		t.unbegun()
-		close(t.done) // Close may wait for it
 		return nil, err
 	}
 	t.forget = n.know(id, t.secret, t.guarded)
@@ -192,7 +191,6 @@ func (n *Node) Fetch(ctx context.Context, ticketOrID string, opt FetchOptions) (
 		t.forget()
 		t.unbegun()
 		n.settle(t, err, func() {})
-		close(t.done) // Close may wait for it
 		return nil, err
 	}
 	if n.catalog.isClosed() {
@@ -206,6 +204,7 @@ func (t *Transfer) unbegun() {
 	t.opened()
 	t.node.catalog.forget(t)
 	t.saidList()
+	close(t.done) // Close may wait for it
 }
 
 // knownManifest makes dir, and looks for the share's manifest on this disk: in a partial fetch, or in the state.

@@ -57,7 +57,7 @@ func (s *Server) routes(mux *http.ServeMux) {
 	a := humago.New(mux, huma.Config{OpenAPI: spec, OpenAPIPath: "/v1/openapi", DefaultFormat: "application/json",
 		Formats: map[string]huma.Format{"application/json": huma.DefaultJSONFormat, "json": huma.DefaultJSONFormat}})
 	n := s.node
-	add(a, "GET", "/v1/node", "status", "What the node does", func(ctx context.Context, _ *struct{}) (Status, error) { return n.Status(ctx) })
+	add(a, "GET", "/v1/node", "status", "What the node is doing", func(ctx context.Context, _ *struct{}) (Status, error) { return n.Status(ctx) })
 	s.entries(a)
 	add(a, "GET", "/v1/entries/{id}/files", "files", "The list of files of an entry", listed(n.Files))
 	add(a, "GET", "/v1/entries/{id}/sources", "sources", "Whom an entry is fetched from", listed(n.Sources))
@@ -65,7 +65,7 @@ func (s *Server) routes(mux *http.ServeMux) {
 	add(a, "GET", "/v1/entries/{id}/pieces", "pieces", "Which pieces of an entry are here", func(ctx context.Context, in *OfEntry) (Pieces, error) { return n.Pieces(ctx, in.ID) })
 	add(a, "GET", "/v1/entries/{id}/why", "why", "Why an entry is not done: sentences", listed(n.Why))
 	add(a, "GET", "/v1/entries/{id}/link", "link", "A link to a file, which works without the token for 12 hours", s.link)
-	add(a, "GET", "/v1/peers", "peers", "Who gives to this node, and takes from it", func(ctx context.Context, _ *struct{}) (List[Peer], error) {
+	add(a, "GET", "/v1/peers", "peers", "Peers that this node receives from, or sends to", func(ctx context.Context, _ *struct{}) (List[Peer], error) {
 		items, err := n.Peers(ctx)
 		return List[Peer]{Items: append([]Peer{}, items...)}, err
 	})

@@ -21,7 +21,7 @@ import (
 func (s *Server) streams(a huma.API, mux *http.ServeMux) {
 	security := []map[string][]string{{"token": {}}}
 	event := a.OpenAPI().Components.Schemas.Schema(typeOf[Event](), true, "Event")
-	huma.Register(a, huma.Operation{Method: "GET", Path: "/v1/events", OperationID: "events", Summary: "What changes, as it does (server-sent events)", Security: security,
+	huma.Register(a, huma.Operation{Method: "GET", Path: "/v1/events", OperationID: "events", Summary: "Changes, as they happen (server-sent events)", Security: security,
 		Responses: map[string]*huma.Response{"200": {Description: "events; the data of each is an Event", Content: map[string]*huma.MediaType{"text/event-stream": {Schema: event}}}},
 	}, func(ctx context.Context, in *struct {
 		Last  string `header:"Last-Event-ID" maxLength:"64" doc:"the ID of the last event that was read"`

@@ -120,7 +120,7 @@ func readOrder(s *sqlite.Stmt) (o passes.Order, err error) {
 
 func exactly(to, from []byte) error {
 	if len(to) != len(from) {
-		return fmt.Errorf("%d bytes in the place of %d", len(from), len(to))
+		return fmt.Errorf("%d bytes instead of %d", len(from), len(to))
 	}
 	copy(to, from)
 	return nil

@@ -172,7 +172,7 @@ func (d *depots) DepotDo(ctx context.Context, what string) (api.Depot, error) {
 		if err := l.db.SetGC(ctx, on); err != nil {
 			return api.Depot{}, err
 		}
-		d.log.Info("removing what nobody holds", "on", on)
+		d.log.Info(map[bool]string{true: "what nobody holds is removed from now on", false: "what nobody holds is no longer removed"}[on])
 		return d.Depot(ctx)
 	}
 	do := map[string]any{"crawl": fetcher.DepotCrawl{}, "scrub": fetcher.DepotScrub{}, "gc": fetcher.DepotCollect{}, "clock-ok": fetcher.DepotClockOK{}}[what]

@@ -231,7 +231,7 @@ func (d *Daemon) removeFiles(ctx context.Context, e catalog.Entry, m *share.Mani
 	}
 	if m == nil {
 		if m, err = d.node.Manifest(ctx, e.Share.String(), nil); err != nil {
-			return gone, "the list of files is not here any more, so nothing of " + e.Path + " was removed"
+			return gone, "the list of files is not here any more, so nothing in " + e.Path + " was removed"
 		}
 	}
 	imp, err := store.Import(ctx, e.Path, store.ImportOptions{})
@@ -253,9 +253,9 @@ func unlooked(path string, err error) string {
 	case errors.Is(gone, fs.ErrNotExist):
 		return fmt.Sprintf("there is nothing at %s any more, so nothing was removed there", path)
 	case errors.As(err, &bad):
-		return fmt.Sprintf("nothing of %s was removed, as not all that is there can be read; remove it by hand. What cannot be read:%s", path, bad.List())
+		return fmt.Sprintf("nothing in %s was removed, because some of it cannot be read; remove it by hand. What cannot be read:%s", path, bad.List())
 	default:
-		return fmt.Sprintf("nothing of %s was removed, because it cannot be read: %s; remove it by hand", path, words.Plain(err))
+		return fmt.Sprintf("nothing in %s was removed, because it cannot be read: %s; remove it by hand", path, words.Plain(err))
 	}
 }
 
@@ -269,7 +269,7 @@ func (d *Daemon) stays(e catalog.Entry) (why string) {
 	case leadsTo(e.Path, 0) != e.Path: // it had no links in it
 		return fmt.Sprintf("%s is now a link, or lies behind one, so all of it stays; remove it by hand", e.Path)
 	case ok:
-		return fmt.Sprintf("entry %d has what is at %s too, so all of it stays", o, e.Path)
+		return fmt.Sprintf("entry %d uses what is at %s too, so all of it stays", o, e.Path)
 	}
 	return ""
 }

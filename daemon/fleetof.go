@@ -56,7 +56,7 @@ func (m *member) isNew() bool {
 	b, err := readUpTo(filepath.Join(m.d.dir, fleetOfName), maxMembership)
 	switch {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		m.d.log.Warn("which fleet this node has belonged to cannot be read", "error", err)
+		m.d.log.Warn("cannot read which fleet this node belonged to", "error", err)
 		return false
 	case len(b) > 0 && !m.of.sameAs(string(b)):
 		return true
@@ -215,7 +215,7 @@ func (m *member) otherURL(why error) string {
 	now, same, err := m.now()
 	switch {
 	case err == nil && same && now.URL != m.url:
-		return ". Restart the node: it still uses another URL for the store than this machine has now"
+		return ". Restart the node: the URL of the store was changed on this machine, and the node still uses the old one"
 	case !errors.Is(why, rounds.ErrLogin):
 		return ""
 	case m.d.setting().Fleet != "":

@@ -135,7 +135,7 @@ var refusals = map[fetcher.HoldReason]struct {
 	fetcher.HoldUsedVoucher:     {share.ErrNotAllowed, "the voucher was redeemed before"},
 	fetcher.HoldWrongSum:        {api.ErrRequest, "the passes do not add up to what is to be paid; if you entered a code, the number of passes in it may be mistyped"},
 	fetcher.HoldNoIssuer:        {api.ErrRequest, "it neither takes nor issues passes"},
-	fetcher.HoldAway:            {share.ErrStalled, "its disk is not there now, or was not looked through yet"},
+	fetcher.HoldAway:            {share.ErrStalled, "its disk is not there now, or has not been looked through yet"},
 }
 
 // distinct counts the depots of two lists.

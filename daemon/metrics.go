@@ -33,11 +33,11 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 
 var (
 	descEntries   = desc("entries", "Entries of the catalog, by state.", "state")
-	descTraffic   = desc("stream_bytes_total", "Bytes of all streams, framing included, by where the peer is: anywhere, on the same network or machine, or behind a relay.", "direction", "class")
+	descTraffic   = desc("stream_bytes_total", "Bytes of all streams, framing included, by where the peer is: on the same machine, on the same network, behind a relay, or anywhere else.", "direction", "class")
 	descSyncs     = desc("sync_seconds", "How long it took to write durably to disk what was fetched.")
 	descRequests  = desc("upload_requests", "Requests of peers for content that wait or are served now.", "state")
 	descAnswers   = desc("upload_requests_total", "Requests of peers for content, by what became of them: served, told to come again (busy), sent to another peer (elsewhere), or refused.", "answer")
-	descRounds    = desc("rounds_total", "Rounds of the fleet's jobs that this node won, completed, and gave up after an error.", "event")
+	descRounds    = desc("rounds_total", "Rounds of the fleet's jobs that this node won, or completed, or gave up after an error (failed).", "event")
 	descVerified  = desc("verified_bytes_total", "Bytes of content that came in and were verified.")
 	descMissing   = desc("missing_bytes", "Bytes that are not here yet, of entries that are being fetched.")
 	descBad       = desc("bad_blocks_total", "Blocks that failed verification.")

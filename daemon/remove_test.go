@@ -460,7 +460,7 @@ func TestRemoveSaysWhatItCouldNotLookAt(t *testing.T) {
 	_, ticket := photos(t)
 	for want, spoil := range map[string]func(at string) error{
 		"there is nothing at %s any more, so nothing was removed there": os.RemoveAll,
-		"nothing of %s was removed, as not all that is there can be read; remove it by hand. What cannot be read:\n  \"s\": it is a socket, and only files, folders and symlinks can be shared": aSocket,
+		"nothing in %s was removed, because some of it cannot be read; remove it by hand. What cannot be read:\n  \"s\": it is a socket, and only files, folders and symlinks can be shared": aSocket,
 	} {
 		to := t.TempDir()
 		b := begun(t, t.TempDir())
@@ -479,7 +479,7 @@ func TestRemoveSaysWhatItCouldNotLookAt(t *testing.T) {
 func TestOneFileThatVanishedIsNotAll(t *testing.T) {
 	at := t.TempDir()
 	err := &store.ProblemsError{Problems: []store.Problem{{Path: "a", Err: &fs.PathError{Op: "open", Path: "a", Err: fs.ErrNotExist}}}, Count: 1}
-	if got, want := unlooked(at, err), fmt.Sprintf("nothing of %s was removed, as not all that is there can be read; remove it by hand. What cannot be read:\n  \"a\": ", at); !strings.HasPrefix(got, want) {
+	if got, want := unlooked(at, err), fmt.Sprintf("nothing in %s was removed, because some of it cannot be read; remove it by hand. What cannot be read:\n  \"a\": ", at); !strings.HasPrefix(got, want) {
 		t.Errorf("%s, want %s", got, want)
 	}
 }

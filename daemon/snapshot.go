@@ -236,7 +236,7 @@ func RestoreLeases(ctx context.Context, cfg Config) (r Restored, err error) {
 	}
 	at, err := p.Get(ctx)
 	if errors.Is(err, rounds.ErrNever) {
-		return r, words.Error(rounds.ErrNever, "no snapshot of this depot's leases was made yet, so the fleet has none; "+withoutSnapshot)
+		return r, words.Error(rounds.ErrNever, "no snapshot of this depot's leases has been made yet, so the fleet has none; "+withoutSnapshot)
 	}
 	if err != nil {
 		return r, err
@@ -278,7 +278,7 @@ func depotName(dir string) (string, error) {
 }
 
 // withoutSnapshot says how a depot begins whose snapshot no machine has.
-const withoutSnapshot = "run the node without one: it enters the leases that it finds in the depot's folder"
+const withoutSnapshot = "run the node without a snapshot: it rebuilds the leases from what it finds in the depot's folder"
 
 // ErrNoSnapshot says that no machine of the fleet gave the snapshot of a depot's leases, which some have.
 var ErrNoSnapshot = errors.New("no machine of the fleet gave the snapshot of this depot's leases")

@@ -162,7 +162,7 @@ func (w *Wallet) Reserve(depot string, units int64, id RequestID, now time.Time,
 		return Change{}, nil
 	}
 	if units <= 0 || id == (RequestID{}) {
-		return Change{}, fmt.Errorf("%d units for a request: at least 1, for one with an ID", units)
+		return Change{}, fmt.Errorf("%d units cannot be reserved: a request needs at least 1, and an ID", units)
 	}
 	all := w.those(func(h *Held) bool { return h.free(depot, now) })
 	if missing := units - worth(all); missing > 0 {

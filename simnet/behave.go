@@ -198,7 +198,7 @@ const nowhere = "/ip4/2.0.0.1/udp/4001/quic-v1"
 
 // Misplacer names its children, but at wrong addresses.
 func Misplacer() Behaviour {
-	return naming("names wrong places", func(named []peers.Addr) []peers.Addr {
+	return naming("names peers at wrong addresses", func(named []peers.Addr) []peers.Addr {
 		for i := range named {
 			named[i].Addrs = []string{nowhere}
 		}

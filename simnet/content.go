@@ -144,7 +144,7 @@ func (c *Content) add(name, below string, size int) {
 
 func must(err error) {
 	if err != nil {
-		panic(fmt.Sprintf("simnet: a disk without faults: %v", err))
+		panic(fmt.Sprintf("simnet: an operation failed on a disk that has no faults: %v", err))
 	}
 }
 

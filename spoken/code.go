@@ -57,7 +57,7 @@ func Parse(text string) (Code, error) {
 	c := Code{Channel: n}
 	for i, w := range parts[1:] {
 		if _, ok := slices.BinarySearch(words, w); !ok {
-			return Code{}, fmt.Errorf("%w: %q is not one of the words of codes%s", ErrCode, cut(w), hint(w))
+			return Code{}, fmt.Errorf("%w: %q is not one of the words that codes use%s", ErrCode, cut(w), hint(w))
 		}
 		c.words[i] = w
 	}

@@ -53,7 +53,7 @@ func TestACodeIsReadAsItIsTyped(t *testing.T) {
 		"10000-" + words[3] + "-" + words[4]:    "a number from 1",
 		"7-marbel-fossil":                       `did you mean "marble"?`,
 		"7-marble-fosil":                        `did you mean "fossil"?`,
-		"7-marble-qqqqqqqqqqqqqq":               `"qqqqqqqqqqqqqq" is not one of the words of codes`,
+		"7-marble-qqqqqqqqqqqqqq":               `"qqqqqqqqqqqqqq" is not one of the words that codes use`,
 		"7-marble-" + strings.Repeat("long", 9): `"longlonglonglonglong..."`,
 	} {
 		if _, err := Parse(text); !errors.Is(err, ErrCode) || !strings.Contains(err.Error(), says) {

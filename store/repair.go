@@ -51,7 +51,7 @@ func replaceable(info vfs.Info, e share.Entry) bool {
 }
 
 func ofAnotherKind(info vfs.Info, e share.Entry) string {
-	return fmt.Sprintf("is a %s, and in the share a %s", kindOf(info.Type), kindName(e.Kind))
+	return fmt.Sprintf("is a %s here, but a %s in the share", kindOf(info.Type), kindName(e.Kind))
 }
 
 // blocked says what in a folder at the target no repair would replace; nil if there is nothing of the kind.

@@ -221,11 +221,11 @@ func TestRepairRefusesWhatItMayNotReplace(t *testing.T) {
 		damage func(x *mended)
 		says   string
 	}{
-		"a folder for a file":     {func(x *mended) { x.must(os.MkdirAll(x.path("a/mine"), 0o777)) }, `"a" is a folder, and in the share a file`},
-		"an empty folder":         {func(x *mended) { x.must(os.Mkdir(x.path("a"), 0o777)) }, `"a" is a folder, and in the share a file`},
-		"a socket for a file":     {func(x *mended) { listen(x.t, x.path("a")) }, `"a" is a socket, and in the share a file`},
-		"a file for a link":       {func(x *mended) { x.must(os.Remove(x.path("l"))); x.write("l", "mine") }, `"l" is a file, and in the share a symlink`},
-		"a file for a folder":     {func(x *mended) { x.must(os.Remove(x.path("none"))); x.write("none", "mine") }, `"none" is a file, and in the share a folder`},
+		"a folder for a file":     {func(x *mended) { x.must(os.MkdirAll(x.path("a/mine"), 0o777)) }, `"a" is a folder here, but a file in the share`},
+		"an empty folder":         {func(x *mended) { x.must(os.Mkdir(x.path("a"), 0o777)) }, `"a" is a folder here, but a file in the share`},
+		"a socket for a file":     {func(x *mended) { listen(x.t, x.path("a")) }, `"a" is a socket here, but a file in the share`},
+		"a file for a link":       {func(x *mended) { x.must(os.Remove(x.path("l"))); x.write("l", "mine") }, `"l" is a file here, but a symlink in the share`},
+		"a file for a folder":     {func(x *mended) { x.must(os.Remove(x.path("none"))); x.write("none", "mine") }, `"none" is a file here, but a folder in the share`},
 		"a file above":            {func(x *mended) { x.must(os.RemoveAll(x.path("d"))); x.write("d", "mine") }, `"d/e" has something else where a folder should be`},
 		"a link above":            {func(x *mended) { x.must(os.RemoveAll(x.path("d"))); x.must(os.Symlink("none", x.path("d"))) }, `"d/e" has something else where a folder should be`},
 		"a link for all of it":    {func(x *mended) { x.must(os.Rename(x.at, x.at+"2")); x.must(os.Symlink("stuff2", x.at)) }, "of another kind here than in the share"},

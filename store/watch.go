@@ -104,7 +104,7 @@ func (p *Partial) taken(entry int) error {
 	for i, was := range p.watch.was {
 		if p.made[i] && was.Inode == info.Inode {
 			p.mu.Unlock()
-			return fmt.Errorf("%w: this file system takes the name %q for that of %q", share.ErrPath, p.m.Entry(entry).Path, p.m.Entry(i).Path)
+			return fmt.Errorf("%w: this file system does not tell the names %q and %q apart", share.ErrPath, p.m.Entry(entry).Path, p.m.Entry(i).Path)
 		}
 	}
 	p.mu.Unlock()

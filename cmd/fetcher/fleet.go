@@ -309,7 +309,7 @@ until it is removed there, with fetcher rm.`,
 				}
 				if err == nil {
 					a.out.sum(map[string]any{"share": id.String()})
-					fmt.Fprintf(a.stderr, "every machine stops fetching %s, and serving what was fetched of it; no file is removed; a machine on which the share was added as a PATH serves it until its entry is removed there\n", id)
+					fmt.Fprintf(a.stderr, "every machine stops fetching %s, and stops serving what it has fetched of it; no file is removed; a machine on which the share was added as a PATH serves it until its entry is removed there\n", id)
 				}
 				return err
 			})

@@ -329,7 +329,7 @@ func (a depots) granted(all []api.Held, ask api.Hold) {
 		if asked, err := words.ParseDuration(ask.For); err == nil {
 			switch got := h.Expires.Sub(h.At); {
 			case got < asked-time.Minute:
-				fmt.Fprintf(a.stderr, "the lease at the depot %s lasts only %s: either the depot does not grant longer leases, and the node renews this one more often; or this is a lease from before, for which less was asked, and after its renewal it will last as long as --for says\n", shortly(h.Depot), words.Duration(got))
+				fmt.Fprintf(a.stderr, "the lease at the depot %s lasts only %s: either the depot does not grant longer leases, and the node renews this one more often; or this is an earlier lease, with a shorter time, and after its renewal it will last as long as --for says\n", shortly(h.Depot), words.Duration(got))
 			case got > asked+time.Minute:
 				fmt.Fprintf(a.stderr, "the lease at the depot %s lasts longer already, and is not shortened\n", shortly(h.Depot))
 			}

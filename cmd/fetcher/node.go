@@ -60,7 +60,7 @@ func (a asker) nodeRunCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "run", Short: "Run the node until Ctrl-C or SIGTERM",
 		Long: `Run the node of the state directory until Ctrl-C or SIGTERM; a second one ends
-it at once. What was added to the node before goes on from where it was. The
+it at once. What was added to the node earlier goes on from where it was. The
 node logs to stderr from the level info on, unless --log-level says otherwise.
 
 Settings are read from node.toml in the state directory, and again at SIGHUP;

@@ -69,7 +69,7 @@ a slash matches at any depth, and one that begins with a slash only at the top.`
 	fl.reach.add(f)
 	f.StringArrayVar(&fl.allow, "allow", nil, "give it only to this `PEER`, an ID; may be repeated; others are refused")
 	f.BoolVar(&fl.secret, "secret", false, "give it only to those who have its ticket, which then holds a secret, and to those of --allow")
-	f.StringVar(&fl.links, "links", "keep", "what to do with symbolic links: `MODE` keep those that do not lead out of the share, skip all, or refuse them")
+	f.StringVar(&fl.links, "links", "keep", "what to do with symbolic links: `MODE` keep (one that leads out of the share is an error), skip (leave all out) or refuse (any is an error)")
 	f.StringVar(&fl.limitUp, "limit-up", "", "send at most this `RATE` of bytes per second, such as 500K or 10M")
 	f.BoolVar(&fl.code, "code", false, "also give the ticket to whoever types the code that you tell them; needs --beacon-at (if that is given twice, the first counts)")
 	f.StringVar(&fl.to, "to", "", "connect to whoever made this `TICKET` with fetch --listen-for-source, for when they cannot reach this machine")

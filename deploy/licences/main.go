@@ -121,7 +121,7 @@ func (l licences) write(to io.Writer) error {
 		slices.Sort(covers)
 	}
 	w := bufio.NewWriter(to)
-	fmt.Fprintln(w, "The program fetcher contains what is listed here, each under the text below it.")
+	fmt.Fprintln(w, "The program fetcher contains the works listed here, each under the licence whose text follows its name.")
 	texts := slices.SortedFunc(maps.Keys(l), func(a, b string) int { return cmp.Or(slices.Compare(l[a], l[b]), cmp.Compare(a, b)) })
 	for _, text := range texts {
 		fmt.Fprintf(w, "\n%s\n", strings.Repeat("=", 80))

@@ -23,7 +23,7 @@ func OnlyLong(t testing.TB) {
 func Slow(t testing.TB) {
 	t.Helper()
 	if !Long() {
-		t.Skip("only with LONG=1: its neighbours are quicker")
+		t.Skip("only with LONG=1: quicker tests cover the same code")
 	}
 }
 

@@ -199,7 +199,7 @@ func (l *log) append(entries []passes.Entry) error {
 
 // fail notes why the book cannot be written.
 func (l *log) fail(err error) error {
-	l.failed = fmt.Errorf("the book of spent passes cannot be written: %w; nothing is taken or signed until it can be, which is tried again after a minute", err)
+	l.failed = fmt.Errorf("the book of spent passes cannot be written: %w; no passes are taken or signed until it can be; the node tries again after a minute", err)
 	return l.failed
 }
 

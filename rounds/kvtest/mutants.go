@@ -66,7 +66,7 @@ func (e Engine) mutated() Engine {
 // which starts what the engine needs. Mutants runs only if KV_MUTANTS is set.
 func Mutants(t *testing.T, test string, server bool) {
 	if os.Getenv("KV_MUTANTS") == "" {
-		t.Skip("KV_MUTANTS=1: seconds, and a process for each of them")
+		t.Skip("only with KV_MUTANTS=1: takes seconds, and starts a process for each mutant")
 	}
 	for _, name := range slices.Sorted(maps.Keys(mutants)) {
 		m := mutants[name]
@@ -79,7 +79,7 @@ func Mutants(t *testing.T, test string, server bool) {
 			cmd.Env = append(os.Environ(), mutantVar+"="+name, "KV_OPS=60")
 			out, err := cmd.CombinedOutput()
 			if !errors.As(err, new(*exec.ExitError)) || !bytes.Contains(out, []byte("--- FAIL: "+test+"/"+m.caught)) {
-				t.Errorf("%s of %s does not find out: %v\n%s", m.caught, test, err, out)
+				t.Errorf("%s of %s does not detect the mutant: %v\n%s", m.caught, test, err, out)
 			}
 		})
 	}

@@ -264,7 +264,7 @@ func lostAnswer(t *testing.T, e Engine) {
 			t.Errorf("call %d: held by %+v", call, held.Record)
 		}
 		if left, most := g.Left(), time.Hour-time.Minute; call == 3 && left > most {
-			t.Errorf("%v left, and at most %v are", left, most)
+			t.Errorf("%v left, want at most %v", left, most)
 		}
 	}
 }

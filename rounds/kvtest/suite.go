@@ -334,7 +334,7 @@ func lostConnection(t *testing.T, e Engine) {
 					t.Errorf("clients do not agree: %q at %d, %q at %d", a.Value, a.Rev, b.Value, b.Rev)
 				}
 				if happened := a.Rev != was; happened != happens {
-					t.Errorf("it happened: %v", happened)
+					t.Errorf("the lost call took effect: %v, and should: %v", happened, happens)
 				}
 			})
 		}

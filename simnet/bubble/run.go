@@ -51,5 +51,5 @@ func twin(s *simnet.Scenario, seed uint64, nodes int) string {
 	if s.Nodes > 0 {
 		again += fmt.Sprintf(" --nodes %d", cmp.Or(nodes, s.Nodes))
 	}
-	return "goroutines run in an order that no seed decides; with modelled links, exactly the same each time:\n  " + again
+	return "no seed decides the order of goroutines, so this run cannot be repeated exactly; with modelled links, this seed gives the same run each time:\n  " + again
 }

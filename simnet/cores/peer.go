@@ -293,7 +293,7 @@ func (p *peer) arrived(c *conn, id uint64, data []byte) {
 	p.w.bytes += int64(len(data))
 	if r.Proof {
 		if err := f.verifier.Proof(r.Piece, c.id, p.w.c.proofs[r.Piece]); err != nil {
-			p.w.fault("%s: a right proof is refused: %v", p.id, err)
+			p.w.fault("%s: a correct proof is refused: %v", p.id, err)
 		}
 	}
 	verdict := f.verifier.Check(r.Piece, r.First, c.id, data)

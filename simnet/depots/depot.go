@@ -77,7 +77,7 @@ func New(n *simnet.Net, cfg Config) *Depot {
 
 func must(err error) {
 	if err != nil {
-		panic(fmt.Sprintf("depots: without faults: %v", err))
+		panic(fmt.Sprintf("depots: an operation failed that no fault was injected into: %v", err))
 	}
 }
 

@@ -71,7 +71,7 @@ func (s *Story) Pass(d time.Duration) { s.wait(func(resume func()) { s.After(d, 
 func (s *Story) Until(what string, within time.Duration, is func() bool) bool {
 	for began := s.Elapsed(); !is(); s.Pass(max(time.Second, (s.Elapsed()-began)/30)) {
 		if s.Elapsed() >= began+within {
-			s.Expect(false, "after %v it is still not so that %s", within, what)
+			s.Expect(false, "after %v it is still not true that %s", within, what)
 			return false
 		}
 	}

@@ -135,7 +135,7 @@ func homeLine(away int) simnet.Line {
 // oneOwner is a crowd of identities of one owner, from one network, before others from as many networks.
 var oneOwner = &simnet.Scenario{
 	Name:  "one-owner",
-	Says:  "Many identities from one network came first and take all they can; whoever comes from elsewhere is served before them at once.",
+	Says:  "Many identities from one network come first and take all they can; whoever comes from elsewhere is at once served ahead of them.",
 	Nodes: 40,
 	Only:  "whole nodes have more places for children than there are nodes",
 	Set: func(r *simnet.Run) {
@@ -193,7 +193,7 @@ var oneOwner = &simnet.Scenario{
 			for _, f := range fetches[:places/2] {
 				slowest = max(slowest, f.Took())
 			}
-			r.Timeline().Note("of the first nodes from elsewhere the slowest took %v; all were active for %.0f %% of the time, and %d lost a place", slowest, 100*float64(active)/float64(max(1, here)), lost)
+			r.Timeline().Note("of the first nodes from elsewhere the slowest took %v; all nodes from elsewhere together were active for %.0f %% of their time as children, and %d lost a place", slowest, 100*float64(active)/float64(max(1, here)), lost)
 			r.Expect(lost == 0, "nodes from elsewhere that lost a place: %d", lost)
 			r.Expect(r.Soon(slowest, 15*time.Second), "of the first nodes from elsewhere the slowest took %v; if children were not sorted into sets, it would take 30 s", slowest)
 		})

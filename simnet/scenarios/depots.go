@@ -113,7 +113,7 @@ var holding = []*simnet.Scenario{
 		s.Hold(a, d, other, 5*day)
 		s.Kept(d, other, big)
 	}),
-	ofDepot("failed-for-good-is-collected", "A share that this disk cannot have is given up: its leases end, and nothing stays behind.", func(s *depots.Story) {
+	ofDepot("failed-for-good-is-collected", "A share that the depot's disk cannot store is given up: its leases end, and nothing stays behind.", func(s *depots.Story) {
 		d, a, c := pair(s)
 		d.Trouble = func(op storetest.Op) error {
 			if op.Kind == "create" && strings.Contains(op.Name, "/data/") {
@@ -155,7 +155,7 @@ var holding = []*simnet.Scenario{
 		}
 		s.Until("all requests are answered", time.Minute, func() bool { return granted+refused == 100 })
 		u := s.Used(nodes[0], d)
-		s.Expect(granted == most && u.Used == most*each && u.Used <= u.Quota, "%d were granted of %d, and %d bytes are used of %d", granted, most, u.Used, u.Quota)
+		s.Expect(granted == most && u.Used == most*each && u.Used <= u.Quota, "%d holds were granted, of which the quota allows %d; %d bytes are used, of %d", granted, most, u.Used, u.Quota)
 	}),
 	ofDepot("going-refuses", "A share that cannot be removed stays GOING, and whoever wants to hold it is refused until it is gone; then it can be held and fetched again.", func(s *depots.Story) {
 		d, a, c := pair(s)

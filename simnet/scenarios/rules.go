@@ -262,7 +262,7 @@ var rules = []*simnet.Scenario{
 			r.After(2*time.Second, func() { last = r.Add(simnet.NodeConfig{Name: "last"}).Fetch(c, middle) })
 			r.AtLeast(3 * time.Second)
 			r.Finally(func() {
-				r.Expect(r.Soon(last.EndedAt()-f.EndedAt(), 3*time.Second), "node last is done %v after node middle", last.EndedAt()-f.EndedAt())
+				r.Expect(r.Soon(last.EndedAt()-f.EndedAt(), 3*time.Second), "the node \"last\" was done %v after the node \"middle\"", last.EndedAt()-f.EndedAt())
 			})
 		},
 	},

@@ -147,7 +147,7 @@ var troubled = []*simnet.Scenario{
 	},
 	{
 		Name:  "freezes",
-		Says:  "Nodes of a swarm freeze and go on, one after the other, some for longer than anybody waits.",
+		Says:  "Nodes of a swarm freeze, one after the other, and go on later; some stay frozen for longer than anybody waits.",
 		Nodes: 5,
 		Set: func(r *simnet.Run) {
 			c := r.Folder("photos", 96, 256<<10)
@@ -249,7 +249,7 @@ var troubled = []*simnet.Scenario{
 	},
 	{
 		Name: "stopped-and-resumed",
-		Says: "A fetch is stopped again and again and resumes what it has.",
+		Says: "A fetch is stopped again and again, and each time goes on from what it has.",
 		Set: func(r *simnet.Run) {
 			c := r.Folder("photos", 64, 256<<10)
 			source := r.Add(simnet.NodeConfig{Name: "source", Line: even(20*simnet.Mbit, 20*time.Millisecond)}).Seed(c)
@@ -287,7 +287,7 @@ var troubled = []*simnet.Scenario{
 	},
 	{
 		Name: "edited-partial",
-		Says: "A node is killed, and somebody changes four bytes of what it had fetched before it starts again: they are fetched anew, and none of it is served.",
+		Says: "A node is killed, and before it starts again somebody changes four bytes of what it had fetched: they are fetched anew, and the changed ones are served to nobody.",
 		Set: func(r *simnet.Run) {
 			c := r.File("film", 16*mib)
 			line := even(20*simnet.Mbit, 20*time.Millisecond)

@@ -218,7 +218,7 @@ test('files are chosen, each source has its rate, and a peer what it failed to g
   await text(theirs, 'below 5 ms');
   await look(theirs, 'entry-children');
   await theirs.goto(there.split('#')[0] + '#/peers');
-  await text(theirs, 'Who gives to this node, and takes from it');
+  await text(theirs, 'Peers that this node receives from, or sends to');
   await look(theirs, 'peers-taking');
   await theirs.close();
 

@@ -158,7 +158,7 @@ function files(id, items, choose) {
 }
 
 // cause says why a peer is in its set.
-const cause = { arrived: 'there was room', refilled: 'a place became free', claimed: 'peers placed like it had less than their share of the places', 'gave-way': 'peers placed like it had more than their share of the places', crowded: 'the next better set was full', better: 'it did better than another', tried: 'it had waited longest', worse: 'another did better', invalid: 'it sent what is not valid' };
+const cause = { arrived: 'there was room', refilled: 'a place became free', claimed: 'other peers had more than their share of the places', 'gave-way': 'its tier and location, or its network, had more than its share of the places', crowded: 'the next better set was full', better: 'it did better than another', tried: 'it had waited longest', worse: 'another did better', invalid: 'it sent what is not valid' };
 
 // place says where a source stands, if more are known than are fetched from at once.
 const place = (st) => (st ? ` (${st.set}, because ${cause[st.why]}; tier ${st.tier}, score ${st.score.toFixed(2)})` : '');
@@ -265,7 +265,7 @@ async function entry(id) {
     limits.fill(e);
     const r = rates.get(id) || [];
     replace(head, ...[h('h2', {}, nameOf(e)), line(e), progressOf(e), e.reason && h('p', { class: 'soft' }, e.reason), buttons(e),
-      e.kind === 'fetch' && r.length > 1 && plot(r, 'Bytes verified a second, over the last few minutes', (n) => size(n) + '/s'), facts(e)].filter(Boolean));
+      e.kind === 'fetch' && r.length > 1 && plot(r, 'Bytes verified per second, over the last few minutes', (n) => size(n) + '/s'), facts(e)].filter(Boolean));
     if (busy || Date.now() - looked < 1000) return soon();
     busy = true; looked = Date.now();
     (async () => {
@@ -292,9 +292,9 @@ async function peers() {
   view = act(async () => {
     const { items } = await api.get('/v1/peers');
     if (shown !== '#/peers') return;
-    replace(body, items.length ? h('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'Peers' }, h('table', {}, h('caption', {}, 'Who gives to this node, and takes from it'),
-      h('thead', {}, h('tr', {}, h('th', { scope: 'col' }, 'Peer'), ...['From it', 'To it', 'Rate'].map((t) => h('th', { class: 'n', scope: 'col' }, t)))),
-      h('tbody', {}, ...items.map((p) => h('tr', {}, h('td', {}, h('a', { href: '#/peer/' + p.peer }, short(p.peer)), p.banned ? ' (banned)' : '', p.addr ? h('div', { class: 'soft' }, p.addr) : null), h('td', { class: 'n' }, size(p.in_bytes)), h('td', { class: 'n' }, size(p.out_bytes)), h('td', { class: 'n' }, size(p.rate) + '/s')))))) : h('p', { class: 'soft' }, 'Nobody gives or takes anything now.'));
+    replace(body, items.length ? h('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'Peers' }, h('table', {}, h('caption', {}, 'Peers that this node receives from, or sends to'),
+      h('thead', {}, h('tr', {}, h('th', { scope: 'col' }, 'Peer'), ...['Received', 'Sent', 'Rate'].map((t) => h('th', { class: 'n', scope: 'col' }, t)))),
+      h('tbody', {}, ...items.map((p) => h('tr', {}, h('td', {}, h('a', { href: '#/peer/' + p.peer }, short(p.peer)), p.banned ? ' (banned)' : '', p.addr ? h('div', { class: 'soft' }, p.addr) : null), h('td', { class: 'n' }, size(p.in_bytes)), h('td', { class: 'n' }, size(p.out_bytes)), h('td', { class: 'n' }, size(p.rate) + '/s')))))) : h('p', { class: 'soft' }, 'No peer sends or receives anything now.'));
   });
 }
 
@@ -324,7 +324,7 @@ function rollout(s, f) {
   const name = (peer) => (f.members.find((m) => m.peer === peer) || { name: short(peer) }).name;
   const unneeded = s.done && s.done === s.members.length && 'no machine needs a coordinator now';
   const remove = h('button', { 'aria-label': 'Remove ' + (s.name || s.share) + ' from the fleet', onclick: act(async () => {
-    if (!confirm(`Have every machine stop fetching ${s.name || s.share}, and serving what was fetched of it? Its files stay. A machine where it was added as a path goes on serving it.`)) return;
+    if (!confirm(`Have every machine stop fetching ${s.name || s.share}, and stop serving what it has fetched of that share? Its files stay. A machine where it was added as a path goes on serving it.`)) return;
     await api.change('DELETE', '/v1/fleet/shares/' + s.share);
     view();
   }) }, 'Remove');
@@ -365,7 +365,7 @@ function depotFacts(d) {
     h('dl', {}, ...row('Folder', d.dir), ...row('Free', d.free_bytes < 0 ? 'not known' : size(d.free_bytes) + (!d.reserve ? '' : d.free_bytes < d.reserve ? `, less than the ${size(d.reserve)} that is to stay free` : `, of which ${size(d.reserve)} is kept free`)), ...row('Suspect', some(d.suspect, 'share') + ' seen damaged once'),
       ...row('Crawler', c.done ? `cycle ${c.cycle} is done; the next begins ${new Date(d.next).toLocaleString()}` : `cycle ${c.cycle}: ${some(c.examined, 'share')} seen${d.left_seconds ? `, about ${Math.ceil(d.left_seconds / 60)} min left` : ''}`),
       ...row('In that cycle', `${size(c.bytes)} seen, ${some(c.corrupt, 'share')} corrupt, ${some(c.failed, 'share')} could not be looked at`),
-      ...row('In their state for', c.weeks.map((n, i) => (n ? `${i === c.weeks.length - 1 ? `${i} weeks or more` : i ? `${i} to ${i + 1} weeks` : 'less than 1 week'}: ${some(n, 'share')}` : '')).filter(Boolean).join(', ') || 'nothing has been seen yet'),
+      ...row('Shares by time in their state', c.weeks.map((n, i) => (n ? `${i === c.weeks.length - 1 ? `${i} weeks or more` : i ? `${i} to ${i + 1} weeks` : 'less than 1 week'}: ${some(n, 'share')}` : '')).filter(Boolean).join(', ') || 'nothing has been seen yet'),
       ...row('Nobody holds', `${some(c.expired, 'share')}, ${size(c.expired_bytes)}; ${size(c.removable_bytes)} of that can be removed${d.gc ? '' : ', but stays, as removing is off'}`))];
 }
 
