@@ -193,7 +193,7 @@ func (f *follower) answered(err error) {
 	}
 	if err != nil {
 		f.told = MemberReport{} // again the next time
-		f.log.Debug("the fleet was not told how far this node is", "error", err)
+		f.log.Debug("the fleet was not told how far this node has got", "error", err)
 	}
 }
 

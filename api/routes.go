@@ -69,7 +69,7 @@ func (s *Server) routes(mux *http.ServeMux) {
 		items, err := n.Peers(ctx)
 		return List[Peer]{Items: append([]Peer{}, items...)}, err
 	})
-	add(a, "GET", "/v1/peers/{peer}/history", "history", "How a peer stood in the last 24 hours", func(ctx context.Context, in *struct {
+	add(a, "GET", "/v1/peers/{peer}/history", "history", "What was exchanged with a peer in the last 24 hours, and its scores", func(ctx context.Context, in *struct {
 		Peer string `path:"peer" maxLength:"128"`
 	}) (List[Moment], error) {
 		items, err := n.History(ctx, in.Peer)

@@ -245,7 +245,7 @@ func (w *Wish) sized() error {
 		}
 	}
 	if all > maxWish/2 {
-		return fmt.Errorf("the texts of an entry have at most %d bytes together, not %d", maxWish/2, all)
+		return fmt.Errorf("the name, paths, patterns and addresses of an entry have at most %d bytes together, not %d", maxWish/2, all)
 	}
 	return nil
 }

@@ -48,7 +48,7 @@ func (d *depots) hear(ctx context.Context, at peers.ID, addr string, all []fetch
 		err = d.node.VisitDepot(ctx, at)
 	}
 	if err != nil {
-		d.log.Debug("a depot is visited later", "depot", string(at), "error", err)
+		d.log.Debug("a depot cannot be visited now, and will be later", "depot", string(at), "error", err)
 	}
 }
 
@@ -119,7 +119,7 @@ var refusals = map[fetcher.HoldReason]struct {
 	what  string
 }{
 	fetcher.HoldUnknownAccount:  {share.ErrNotAllowed, `it does not know this node; its owner can let this node in, with "fetcher depot account add" and the ID that fetcher id prints`},
-	fetcher.HoldOverQuota:       {share.ErrDiskFull, "the share takes more of the quota than the %s that is left (each file counts in steps of 4 KiB, and with its hashes); release something there, or ask the depot's owner for a larger quota"},
+	fetcher.HoldOverQuota:       {share.ErrDiskFull, "the share takes more of the quota than the %s that is left (the size of each file is rounded up to a multiple of 4 KiB, and its hashes count too); release something there, or ask the depot's owner for a larger quota"},
 	fetcher.HoldNoSpace:         {share.ErrDiskFull, "the share needs more room than the %s that the depot's disk has left; ask the depot's owner, or use another depot"},
 	fetcher.HoldLeaving:         {share.ErrStalled, "the share is being removed there right now"},
 	fetcher.HoldWrongBytes:      {api.ErrRequest, "the request gives a wrong size, and the share takes %s"},
@@ -129,8 +129,8 @@ var refusals = map[fetcher.HoldReason]struct {
 	fetcher.HoldBadTime:         {api.ErrRequest, "by its clock, the lease would have ended already: compare the clocks of both machines"},
 	fetcher.HoldBadRequest:      {api.ErrRequest, "the request has no ID, or that of another request"},
 	fetcher.HoldUnpaid:          {share.ErrNotAllowed, "its leases cost passes, and this node did not pay; " + getPasses},
-	fetcher.HoldBadPasses:       {share.ErrNotAllowed, "it does not know the passes: they are of another issuer, or worth nothing any more; " + getPasses},
-	fetcher.HoldSpentPasses:     {share.ErrNotAllowed, "passes were spent before, for something else; the wallet does not offer them again"},
+	fetcher.HoldBadPasses:       {share.ErrNotAllowed, "it does not know the passes: they are from another issuer, or no longer worth anything; " + getPasses},
+	fetcher.HoldSpentPasses:     {share.ErrNotAllowed, "some of these passes had already been spent on something else; the wallet does not offer them again"},
 	fetcher.HoldNoVoucher:       {share.ErrNotFound, "there is no such voucher; the code is mistyped, or over a year old"},
 	fetcher.HoldUsedVoucher:     {share.ErrNotAllowed, "the voucher was redeemed before"},
 	fetcher.HoldWrongSum:        {api.ErrRequest, "the passes do not add up to what is to be paid; if you entered a code, the number of passes in it may be mistyped"},

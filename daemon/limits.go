@@ -82,7 +82,7 @@ func rechoose(d *Daemon, set chosen) {
 		return
 	}
 	if err := d.db.SetLimits(d.life, now); err != nil {
-		d.log.Warn("a limit that was set before is still in the catalog", "error", err)
+		d.log.Warn("an outdated limit could not be removed from the catalog", "error", err)
 	}
 }
 

@@ -177,7 +177,7 @@ func (d *depots) RedeemPasses(ctx context.Context, r api.RedeemPasses) ([]api.Pa
 		return nil, api.Refuse(api.ErrRequest, "%s (a code ends in the address of a depot, and this one in %.40q)", codeIs, at)
 	}
 	if who.ID == d.node.ID() {
-		return nil, api.Refuse(api.ErrRequest, "this code is of this node's own depot; redeem it on the node that holds shares here")
+		return nil, api.Refuse(api.ErrRequest, "this code is for this node's own depot; redeem it on a node whose shares this depot keeps")
 	}
 	if err := d.purse.Redeem(ctx, who, v, units); err != nil {
 		return nil, heldError(who.ID, err)
@@ -198,7 +198,7 @@ func (d *depots) payWaiting(ctx context.Context, depot peers.ID) {
 		}
 	}
 	if err != nil {
-		d.log.Warn("the depot is visited later", "depot", string(depot), "error", err)
+		d.log.Warn("the depot cannot be visited now, and will be later", "depot", string(depot), "error", err)
 	}
 }
 

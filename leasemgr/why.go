@@ -249,7 +249,7 @@ func (e Explanation) String() string {
 	}
 	fmt.Fprintf(&b, ": %s; ", e.State)
 	for _, h := range e.Holders {
-		fmt.Fprintf(&b, "held by %s for %s, until %s from now, %s of %s came; ",
+		fmt.Fprintf(&b, "held by %s for %s so far, and for another %s; %s of %s has come; ",
 			h.Source.Short(), words.Duration(e.At.Sub(h.Since)), words.Duration(h.Until.Sub(e.At)), share.Size(h.Got), share.Size(h.Size))
 	}
 	if e.Has > 0 {

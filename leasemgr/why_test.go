@@ -75,34 +75,34 @@ func TestWhySaysWhatToDo(t *testing.T) {
 			r.pass(500 * time.Millisecond)
 			r.m.Progress("a", 7, l.Token, 300, r.now)
 			r.pass(500 * time.Millisecond)
-		}, "piece 7: leased; held by a for 1 s, until 4 s from now, 300 B of 1.05 MB came; available from a, b; if nothing more comes within 4 s: it goes to another source that has it"},
+		}, "piece 7: leased; held by a for 1 s so far, and for another 4 s; 300 B of 1.05 MB has come; available from a, b; if nothing more comes within 4 s: it goes to another source that has it"},
 		{"it is leased to the only source", func(r *rig) {
 			r.add("a").has("a", 7)
 			r.one("a")
-		}, "piece 7: leased; held by a for 0 s, until 5 s from now, 0 B of 1.05 MB came; available from a; if nothing more comes within 5 s: no other source has it, so the same one is asked again"},
+		}, "piece 7: leased; held by a for 0 s so far, and for another 5 s; 0 B of 1.05 MB has come; available from a; if nothing more comes within 5 s: no other source has it, so the same one is asked again"},
 		{"all others failed with it", func(r *rig) {
 			r.add("a", "b", "c").has("a", 7).has("b", 7).has("c", 7)
 			r.m.Fail("c", 7, r.one("c").Token, BadData, r.now)
 			r.m.Rank("c", 0, true, r.now)
 			r.m.Fail("a", 7, r.one("a").Token, Missed, r.now)
 			r.one("b")
-		}, "piece 7: leased; held by b for 0 s, until 5 s from now, 0 B of 1.05 MB came; available from a, b, c; if nothing more comes within 5 s: it is wanted again; of those that failed to deliver it, the first is asked again in 30 s"},
+		}, "piece 7: leased; held by b for 0 s so far, and for another 5 s; 0 B of 1.05 MB has come; available from a, b, c; if nothing more comes within 5 s: it is wanted again; of those that failed to deliver it, the first is asked again in 30 s"},
 		{"all others are banned", func(r *rig) {
 			r.add("a", "b").has("a", 7).has("b", 7)
 			r.m.Rank("a", 0, true, r.now)
 			r.one("b")
-		}, "piece 7: leased; held by b for 0 s, until 5 s from now, 0 B of 1.05 MB came; available from a, b; if nothing more comes within 5 s: no other source has it that is not banned, so the same one is asked again"},
+		}, "piece 7: leased; held by b for 0 s so far, and for another 5 s; 0 B of 1.05 MB has come; available from a, b; if nothing more comes within 5 s: no other source has it that is not banned, so the same one is asked again"},
 		{"its holder is overdue", func(r *rig) {
 			r.add("a", "b").has("a", 7).has("b", 7)
 			r.one("a")
 			r.pass(2 * time.Second)
-		}, "piece 7: leased; held by a for 2 s, until 3 s from now, 0 B of 1.05 MB came; available from a, b; its holder is overdue: the next idle source is asked for it too"},
+		}, "piece 7: leased; held by a for 2 s so far, and for another 3 s; 0 B of 1.05 MB has come; available from a, b; its holder is overdue: the next idle source is asked for it too"},
 		{"it is hedged", func(r *rig) {
 			r.add("a", "b").has("a", 7).has("b", 7)
 			r.one("a")
 			r.pass(2 * time.Second)
 			r.one("b")
-		}, "piece 7: leased; held by a for 2 s, until 3 s from now, 0 B of 1.05 MB came; held by b for 0 s, until 5 s from now, 0 B of 1.05 MB came; available from a, b; the first holder to finish counts"},
+		}, "piece 7: leased; held by a for 2 s so far, and for another 3 s; 0 B of 1.05 MB has come; held by b for 0 s so far, and for another 5 s; 0 B of 1.05 MB has come; available from a, b; the first holder to finish counts"},
 		{"it is verified", func(r *rig) {
 			r.m.Verified(7, r.now)
 		}, "piece 7: verified; nothing: this node has it"},

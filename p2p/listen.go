@@ -59,7 +59,7 @@ func spots(cfg Config) ([]spot, error) {
 			return nil, words.Error(ErrAddress, "%q is not an address to listen on: a port is at most 65535", s)
 		}
 		if s == "none" {
-			return nil, words.Error(ErrAddress, "\"none\" stands alone: leave it out, or the other addresses to listen on")
+			return nil, words.Error(ErrAddress, "\"none\" cannot be combined with addresses to listen on: give either \"none\" or the addresses")
 		}
 		a, err := share.ParseAddr(s)
 		if err != nil {

@@ -48,7 +48,7 @@ const (
 	noReply     = "it is connected, and does not answer"
 	noTraversal = "it can be reached only through a relay, and this node uses none"
 	noTCP       = "it has no TCP address, and this node's proxy carries nothing else"
-	noPunch     = "a relay leads to it, but no direct connection came to be, and the relay carries no content"
+	noPunch     = "a relay leads to it, but no direct connection could be made, and the relay carries no content"
 	offline     = "the relay does not know it: it is off, or not connected to that relay"
 	relayFull   = "the relay refuses: it carries as much as it may"
 	relayDenies = "the relay refuses to connect this node: it was asked too often, or does not admit this node"

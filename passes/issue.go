@@ -26,7 +26,7 @@ const (
 )
 
 // ErrProof: the issuer's response was not signed with the key that it lists.
-var ErrProof = errors.New("the issuer signed with another key than it lists")
+var ErrProof = errors.New("the issuer signed with a key other than the one it lists")
 
 // Challenge is the digest of a TokenChallenge of RFC 9577 that names a depot: a pass is
 // good there and nowhere else.

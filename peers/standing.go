@@ -125,7 +125,7 @@ func (c Cause) String() string { return causes[c] }
 
 // reasons are the causes in words.
 var reasons = [...]string{"there was room", "a place became free", "other peers had more than their share of the places",
-	"its tier and location, or its network, had more than its share of the places", "the next better set was full",
+	"peers of its tier and location, or of its network, had more than their share of the places", "the next better set was full",
 	"it did better than another", "it had waited longest", "another did better", "it sent what is not valid"}
 
 // Reason says it in words.

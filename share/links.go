@@ -43,7 +43,7 @@ func linkProblems(m *Manifest) []PathProblem {
 func badTarget(target string) string {
 	switch {
 	case target == "":
-		return "is a link to nothing"
+		return "is a link with an empty target"
 	case target[0] == '/':
 		return fmt.Sprintf("is a link to %q, which is absolute", target)
 	}

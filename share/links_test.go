@@ -61,7 +61,7 @@ func TestLinksThatLeaveTheShareAreRefused(t *testing.T) {
 
 func TestImpossibleTargetsAreRefused(t *testing.T) {
 	for _, c := range []struct{ target, why string }{
-		{"", "is a link to nothing"},
+		{"", "is a link with an empty target"},
 		{"/etc/passwd", `is a link to "/etc/passwd", which is absolute`},
 		{"a\x00", "is a link whose target holds a NUL"},
 		{"a\n", "is a link whose target holds a control character"},

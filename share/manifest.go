@@ -233,11 +233,11 @@ func (e *Entry) check() error {
 		return wrong("unknown kind of entry")
 	}
 	if e.Kind != Symlink && e.Target != "" {
-		return wrong("a link target, but no link")
+		return wrong("has a link target, and is not a link")
 	}
 	if e.Kind != File {
 		if e.Size != 0 || e.Exec || e.Root != (Hash{}) || e.PieceExp != 0 || e.Pieces != nil {
-			return wrong("content, but no file")
+			return wrong("has content, and is not a file")
 		}
 		return nil
 	}

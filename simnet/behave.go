@@ -93,7 +93,7 @@ func ProofLiar() Behaviour {
 }
 
 // Claimer announces everything and has nothing.
-func Claimer() Behaviour { return Behaviour{Name: "claims all", Claims: true} }
+func Claimer() Behaviour { return Behaviour{Name: "claims to have everything", Claims: true} }
 
 // Mute accepts connections and subscriptions and never answers a request once it
 // has sent this many bytes; 0 is from the beginning.
@@ -108,7 +108,7 @@ func Mute(after int64) Behaviour {
 func Trickle(rate float64) Behaviour { return Behaviour{Name: "trickles", Rate: rate} }
 
 // Deaf asks, and reads none of the replies.
-func Deaf() Behaviour { return Behaviour{Name: "takes nothing", Deaf: true} }
+func Deaf() Behaviour { return Behaviour{Name: "reads no replies", Deaf: true} }
 
 // Flooder sends every peer this many useless messages per second.
 func Flooder(perSecond int) Behaviour { return Behaviour{Name: "floods", Flood: perSecond} }
@@ -132,7 +132,7 @@ func MapLiar() Behaviour {
 // Boaster claims in its have-maps to have everything: to all, or only to the
 // coordinator of its fleet.
 func Boaster(toAll bool) Behaviour {
-	return bending("claims all", func(e *wire.Envelope) error {
+	return bending("claims to have everything", func(e *wire.Envelope) error {
 		if !toAll && e.To == "" {
 			return nil
 		}

@@ -313,12 +313,12 @@ func (x *Node) SetLine(l Line) {
 
 // SetClock makes the node's wall clock differ from the world's.
 func (x *Node) SetClock(ahead time.Duration) {
-	how := "right again"
+	how := "at virtual time again"
 	switch {
 	case ahead > 0:
-		how = words.Duration(ahead) + " ahead"
+		how = words.Duration(ahead) + " ahead of virtual time"
 	case ahead < 0:
-		how = words.Duration(-ahead) + " behind"
+		how = words.Duration(-ahead) + " behind virtual time"
 	}
 	x.net.log.add(MarkTurn, x.id, "its clock is %s", how)
 	x.wall = ahead

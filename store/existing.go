@@ -110,7 +110,7 @@ func (p *Partial) checkTarget(ctx context.Context) (done bool, err error) {
 		p.willReplace(0, info)
 		return false, nil
 	default:
-		err = fmt.Errorf("%w: %s is of another kind here than in the share", share.ErrExists, p.m.Name)
+		err = p.ofAnotherKind(info)
 		if p.m.Single() && info.Type == fs.ModeSymlink {
 			err = repairable{err}
 		}
@@ -286,7 +286,7 @@ func (p *Partial) openTarget() (there bool, err error) {
 		return false, nil
 	}
 	if err == nil && !info.Type.IsDir() {
-		err = fmt.Errorf("%w: %s is of another kind here than in the share", share.ErrExists, p.m.Name)
+		err = p.ofAnotherKind(info)
 	}
 	if err != nil {
 		return false, err

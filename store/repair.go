@@ -37,7 +37,7 @@ func (p *Partial) isWrong(entry int, info vfs.Info, why string, way *inTheWay) {
 	e := p.m.Entry(entry)
 	switch {
 	case !replaceable(info, e):
-		way.block(e.Path, ofAnotherKind(info, e))
+		way.block(e.Path, ofAnotherKind(info, e.Kind))
 	case p.opt.Repair:
 		p.willReplace(entry, info)
 	default:
@@ -50,8 +50,16 @@ func replaceable(info vfs.Info, e share.Entry) bool {
 	return info.Type == 0 && e.Kind == share.File || info.Type == fs.ModeSymlink && e.Kind != share.Dir
 }
 
-func ofAnotherKind(info vfs.Info, e share.Entry) string {
-	return fmt.Sprintf("is a %s here, but a %s in the share", kindOf(info.Type), kindName(e.Kind))
+func ofAnotherKind(info vfs.Info, k share.Kind) string {
+	return fmt.Sprintf("is a %s here, but a %s in the share", kindOf(info.Type), kindName(k))
+}
+
+func (p *Partial) ofAnotherKind(info vfs.Info) error {
+	k := share.Dir
+	if p.m.Single() {
+		k = share.File
+	}
+	return fmt.Errorf("%w: %s %s", share.ErrExists, p.m.Name, ofAnotherKind(info, k))
 }
 
 // blocked says what in a folder at the target no repair would replace; nil if there is nothing of the kind.
@@ -65,7 +73,7 @@ func (p *Partial) blocked(dir vfs.FS) error {
 		case err != nil && vfs.Blocked(dir, e.Path):
 			way.block(e.Path, notAFolder)
 		case err == nil && !replaceable(info, e) && !(info.Type.IsDir() && e.Kind == share.Dir):
-			way.block(e.Path, ofAnotherKind(info, e))
+			way.block(e.Path, ofAnotherKind(info, e.Kind))
 		}
 	}
 	return way.err()

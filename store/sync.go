@@ -102,7 +102,7 @@ func (p *Partial) takeBack(lost bool) (err error) {
 		p.mu.Lock()
 		p.untrue = true
 		p.mu.Unlock()
-		err = errors.Join(err, fmt.Errorf("write which pieces are here: %w", e))
+		err = errors.Join(err, fmt.Errorf("record which pieces are here: %w", e))
 	}
 	return err
 }
@@ -158,7 +158,7 @@ func (p *Partial) commit(b *batch) error {
 	defer p.mu.Unlock()
 	if err != nil {
 		p.batch.done = append(p.batch.done, b.done...)
-		return fmt.Errorf("write which pieces are here: %w", err)
+		return fmt.Errorf("record which pieces are here: %w", err)
 	}
 	again := map[share.Piece]struct{}{} // written anew since b was taken: the next sync is for these bytes
 	for _, piece := range p.batch.done {

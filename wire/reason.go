@@ -69,7 +69,7 @@ var sentences = [...]string{
 	CodeFileChanged: "no longer has the share: a file of it has changed",
 	CodeCopyChanged: "no longer has the share: its copy was changed",
 	CodeNoBlocks:    "refuses: the share has no such blocks",
-	CodeBadRequest:  "refuses: it was asked for more than a piece at once, for no bytes, or by the same request twice",
+	CodeBadRequest:  "refuses: it was asked for more than a piece at once or for no bytes, or was sent the same request twice",
 	CodeFull:        "serves as many peers as it can",
 	CodeTooOften:    "was asked too often by this node",
 	CodeNoAddress:   "cannot name this node to others: this node has no address that they can dial",

@@ -137,7 +137,7 @@ func begunText(what string, d api.Depot) string {
 		"crawl": "the depot looks at all its shares, beginning now",
 		"scrub": "the depot reads all its shares, beginning now",
 		"gc-on": "the depot removes what nobody holds, beginning now",
-	}[what] + "; fetcher depot status shows how far it is"
+	}[what] + "; fetcher depot status shows how far it has got"
 }
 
 func (a depots) gcCommand() *cobra.Command {
@@ -317,7 +317,7 @@ func (a depots) printAccounts(all []api.Account) error {
 		a.out.write("account", x)
 		var keys []string
 		for _, k := range x.Keys {
-			keys = append(keys, either(k == x.Name, "its name", shortly(k)))
+			keys = append(keys, either(k == x.Name, "same as name", shortly(k)))
 		}
 		rows = append(rows, []string{accountName(x.Name), share.Size(x.Used) + either(x.Complete, "", "+"), either(x.MaxLease == 0, "-", share.Size(x.Quota)),
 			either(x.MaxLease == 0, "-", words.Duration(time.Duration(x.MaxLease)*time.Second)), x.Price, printable(strings.Join(keys, " "))})

@@ -119,7 +119,7 @@ func (a depots) importCommand() *cobra.Command {
 	return &cobra.Command{Use: "import FILE", Short: "Enter what another depot exported", Args: exactly("FILE"),
 		Long: `Enter the accounts, shares and leases of an export; - is the standard input.
 All data is compared with its hashes, and what is entered survives a power cut.
-No lease ends earlier than it did, no account that is here changes, and leases
+No lease then ends earlier, no account that is here changes, and leases
 are entered even where they exceed a quota. If an account here has a key of an
 account in the export, the two are treated as one. An import that was cut short
 can be repeated: shares that are here are not written again.`,

@@ -125,7 +125,7 @@ func (a asker) add(ctx context.Context, c *api.Client, all []api.Add, fl addFlag
 		}
 		if e.Kind == "serve" || fl.wait {
 			if e, err = a.await(ctx, c, e); err != nil && ctx.Err() != nil {
-				fmt.Fprintf(a.stderr, "interrupted; the node goes on with entry %d, and fetcher list shows how far it is\n", e.ID)
+				fmt.Fprintf(a.stderr, "interrupted; the node goes on with entry %d, and fetcher list shows how far it has got\n", e.ID)
 			}
 			if err != nil {
 				return err

@@ -41,7 +41,7 @@ reach:
   fetcher fleet join TOKEN                       on every machine
   fetcher node run                               on every machine, as a service
   fetcher fleet add TICKET                       anywhere: all machines fetch it
-  fetcher fleet status                           how far each of them is`,
+  fetcher fleet status                           how far each of them has got`,
 	})
 	c.AddCommand(f.inviteCommand(), f.joinCommand(), f.leaveCommand(), f.runCommand(), f.addCommand(), f.removeCommand(), f.forgetCommand(), f.statusCommand())
 	return c

@@ -121,7 +121,7 @@ func (a fleetApp) printToken(m daemon.Membership) {
 	if !a.flags.json {
 		fmt.Fprintln(a.stdout, m.Token())
 	}
-	fmt.Fprintf(a.stderr, "\non every other machine run\n\n    fetcher fleet join TOKEN\n\nand then start its node with \"fetcher node run\", or restart it; this machine\nneeds its node too\n\n")
+	fmt.Fprintf(a.stderr, "\non every other machine run\n\n    fetcher fleet join TOKEN\n\nand then start its node with \"fetcher node run\", or restart it; the node\nof this machine has to run too\n\n")
 }
 
 // inviting returns the membership to invite to. With a URL alone that is a new one, unless this

@@ -13,7 +13,7 @@ import (
 func TestAChildIsDescribed(t *testing.T) {
 	at := time.Unix(1e9, 0)
 	c := api.Child{Peer: "12D3KooWabcdefgh", Bytes: 3 << 20, Since: at.Add(-90 * time.Second), Set: "passive", Tier: 1, Score: 0.456, Moved: at.Add(-12 * time.Second), Why: "gave-way"}
-	if got, want := describeChild(c, at), "abcdefgh, 3.15 MB in 90 s, passive for 12 s, because its tier and location, or its network, had more than its share of the places, tier 1, score 0.46"; got != want {
+	if got, want := describeChild(c, at), "abcdefgh, 3.15 MB in 90 s, passive for 12 s, because peers of its tier and location, or of its network, had more than their share of the places, tier 1, score 0.46"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	c.Set, c.Why = "outside", ""

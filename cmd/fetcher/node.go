@@ -130,7 +130,7 @@ func (fl *nodeFlags) add(f *pflag.FlagSet) {
 	f.StringArrayVar(&fl.hosts, "http-host", nil, "another `NAME:PORT` by which --http may be reached; may be repeated")
 	f.StringVar(&fl.cert, "http-cert", "", "a PEM `FILE` with the certificate for --http")
 	f.StringVar(&fl.key, "http-key", "", "a PEM `FILE` with the key of --http-cert")
-	f.BoolVar(&fl.insecure, "http-insecure", false, "allow an --http that others can reach without TLS")
+	f.BoolVar(&fl.insecure, "http-insecure", false, "allow --http without TLS at an address that others can reach")
 }
 
 func (fl *nodeFlags) relayFlags(f *pflag.FlagSet) {

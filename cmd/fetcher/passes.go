@@ -40,11 +40,12 @@ once, within a year. The depot cannot tell later which voucher a pass came from.
 
 // passesCommand is about the passes of this node.
 func (a depots) passesCommand() *cobra.Command {
-	c := group(&cobra.Command{Use: "passes", Short: "Redeem and list the passes that pay depots",
-		Long: `Redeem and list the passes that pay depots. A depot's owner sells vouchers; the
-passes that the node gets for one cannot be linked to that voucher. The node
-pays with them when it holds or renews something there. What a depot sees all
-the same is the account, its shares, and when and how much it pays.`})
+	c := group(&cobra.Command{Use: "passes", Short: "Redeem vouchers for passes, and list the passes",
+		Long: `Redeem vouchers for passes, and list the passes, which pay depots. A depot's
+owner sells vouchers; the passes that the node gets for one cannot be linked to
+that voucher. The node pays with them when it holds or renews something there.
+What a depot sees all the same is the account, its shares, and when and how much
+it pays.`})
 	list := &cobra.Command{Use: "list", Short: "List the passes that are left, by depot", Args: noArgs,
 		Long: `List the passes that are left, by depot. PENDING are in payments and orders that
 the depot has not answered yet; the node sends them again, and none is lost or

@@ -49,7 +49,7 @@ func TestAHoldIsPaidWithPasses(t *testing.T) {
 	if r := owner.on("passes", "redeem", code[1:]); r.code != exitUsage {
 		t.Errorf("a code that is cut off: exit %d, %s", r.code, r.stderr)
 	}
-	if r := keeper.on("passes", "redeem", code); r.code != exitUsage || !strings.Contains(r.stderr, "of this node's own depot; redeem it on the node that holds shares here") {
+	if r := keeper.on("passes", "redeem", code); r.code != exitUsage || !strings.Contains(r.stderr, "for this node's own depot; redeem it on a node whose shares this depot keeps") {
 		t.Errorf("at the depot itself: exit %d: %s", r.code, r.stderr)
 	}
 	owner.sure("passes", "redeem", "> "+code[:20]+"\r\n> "+code[20:]) // as mail quotes it

@@ -19,8 +19,8 @@ func roundListCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "List the rounds of a store, and who holds them",
-		Long: `List the rounds, and who holds them, of the store that --kv names, or else of
-the fleet to which the node that runs here belongs.`,
+		Long: `List the rounds of the store that --kv names, or else of the fleet to which the
+node that runs here belongs, and who holds each of them.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return roundList(cmd.Context(), a, kv) },
 	}

@@ -115,7 +115,7 @@ func (fl shareFlags) check(paths []string) (opt fetcher.ShareOptions, limitUp in
 		return opt, 0, usageError{errors.New("--visible public needs a table to be found in: give --dht too")}
 	}
 	if fl.visible == fetcher.VisibleLAN && !fl.reach.lan {
-		return opt, 0, usageError{errors.New("--visible lan needs the local network to be found on: leave out --lan=false, or unset FETCHER_LAN")}
+		return opt, 0, usageError{errors.New("--visible lan announces what is shared on the local network, and --lan=false turns that off: leave out --lan=false, or unset FETCHER_LAN")}
 	}
 	if limitUp, err = parseRate("--limit-up", fl.limitUp); err == nil {
 		err = cmp.Or(fl.reach.check(), present(paths), nameable(paths, fl.name), eachOnce(paths))

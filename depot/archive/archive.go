@@ -245,7 +245,7 @@ func (r *Reader) json(name string, size, most int64, v any) error {
 // all reads an entry.
 func (r *Reader) all(name string, size, most int64) ([]byte, error) {
 	if size > most {
-		return nil, fmt.Errorf("%w: %s has %d bytes, and may have %d", ErrFormat, name, size, most)
+		return nil, fmt.Errorf("%w: %s has %d bytes, and may have at most %d", ErrFormat, name, size, most)
 	}
 	b, err := io.ReadAll(r.t) // the length in the header is not believed
 	return b, cut(err)

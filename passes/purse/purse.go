@@ -253,7 +253,7 @@ func (p *Purse) Paid(ctx context.Context, at peers.ID, m wire.Paid) (units int64
 		held := w.Reserved(m.ID)
 		switch {
 		case len(held) == 0 || held[0].Depot != string(at):
-			return c, fmt.Errorf("%w: the depot answered another payment", peers.ErrProtocol)
+			return c, fmt.Errorf("%w: what the depot answered is about another payment", peers.ErrProtocol)
 		case final(r.Reason):
 			return w.Refused(m.ID, named(m.Bad)), nil
 		case r.Reason != 0:

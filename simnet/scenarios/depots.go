@@ -174,7 +174,7 @@ var holding = []*simnet.Scenario{
 		s.Hold(a, d, c, 5*day)
 		s.Kept(d, c)
 	}),
-	ofDepot("released-frees-at-once", "What is given up frees quota and disk at once, without a grace period, unless somebody else holds it.", func(s *depots.Story) {
+	ofDepot("released-frees-at-once", "What is given up frees the account's quota at once, without a grace period, and the disk too unless somebody else holds it.", func(s *depots.Story) {
 		d, a, c := pair(s)
 		b := s.Add(simnet.NodeConfig{Name: "bert"})
 		d.Account("bert", 1e9, b)

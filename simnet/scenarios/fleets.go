@@ -28,7 +28,7 @@ var fleets = []*simnet.Scenario{
 	},
 	{
 		Name: "coordinator-killed",
-		Says: "The coordinator of a fleet, on another node, is killed and started again some seconds later.",
+		Says: "The coordinator of a fleet, on a node that is not a member, is killed and started again some seconds later.",
 		Set: func(r *simnet.Run) {
 			f, source, members, seat := newFleet(r, 12, 3)
 			joinAll(f, members, simnet.FetchOptions{Config: patient()}, source)

@@ -25,7 +25,7 @@ var standing = []*simnet.Scenario{
 	ofDepot("held-folder-edited", "A folder that a depot keeps is edited again and again, while its node and the depot are killed: the depot has a whole version at any time.", func(s *depots.Story) {
 		edited(s, 20, 0)
 	}),
-	ofDepot("held-versions", "A depot keeps the three versions before the latest of a folder that is edited again and again: a version that is whole there stays until four newer ones are.", func(s *depots.Story) {
+	ofDepot("held-versions", "A depot keeps the latest version of a folder that is edited again and again, and the three before it: a version that is whole there stays until four newer ones are whole there.", func(s *depots.Story) {
 		edited(s, 20, 3)
 	}),
 	ofDepot("fleet-holds", "Three members of a fleet have a depot keep one thing; often the one that is about to renew its lease is killed: each time the lease is due it is renewed once, by another member if need be, and it never lapses.", func(s *depots.Story) {

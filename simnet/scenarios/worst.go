@@ -20,7 +20,7 @@ import (
 var measured string
 
 // head begins the table, says what a run may add to it (see simnet.Worst), and names its columns.
-const head = "# The worst values over that many seeds, from 1. A run may exceed the seconds by a quarter and 3 s, twice% by a half and 1 % of\n" +
+const head = "# The worst values over seeds 1 to N, where N is in the third column. A run may exceed the seconds by a quarter and 3 s, twice% by a half and 1 % of\n" +
 	"# all bytes, and each count of leases by a half and 5.\n" +
 	"# scenario                 nodes seeds  seconds  twice%  expired revoked returned"
 

@@ -158,7 +158,7 @@ function files(id, items, choose) {
 }
 
 // cause says why a peer is in its set.
-const cause = { arrived: 'there was room', refilled: 'a place became free', claimed: 'other peers had more than their share of the places', 'gave-way': 'its tier and location, or its network, had more than its share of the places', crowded: 'the next better set was full', better: 'it did better than another', tried: 'it had waited longest', worse: 'another did better', invalid: 'it sent what is not valid' };
+const cause = { arrived: 'there was room', refilled: 'a place became free', claimed: 'other peers had more than their share of the places', 'gave-way': 'peers of its tier and location, or of its network, had more than their share of the places', crowded: 'the next better set was full', better: 'it did better than another', tried: 'it had waited longest', worse: 'another did better', invalid: 'it sent what is not valid' };
 
 // place says where a source stands, if more are known than are fetched from at once.
 const place = (st) => (st ? ` (${st.set}, because ${cause[st.why]}; tier ${st.tier}, score ${st.score.toFixed(2)})` : '');
@@ -364,7 +364,7 @@ function depotFacts(d) {
     table('Shares by state', ['State', 'Shares', 'Size', 'Leases'], d.states.map((s) => [s.state, s.shares, size(s.bytes), s.leases])),
     h('dl', {}, ...row('Folder', d.dir), ...row('Free', d.free_bytes < 0 ? 'not known' : size(d.free_bytes) + (!d.reserve ? '' : d.free_bytes < d.reserve ? `, less than the ${size(d.reserve)} that is to stay free` : `, of which ${size(d.reserve)} is kept free`)), ...row('Suspect', some(d.suspect, 'share') + ' seen damaged once'),
       ...row('Crawler', c.done ? `cycle ${c.cycle} is done; the next begins ${new Date(d.next).toLocaleString()}` : `cycle ${c.cycle}: ${some(c.examined, 'share')} seen${d.left_seconds ? `, about ${Math.ceil(d.left_seconds / 60)} min left` : ''}`),
-      ...row('In that cycle', `${size(c.bytes)} seen, ${some(c.corrupt, 'share')} corrupt, ${some(c.failed, 'share')} could not be looked at`),
+      ...row('In that cycle', `${size(c.bytes)} seen, ${some(c.corrupt, 'share')} corrupt; could not be looked at: ${c.failed}`),
       ...row('Shares by time in their state', c.weeks.map((n, i) => (n ? `${i === c.weeks.length - 1 ? `${i} weeks or more` : i ? `${i} to ${i + 1} weeks` : 'less than 1 week'}: ${some(n, 'share')}` : '')).filter(Boolean).join(', ') || 'nothing has been seen yet'),
       ...row('Nobody holds', `${some(c.expired, 'share')}, ${size(c.expired_bytes)}; ${size(c.removable_bytes)} of that can be removed${d.gc ? '' : ', but stays, as removing is off'}`))];
 }
