@@ -11,6 +11,7 @@ import (
 
 	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/store/vfs"
 )
 
 // Callers that ask for the same list of files at the same time, or during a transfer, get the
@@ -142,6 +143,97 @@ func TestAQuestionOutlastsWhoeverTookItsPlace(t *testing.T) {
 		t.Error(err)
 	}
 	if err := <-answer; err != nil {
+		t.Error(err)
+	}
+}
+
+// gate is a disk that holds up whoever looks at the folder old.
+type gate struct {
+	vfs.FS
+	came, open chan struct{}
+}
+
+func (g gate) Lstat(name string) (vfs.Info, error) {
+	if name == "old" {
+		g.came <- struct{}{}
+		<-g.open
+	}
+	return g.FS.Lstat(name)
+}
+
+// A fetch reads for hours, when it has the list of files, before it has a place on the disk. Whoever
+// waits for the list has it before that.
+func TestAListIsAnsweredBeforeTheFetchHasItsPlace(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "file")
+	writeRandom(t, file, 1<<20, 1)
+	s := shareOf(t, file)
+	a := &announcer{looked: make(chan struct{}, 9)}
+	disk, err := vfs.Dir(t.TempDir())
+	must(t, err)
+	t.Cleanup(func() { disk.Close() })
+	must(t, disk.Mkdir("old"))
+	g := gate{disk, make(chan struct{}, 9), make(chan struct{})}
+	n := openNode(t, func(c *Config) { c.Dir, c.Discovery, c.Simulation.FS = "state", a, g })
+	answer := make(chan error, 1)
+	go func() {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		_, err := n.Manifest(ctx, s.ID().String(), nil)
+		answer <- err
+	}()
+	<-a.looked
+	x, err := n.Fetch(t.Context(), s.Ticket(), FetchOptions{Dir: "got", Like: []string{"old"}})
+	must(t, err)
+	<-g.came
+	if err := <-answer; err != nil {
+		t.Error(err)
+	}
+	close(g.open)
+	must(t, x.Wait(t.Context()))
+}
+
+// A fetch waits until the question that gives way has ended. Until then it can be cancelled, and is not to be seen.
+func TestAFetchIsCancelledWhileAQuestionGivesWay(t *testing.T) {
+	t.Parallel()
+	n, id := openNode(t), share.IDOf([]byte("x"))
+	l, _ := n.catalog.list(id, false)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := n.Fetch(ctx, id.String(), FetchOptions{Dir: t.TempDir(), Peers: []string{silentPeer(t)}, Keep: true})
+		ended <- err
+	}()
+	<-l.taken
+	if len(n.Transfers()) > 0 {
+		t.Error("a transfer that cannot be stopped yet")
+	}
+	cancel()
+	n.catalog.endListing(id, l)
+	if err := <-ended; !errors.Is(err, context.Canceled) || len(n.Entries()) > 0 {
+		t.Error(err, n.Entries())
+	}
+	if mine, _ := n.catalog.list(id, false); mine == nil {
+		t.Error("it has left its place taken")
+	}
+}
+
+// A question that has no time left when the one that gives way has ended says so as others do.
+func TestAQuestionIsLateWhenAnotherHasGivenWay(t *testing.T) {
+	t.Parallel()
+	n, id := openNode(t), share.IDOf([]byte("x"))
+	l, _ := n.catalog.list(id, false)
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() {
+		_, err := n.Manifest(ctx, id.String(), []string{silentPeer(t)})
+		ended <- err
+	}()
+	<-l.taken
+	<-ctx.Done()
+	n.catalog.endListing(id, l)
+	if err := <-ended; !errors.Is(err, share.ErrStalled) {
 		t.Error(err)
 	}
 }
