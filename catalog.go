@@ -319,6 +319,17 @@ func (c *catalog) begin(ctx context.Context, t *Transfer) error {
 			return ctx.Err()
 		}
 	}
+	if l != nil {
+		mine := c.take(t.id, true)
+		c.mu.Unlock()
+		<-l.over // soon; without its end the transfer could not begin
+		c.mu.Lock()
+		delete(c.listings, t.id)
+		close(mine.over)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
 	switch {
 	case c.closed:
 		return ErrClosed
@@ -327,13 +338,6 @@ func (c *catalog) begin(ctx context.Context, t *Transfer) error {
 	}
 	c.transfers[t.id] = t
 	t.opened = c.offers.Opening(t.id)
-	if l != nil {
-		delete(c.listings, t.id)
-		close(l.taken)
-		c.mu.Unlock()
-		<-l.over
-		c.mu.Lock()
-	}
 	return nil
 }
 

@@ -235,6 +235,8 @@ func (d *disk) Open(ctx context.Context, m *share.Manifest, wanted []bool) (acto
 	if err := t.node.state.SaveManifest(m); err != nil {
 		t.node.log.Warn("the list of files was not kept", "error", err)
 	}
+	t.lists(m)
+	t.saidList()
 	if err := t.node.catalog.offers.Yield(ctx, m.ID()); err != nil {
 		return nil, err
 	}
@@ -242,7 +244,6 @@ func (d *disk) Open(ctx context.Context, m *share.Manifest, wanted []bool) (acto
 	p, err := store.OpenPartial(ctx, t.opt.Dir, m, store.PartialOptions{State: t.node.state, Wanted: wanted, FS: t.node.cfg.Simulation.FS,
 		Repair: t.opt.Repair, Like: t.opt.Like, Taking: t.comparing(), Unread: unread.add, Note: t.opt.Keep})
 	if err != nil {
-		t.lists(m)
 		return nil, err
 	}
 	unread.warn(t.node.log)
@@ -250,9 +251,8 @@ func (d *disk) Open(ctx context.Context, m *share.Manifest, wanted []bool) (acto
 		t.node.log.Warn("something stood in the way of a file of the share, and was moved", "to", filepath.Join(t.opt.Dir, at))
 	}
 	t.mu.Lock()
-	t.manifest, t.partial = m, p
+	t.partial = p
 	t.mu.Unlock()
-	t.saidList()
 	t.node.catalog.offerPart(t, p)
 	t.node.catalog.change(t.entry, func(e *Entry) { e.Name = m.Name })
 	t.opened()

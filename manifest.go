@@ -78,13 +78,18 @@ func (c *catalog) list(id share.ID, names bool) (mine *listing, others <-chan st
 	case l != nil && (l.names || !names):
 		return nil, l.over
 	}
+	return c.take(id, names), nil
+}
+
+// take puts a question in the place of the one that gives way, if there is one; mu is held.
+func (c *catalog) take(id share.ID, names bool) (mine *listing) {
 	mine = &listing{names: names, taken: make(chan struct{}), over: make(chan struct{})}
-	if l != nil {
+	if l := c.listings[id]; l != nil {
 		close(l.taken)
 		mine.after = l.over
 	}
 	c.listings[id] = mine
-	return mine, nil
+	return mine
 }
 
 func (c *catalog) endListing(id share.ID, l *listing) {
@@ -117,6 +122,9 @@ func (n *Node) askForManifest(ctx context.Context, l *listing, id share.ID, sour
 		<-l.after
 		if m, err := n.state.Manifest(id); err == nil {
 			return m, nil
+		}
+		if ctx.Err() != nil {
+			return nil, unsent(ctx)
 		}
 	}
 	var got lister
