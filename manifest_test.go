@@ -237,3 +237,29 @@ func TestAQuestionIsLateWhenAnotherHasGivenWay(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// peeking is a catalog that keeps nothing, and calls seen when it is to.
+type peeking struct {
+	keptCatalog
+	seen func()
+}
+
+func (p *peeking) Put(Entry) (EntryID, error) {
+	p.seen()
+	return 0, errors.New("a test")
+}
+
+// Whoever waits for a fetch that could not begin does not hear that the share is here.
+func TestAFetchThatDoesNotBeginIsNoSuccess(t *testing.T) {
+	t.Parallel()
+	var seen []*Transfer
+	p := &peeking{}
+	n := openNode(t, func(c *Config) { c.Catalog = p })
+	p.seen = func() { seen = n.Transfers() }
+	if _, err := n.Fetch(t.Context(), someID(t), FetchOptions{Dir: t.TempDir(), Peers: []string{silentPeer(t)}}); err == nil {
+		t.Error("it has begun")
+	}
+	if len(seen) != 1 || seen[0].Wait(t.Context()) == nil {
+		t.Errorf("%d transfers, and no error", len(seen))
+	}
+}
