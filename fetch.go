@@ -178,7 +178,7 @@ func (n *Node) Fetch(ctx context.Context, ticketOrID string, opt FetchOptions) (
 		err = n.enter(t, ticketOrID, known)
 	}
 	if err != nil {
-		t.unbegun()
+		t.unbegun(err)
 		return nil, err
 	}
 	t.forget = n.know(id, t.secret, t.guarded)
@@ -189,7 +189,7 @@ func (n *Node) Fetch(ctx context.Context, ticketOrID string, opt FetchOptions) (
 	})
 	if err != nil {
 		t.forget()
-		t.unbegun()
+		t.unbegun(err)
 		n.settle(t, err, func() {})
 		return nil, err
 	}
@@ -200,7 +200,10 @@ func (n *Node) Fetch(ctx context.Context, ticketOrID string, opt FetchOptions) (
 }
 
 // unbegun ends what waits for a transfer that does not start.
-func (t *Transfer) unbegun() {
+func (t *Transfer) unbegun(why error) {
+	t.mu.Lock()
+	t.err = why
+	t.mu.Unlock()
 	t.opened()
 	t.node.catalog.forget(t)
 	t.saidList()
