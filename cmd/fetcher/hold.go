@@ -30,10 +30,9 @@ func (a depots) holdCommand() *cobra.Command {
 		Long: `Have the depot at --on keep what an entry of the node serves, or a PATH, which
 is added to the node once a depot lets this node in. The depot fetches it from
 this node, so both must run until it has all of it; --wait waits for that, and
-shows how far the depot has got. The depot's owner must first let this node in,
-with fetcher depot account add, unless the depot lets every node in
-(--depot-open). A depot can read what it keeps, and cannot fetch what was added
-with --secret.
+shows how far it has got. The depot's owner must first let this node in, with
+fetcher depot account add, unless the depot lets every node in (--depot-open). A
+depot can read what it keeps, and cannot fetch what was added with --secret.
 
 The node renews the lease until fetcher release ends it. For that it must run,
 and reach the depot, some time in the last third of --for.
