@@ -103,7 +103,7 @@ func TestALostDatabaseOfLeasesComesBackFromTheFleet(t *testing.T) {
 		t.Errorf("without a fleet: %v", err)
 	}
 	must(t, Membership{URL: "sqlite:" + filepath.Join(t.TempDir(), "kv"), Secret: m.Secret}.Save(dir))
-	if _, err := RestoreLeases(t.Context(), cfg); !errors.Is(err, rounds.ErrNever) || !strings.Contains(err.Error(), "run the node without one") || strings.Contains(err.Error(), "pointer") {
+	if _, err := RestoreLeases(t.Context(), cfg); !errors.Is(err, rounds.ErrNever) || !strings.Contains(err.Error(), "run the node without a snapshot") || strings.Contains(err.Error(), "pointer") {
 		t.Errorf("from a fleet that has made no snapshot: %v", err)
 	}
 	must(t, m.Save(dir))

@@ -228,7 +228,7 @@ func TestRepairRefusesWhatItMayNotReplace(t *testing.T) {
 		"a file for a folder":     {func(x *mended) { x.must(os.Remove(x.path("none"))); x.write("none", "mine") }, `"none" is a file here, but a folder in the share`},
 		"a file above":            {func(x *mended) { x.must(os.RemoveAll(x.path("d"))); x.write("d", "mine") }, `"d/e" has something else where a folder should be`},
 		"a link above":            {func(x *mended) { x.must(os.RemoveAll(x.path("d"))); x.must(os.Symlink("none", x.path("d"))) }, `"d/e" has something else where a folder should be`},
-		"a link for all of it":    {func(x *mended) { x.must(os.Rename(x.at, x.at+"2")); x.must(os.Symlink("stuff2", x.at)) }, "of another kind here than in the share"},
+		"a link for all of it":    {func(x *mended) { x.must(os.Rename(x.at, x.at+"2")); x.must(os.Symlink("stuff2", x.at)) }, "stuff is a symlink here, but a folder in the share"},
 		"another transfer's name": {func(x *mended) { tree{"stuff.partial/mine": "mine"}.make(x.t, x.dir) }, `it holds "mine"`},
 	} {
 		t.Run(name, func(t *testing.T) {
