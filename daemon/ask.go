@@ -240,10 +240,10 @@ func (d *Daemon) fetchable(w catalog.Wish) error {
 func unserved(ks map[catalog.ID]*keeper, id share.ID) string {
 	for _, k := range ks {
 		if e := k.entry(); e.Kind == catalog.Serve && slices.Contains(e.Older, id) {
-			return fmt.Sprintf("the share's files were edited on this member: there, undo the edits, or run fetcher fleet remove %s, then fetcher fleet add PATH", id)
+			return fmt.Sprintf("the share's files were edited on this member: undo the edits, or run on it fetcher fleet remove %s, then fetcher fleet add PATH", id)
 		}
 	}
-	return fmt.Sprintf("the share's ticket names this member, which does not serve it: there, run fetcher fleet add PATH if no file changed, or fetcher fleet remove %s", id)
+	return fmt.Sprintf("the share's ticket names this member, which does not serve it: run fetcher fleet add PATH on it, if no file changed, or fetcher fleet remove %s", id)
 }
 
 // setTime is how long Set waits for a change to take effect.

@@ -14,8 +14,8 @@ import (
 var (
 	descKept      = desc("depot_shares", "Shares that the depot keeps, by state.", "state")
 	descKeptBytes = desc("depot_bytes", "Bytes of the shares that the depot keeps, by state.", "state")
-	descAges      = desc("depot_share_age_weeks", "Weeks since the shares came into their state, of those that the crawler has seen in its cycle.")
-	descExpired   = desc("depot_expired_bytes", "Bytes of shares that nobody holds any more, of those that the crawler has seen in its cycle.")
+	descAges      = desc("depot_share_age_weeks", "Weeks since each share entered its present state; only shares that the crawler has seen in its cycle.")
+	descExpired   = desc("depot_expired_bytes", "Bytes of shares that nobody holds any more; only shares that the crawler has seen in its cycle.")
 	descUnseen    = desc("depot_failed_shares", "Shares that the crawler could not look at in its cycle.")
 	descLeft      = desc("depot_crawl_left_seconds", "How many more seconds the crawler's cycle takes; 0: not known, or it is done.")
 	descNext      = desc("depot_crawl_next_time_seconds", "When the crawler begins its next cycle, in seconds since 1970; 0 while one is under way.")

@@ -150,7 +150,7 @@ func TestWhatAnOwnerAskedForIsNotTheFleets(t *testing.T) {
 func TestTheAdviceOnWhatIsNotServedFitsAReport(t *testing.T) {
 	t.Parallel()
 	id := share.IDOf([]byte("x"))
-	if got := unserved(nil, id); !strings.HasSuffix(got, ": there, run fetcher fleet add PATH if no file changed, or fetcher fleet remove "+id.String()) || len(got) > 200 {
+	if got := unserved(nil, id); !strings.HasSuffix(got, ": run fetcher fleet add PATH on it, if no file changed, or fetcher fleet remove "+id.String()) || len(got) > 200 {
 		t.Errorf("%d bytes: %s", len(got), got)
 	}
 }
@@ -170,7 +170,7 @@ func TestAFleetTakesWhatWasEditedAsItIsAdvised(t *testing.T) {
 	must(t, os.WriteFile(path, []byte("as it was edited"), 0o600))
 	now := until(t, a, was.ID, "another version", func(e api.Entry) bool { return e.State == api.Served && len(e.Older) == 1 })
 	_, err = a.added(t.Context(), catalog.Wish{Source: was.Ticket, Dir: t.TempDir(), Fleet: true})
-	if err == nil || !strings.Contains(err.Error(), "the share's files were edited on this member: there, undo the edits, or run fetcher fleet remove "+was.Share+", then fetcher fleet add PATH") || len(err.Error()) > 200 {
+	if err == nil || !strings.Contains(err.Error(), "the share's files were edited on this member: undo the edits, or run on it fetcher fleet remove "+was.Share+", then fetcher fleet add PATH") || len(err.Error()) > 200 {
 		t.Errorf("the advice: %v", err)
 	}
 	_, err = a.RemoveFromFleet(t.Context(), was.Share)

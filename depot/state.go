@@ -83,7 +83,7 @@ type EdgeError struct {
 }
 
 func (e *EdgeError) Error() string {
-	return fmt.Sprintf("a share that is %v cannot be %v", e.From, e.Why)
+	return fmt.Sprintf("a share in state %v cannot be %v", e.From, e.Why)
 }
 
 // Next returns the state that follows from, or an *EdgeError.

@@ -57,7 +57,7 @@ const (
 	hungUp      = "it closed the connection"
 	endedStream = "it closed the stream"
 	listGivenUp = "its list of files comes too slowly, and many other lists come at the same time"
-	listInTurn  = "many lists of files come at once, and its own is to come after others"
+	listInTurn  = "many lists of files are coming at once, and its list has to wait for others"
 	foreign     = "something takes the connection and does not speak as fetcher does: it is another program, or has too many connections"
 )
 

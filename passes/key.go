@@ -141,7 +141,7 @@ func (k *PrivateKey) Secret() []byte {
 
 // ErrTagged: an issuer that shows different keys to different wallets could tell whose
 // passes are whose.
-var ErrTagged = errors.New("the issuer lists different keys for this account than for the others, and could tell its passes from theirs")
+var ErrTagged = errors.New("the issuer lists different keys for this account than for the others, and so could recognize the passes of this account")
 
 // ErrMessage wraps errors about a malformed message or key.
 var ErrMessage = errors.New("invalid data about passes")

@@ -88,7 +88,7 @@ func (c Config) Validate() error {
 	}
 	d := c.withDefaults()
 	if d.Range > 2*d.Mean {
-		return fmt.Errorf("%s is %v: it must be at most twice Mean, %v, or a delay could be negative", "Range", d.Range, d.Mean)
+		return fmt.Errorf("%s is %v: it must be at most %v, twice Mean, or a delay could be negative", "Range", d.Range, 2*d.Mean)
 	}
 	if d.RetryMax < d.RetryMin {
 		return fmt.Errorf("%s is %v: it must be at least RetryMin, %v", "RetryMax", d.RetryMax, d.RetryMin)

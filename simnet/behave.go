@@ -171,7 +171,7 @@ func Slanderer(pieces int) Behaviour {
 
 // Upstart is a member of a fleet, self, that claims to coordinate in a term.
 func Upstart(self peers.ID, term uint64) Behaviour {
-	return bending("goes by a term of its own", func(e *wire.Envelope) error {
+	return bending("claims a term of its own", func(e *wire.Envelope) error {
 		if e.Type != wire.TypeFleetTerm {
 			return nil
 		}

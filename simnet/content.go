@@ -221,7 +221,7 @@ func (c *Content) same(fs vfs.FS, path string) error {
 	defer was.Close()
 	same, err := storetest.Same(is, was)
 	if err == nil && !same {
-		err = errors.New("other bytes than were shared")
+		err = errors.New("its bytes are not those that were shared")
 	}
 	return err
 }

@@ -84,7 +84,7 @@ func TestATicketThatLeadsToASourceIsSaidToBeNone(t *testing.T) {
 			t.Errorf("it does not say %q: %s", want, all.String())
 		}
 	}
-	const whole = "does not fetch from here: it has all that it wants of the share. Give --to the ticket that fetch --listen-for-source prints there"
+	const whole = "does not fetch from here: it has all that it wants of the share. With --to, give the ticket that fetch --listen-for-source prints there"
 	said("none", whole)
 	said("none", "warning: only whoever made the ticket of --to can fetch from this node: it listens nowhere")
 	said("/ip4/127.0.0.1/tcp/0", whole)
@@ -97,7 +97,7 @@ func TestARefusalThatNamesNoReasonIsAWholeSentence(t *testing.T) {
 	var b bytes.Buffer
 	s := &sharer{app: &app{stderr: &terminal{w: &b, columns: func() int { return 0 }}}, answered: map[peers.ID]string{}}
 	s.tellCall(answer{"them", words.Error(fetcher.ErrUnwanted, "it does not say why")})
-	const want = "them, to which the ticket of --to leads, does not fetch from here: it does not say why. Give --to the ticket that fetch --listen-for-source prints there; that fetch must still be running\n"
+	const want = "them, to which the ticket of --to leads, does not fetch from here: it does not say why. With --to, give the ticket that fetch --listen-for-source prints there; that fetch must still be running\n"
 	if b.String() != want {
 		t.Errorf("%q, want %q", b.String(), want)
 	}

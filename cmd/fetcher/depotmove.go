@@ -116,13 +116,13 @@ func leftOut(n int) string {
 }
 
 func (a depots) importCommand() *cobra.Command {
-	return &cobra.Command{Use: "import FILE", Short: "Enter what another depot exported", Args: exactly("FILE"),
-		Long: `Enter the accounts, shares and leases of an export; - is the standard input.
-All data is compared with its hashes, and what is entered survives a power cut.
-No lease then ends earlier, no account that is here changes, and leases
-are entered even where they exceed a quota. If an account here has a key of an
-account in the export, the two are treated as one. An import that was cut short
-can be repeated: shares that are here are not written again.`,
+	return &cobra.Command{Use: "import FILE", Short: "Import what another depot exported", Args: exactly("FILE"),
+		Long: `Import the accounts, shares and leases of an export; - is the standard input.
+All data is compared with its hashes, and what is imported survives a power cut.
+An import makes no lease end earlier than before, and changes no account that is
+here; leases are imported even where they exceed a quota. If an account here has
+a key of an account in the export, the two are treated as one. An import that
+was cut short can be repeated: shares that are here are not written again.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.asking(cmd.Context(), func(c *api.Client) error {
 				from := io.Reader(a.stdin)

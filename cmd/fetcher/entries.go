@@ -70,7 +70,7 @@ as 36h), or until its size has been sent a number of times (such as 2).`,
 	f.StringArrayVar(&fl.skip, "skip", nil, "do not fetch what matches this `PATTERN`; may be repeated")
 	f.StringArrayVar(&fl.peers, "peer", nil, "fetch from this `ADDR` too, a multiaddr that ends in /p2p/ID; may be repeated")
 	f.StringArrayVar(&fl.first, "first", nil, firstHelp)
-	f.BoolVar(&fl.repair, "repair", false, "fetch what is missing or wrong in DIR/NAME, and replace it")
+	f.BoolVar(&fl.repair, "repair", false, "fetch what is missing or wrong in DIR/NAME, and replace only that")
 	f.StringVar(&fl.name, "name", "", "serve all that is given as one share, and call it `NAME`")
 	f.StringArrayVar(&fl.exclude, "exclude", nil, "do not serve what matches this `PATTERN`; may be repeated")
 	f.StringVar(&fl.links, "links", "keep", "what to do with symbolic links that are served: `MODE` keep, skip or refuse")

@@ -135,7 +135,7 @@ var advices = []struct {
 	{fetcher.ErrCodeGone, "A code is good for one try within two minutes, at the beacon where it was made (the first --beacon-at): ask for a new one."},
 	{errLeased, "Check that the coordinator runs, that this machine can reach it, and that the share is still being shared; or go on without the coordinator with --alone-after TIME."},
 	{errLinks, "To list the rest, leave links out with --links skip."},
-	{errWhole, "ls reads all of a PATH: let this user read what is named, or move or rename it; share and add leave it out with --exclude PATTERN."},
+	{errWhole, "ls reads all of a PATH: let this user read what is listed above, or move or rename it; share and add can leave it out with --exclude PATTERN."},
 	{errNoTable, "Check that this machine can reach the table: with --dht public, that needs access to the Internet; otherwise, --dht must name a node that takes part in the table and that this machine can reach. Or ask whoever shares the files for a ticket."},
 	{errUncalled, "Run the same command again. While it waits, run on the other machine the command that it prints, and see that the other machine can reach this one at an address in the ticket of that command."},
 	{peers.ErrNoTCP, "Ask whoever shares it for a ticket with a TCP address, or leave out --proxy if this machine may dial others itself."},

@@ -144,7 +144,7 @@ func anewText(h api.StandingHold, all []api.StandingHold) string {
 
 func (a depots) releaseCommand() *cobra.Command {
 	var on string
-	c := &cobra.Command{Use: "release ENTRY|SHARE", Short: "End what depots keep for this node", Args: exactly("ENTRY or SHARE"),
+	c := &cobra.Command{Use: "release ENTRY|SHARE", Short: "End leases of this node at depots", Args: exactly("ENTRY or SHARE"),
 		ValidArgsFunction: a.completeHolds,
 		Long: `End this node's leases of a share, at all depots or only at the one at --on. An
 ENTRY of the node is given by its number, or by its name, even after it was

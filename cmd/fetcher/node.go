@@ -304,7 +304,7 @@ func schedule() {
 func (a asker) tellUses(s daemon.Settings, addrs []string) {
 	var how []string
 	if s.Relay {
-		how = append(how, "others are reached through this node with --via")
+		how = append(how, "others can be reached through this node if they run with --via")
 	}
 	if s.Beacon {
 		how = append(how, "others use this node as a beacon with --beacon-at")

@@ -49,10 +49,10 @@ it pays.`})
 	list := &cobra.Command{Use: "list", Short: "List the passes that are left, by depot", Args: noArgs,
 		Long: `List the passes that are left, by depot. PENDING are in payments and orders that
 the depot has not answered yet; the node sends them again, and none is lost or
-paid twice. INVALID are too old, or were refused by the depot. The first passes
-end at VALID UNTIL: a pass is good for half a year to a year, and those that
-were signed in the same half year end together. BUDGET is what is left,
-in the present 31 days, of fetcher hold --budget.`,
+paid twice. INVALID are too old, or were refused by the depot. VALID UNTIL is
+when the earliest of the passes expire: a pass is good for half a year to a
+year, and those that were signed in the same half year expire together. BUDGET
+is what is left, in the present 31 days, of fetcher hold --budget.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.asking(cmd.Context(), func(c *api.Client) error {
 				all, err := c.Passes(cmd.Context())

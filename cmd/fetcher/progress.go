@@ -91,7 +91,7 @@ func achieved(p fetcher.Progress, took time.Duration) string {
 	case fetched <= 0:
 		return s + ", all of which was here"
 	case p.Resumed > 0:
-		s += fmt.Sprintf(", of which %s was fetched now", share.Size(fetched))
+		s += fmt.Sprintf(", of which %s was fetched this time", share.Size(fetched))
 	}
 	return s + fmt.Sprintf(" in %s, %s/s", brief(took), share.Size(int64(float64(fetched)/took.Seconds())))
 }

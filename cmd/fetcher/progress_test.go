@@ -48,10 +48,10 @@ func TestPictureFitsTheTerminal(t *testing.T) {
 
 func TestAchievedHasSizeTimeAndSpeed(t *testing.T) {
 	for want, p := range map[string]fetcher.Progress{
-		"40.0 MB in 8 s, 5.00 MB/s":                                   {Bytes: 40e6, Verified: 40e6},
-		"40.0 MB, of which 10.0 MB was fetched now in 8 s, 1.25 MB/s": {Bytes: 40e6, Verified: 40e6, Resumed: 30e6},
-		"40.0 MB, all of which was here":                              {Bytes: 40e6, Verified: 40e6, Resumed: 40e6},
-		"0 B, all of which was here":                                  {},
+		"40.0 MB in 8 s, 5.00 MB/s":                                         {Bytes: 40e6, Verified: 40e6},
+		"40.0 MB, of which 10.0 MB was fetched this time in 8 s, 1.25 MB/s": {Bytes: 40e6, Verified: 40e6, Resumed: 30e6},
+		"40.0 MB, all of which was here":                                    {Bytes: 40e6, Verified: 40e6, Resumed: 40e6},
+		"0 B, all of which was here":                                        {},
 	} {
 		if got := achieved(p, 8*time.Second); got != want {
 			t.Errorf("%q, want %q", got, want)

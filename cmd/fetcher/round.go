@@ -65,7 +65,7 @@ FETCHER_ROUND_TOKEN in its environment. The term is a number that grows with
 each round; the token is a text that contains that number, and sorts after the
 token of every earlier round.
 A machine that was suspended may go on with an old round after others have
-begun a new one: have the system that the command writes to refuse any term
+begun a new one: the system to which the command writes should refuse any term
 lower than the highest that it has seen.
 
 If the command succeeds, the round is completed. If it fails, the round is

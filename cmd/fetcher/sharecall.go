@@ -32,7 +32,7 @@ func (s *sharer) call() (err error) {
 	}
 	for _, one := range s.shares {
 		if err = one.Call(s.to, s.heard); err == nil {
-			fmt.Fprintf(s.stderr, "to offer %s, connecting to whoever made the ticket given with --to; whenever the connection is lost, it is made again\n", printable(one.Manifest().Name))
+			fmt.Fprintf(s.stderr, "connecting to whoever made the ticket given with --to, which is offered %s; whenever the connection is lost, it is made again\n", printable(one.Manifest().Name))
 			return nil
 		}
 	}
@@ -52,7 +52,7 @@ func (s *sharer) tellCall(x answer) {
 	text := ""
 	switch {
 	case errors.Is(x.err, fetcher.ErrUnwanted):
-		text = fmt.Sprintf("%v. Give --to the ticket that fetch --listen-for-source prints there; that fetch must still be running", x.err)
+		text = fmt.Sprintf("%v. With --to, give the ticket that fetch --listen-for-source prints there; that fetch must still be running", x.err)
 	case x.err != nil:
 		text = fmt.Sprintf("%v. This node keeps trying; --to takes the ticket that fetch --listen-for-source prints, and that fetch must still be running", words.Plain(x.err))
 	}

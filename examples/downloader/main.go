@@ -65,6 +65,6 @@ func picture(p fetcher.Progress, width int) string {
 		done = float64(p.Verified) / float64(p.Bytes)
 	}
 	full := int(done * float64(width))
-	return fmt.Sprintf("[%s%s] %3.0f %%  %6.1f MB/s  %d sources", strings.Repeat("#", full), strings.Repeat(".", width-full),
+	return fmt.Sprintf("[%s%s] %3.0f %%  %6.1f MB/s  sources: %d", strings.Repeat("#", full), strings.Repeat(".", width-full),
 		100*done, p.Rate/1e6, len(p.Sources))
 }

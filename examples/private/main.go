@@ -26,7 +26,7 @@ func main() {
 	err := run(ctx, *state, flag.Args())
 	switch {
 	case errors.Is(err, share.ErrNotAllowed):
-		fmt.Fprintln(os.Stderr, "private: ask whoever shares it to name this node:", err)
+		fmt.Fprintf(os.Stderr, "private: %v; ask whoever shares it to name this node\n", err)
 		os.Exit(7)
 	case err != nil:
 		fmt.Fprintln(os.Stderr, "private:", err)

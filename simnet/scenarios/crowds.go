@@ -193,8 +193,8 @@ var oneOwner = &simnet.Scenario{
 			for _, f := range fetches[:places/2] {
 				slowest = max(slowest, f.Took())
 			}
-			r.Timeline().Note("of the first nodes from elsewhere the slowest took %v; all nodes from elsewhere together were active for %.0f %% of their time as children, and %d lost a place", slowest, 100*float64(active)/float64(max(1, here)), lost)
-			r.Expect(lost == 0, "nodes from elsewhere that lost a place: %d", lost)
+			r.Timeline().Note("of the first nodes from elsewhere the slowest took %v; all nodes from elsewhere, taken together, were in the active set for %.0f %% of the time that they were children; places that they lost: %d", slowest, 100*float64(active)/float64(max(1, here)), lost)
+			r.Expect(lost == 0, "places that nodes from elsewhere lost: %d", lost)
 			r.Expect(r.Soon(slowest, 15*time.Second), "of the first nodes from elsewhere the slowest took %v; if children were not sorted into sets, it would take 30 s", slowest)
 		})
 	},

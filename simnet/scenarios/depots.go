@@ -155,7 +155,7 @@ var holding = []*simnet.Scenario{
 		}
 		s.Until("all requests are answered", time.Minute, func() bool { return granted+refused == 100 })
 		u := s.Used(nodes[0], d)
-		s.Expect(granted == most && u.Used == most*each && u.Used <= u.Quota, "%d holds were granted, of which the quota allows %d; %d bytes are used, of %d", granted, most, u.Used, u.Quota)
+		s.Expect(granted == most && u.Used == most*each && u.Used <= u.Quota, "%d holds were granted, and the quota allows %d; %d bytes are used, of %d", granted, most, u.Used, u.Quota)
 	}),
 	ofDepot("going-refuses", "A share that cannot be removed stays GOING, and whoever wants to hold it is refused until it is gone; then it can be held and fetched again.", func(s *depots.Story) {
 		d, a, c := pair(s)

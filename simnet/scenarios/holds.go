@@ -72,7 +72,7 @@ func edited(s *depots.Story, n, keep int) {
 		got, err := s.Holdings(o.Node, d)
 		return err == nil && len(got) == keep+1 && slices.ContainsFunc(got, func(h wire.Holding) bool { return h.Share == all[n].ID() })
 	})
-	s.Expect(watch.told > n/10, "versions of which the owner has heard that they are whole: %d", watch.told)
+	s.Expect(watch.told > n/10, "versions that the owner was told are whole: %d", watch.told)
 	watch.over = true
 	o.Release()
 	s.Gone(d, all[n])

@@ -269,7 +269,7 @@ var ordinary = []*simnet.Scenario{
 			r.Finally(func() {
 				r.Expect(said, "the wait was not explained")
 				got := float64(x.Received()) / float64(c.Bytes())
-				r.Expect(got < 1.5, "%.2f copies of the share came over the wire; for a time there was no room for more", got)
+				r.Expect(got < 1.5, "%.2f copies of the share came over the wire; the disk was full for a time", got)
 				r.Expect(r.Soon(f.EndedAt(), 40*time.Second), "the fetch ended at %v", f.EndedAt())
 			})
 		},

@@ -15,7 +15,7 @@ import (
 var troubled = []*simnet.Scenario{
 	{
 		Name: "power-cuts",
-		Says: "The power of the fetching node goes at a sync, again and again, each time at another.",
+		Says: "The fetching node loses power during a sync, again and again, each time during a different one.",
 		Set: func(r *simnet.Run) {
 			c := r.Folder("photos", 48, 300_000)
 			source := r.Add(simnet.NodeConfig{Name: "source", Line: even(40*simnet.Mbit, 10*time.Millisecond)}).Seed(c)
@@ -236,7 +236,7 @@ var troubled = []*simnet.Scenario{
 	},
 	{
 		Name: "all-withdrawn",
-		Says: "Both of two sources say midway that their files have changed; the fetch ends and says so.",
+		Says: "Both sources say midway that their files have changed; the fetch ends and says so.",
 		Set: func(r *simnet.Run) {
 			c := r.File("film", 16*mib)
 			a := r.Add(simnet.NodeConfig{Name: "a", Line: even(30*simnet.Mbit, 20*time.Millisecond)}).Seed(c)
@@ -269,7 +269,7 @@ var troubled = []*simnet.Scenario{
 	},
 	{
 		Name: "whole-and-back",
-		Says: "A node that has fetched all is started again, and serves it when nobody else is left.",
+		Says: "A node that has fetched the whole share is started again, and serves it when nobody else is left.",
 		Set: func(r *simnet.Run) {
 			c := r.File("film", 8*mib)
 			source := r.Add(simnet.NodeConfig{Name: "source"}).Seed(c)

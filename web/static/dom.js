@@ -74,7 +74,7 @@ export function plot(values, title, text, least = 1) {
   svg.setAttribute('viewBox', `0 0 ${n} 100`);
   svg.setAttribute('preserveAspectRatio', 'none');
   svg.setAttribute('role', 'img');
-  const words = `${title}: at most ${text(Math.max(0, ...values))}, now ${text(values[values.length - 1] || 0)}`;
+  const words = `${title}: peak ${text(Math.max(0, ...values))}, now ${text(values[values.length - 1] || 0)}`;
   svg.setAttribute('aria-label', words);
   const path = document.createElementNS(ns, 'path');
   path.setAttribute('d', values.map((v, i) => `${i ? 'L' : 'M'}${i} ${95 - 90 * v / max}`).join(''));
