@@ -392,7 +392,7 @@ func (d dirFS) Lock(name string) (io.Closer, error) {
 			case !there.Mode().IsRegular():
 				err = fmt.Errorf("lock %s: it is a %s, not a file", d.whole(name), Special(there.Mode().Type()))
 			case os.SameFile(have, there):
-				return f, nil
+				return lock{f}, nil
 			}
 		}
 		f.Close()
@@ -401,3 +401,8 @@ func (d dirFS) Lock(name string) (io.Closer, error) {
 		}
 	}
 }
+
+// lock is a file that is locked.
+type lock struct{ f *os.File }
+
+func (l lock) Close() error { return errors.Join(unlockFile(l.f), l.f.Close()) }

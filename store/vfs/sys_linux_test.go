@@ -1,6 +1,41 @@
 package vfs
 
-import "testing"
+import (
+	"os"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// A process that is being started has a copy of each open file, until it executes its program.
+// What was locked and is closed meanwhile can be locked again.
+func TestAClosedLockIsFreeWhileAProcessStarts(t *testing.T) {
+	fs, err := Dir(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer fs.Close()
+	held, err := fs.Lock("lock")
+	if err != nil {
+		t.Fatal(err)
+	}
+	child, err := unix.Dup(int(held.(lock).f.Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.NewFile(uintptr(child), "child").Close()
+	if _, err := fs.Lock("lock"); err == nil {
+		t.Error("it was locked twice")
+	}
+	if err := held.Close(); err != nil {
+		t.Error(err)
+	}
+	again, err := fs.Lock("lock")
+	if err != nil {
+		t.Fatal(err)
+	}
+	again.Close()
+}
 
 func TestKernelsThatTellOfFailedSyncsAreKnown(t *testing.T) {
 	for release, want := range map[string]bool{

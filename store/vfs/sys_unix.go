@@ -49,7 +49,7 @@ func roomOf(fi fs.FileInfo) int64 {
 
 func isFull(err error) bool { return errors.Is(err, unix.EDQUOT) }
 
-// lockFile takes an advisory lock that ends with the open file.
+// lockFile takes an advisory lock that ends with the open file, or with unlockFile.
 func lockFile(f *os.File) error {
 	for {
 		switch err := flock(int(f.Fd())); err {
