@@ -149,7 +149,7 @@ func (n *Node) ShareFS(ctx context.Context, files fs.FS, opt ShareOptions) (*Sha
 		return nil, fmt.Errorf("what to share: the fs.FS is nil: %w", fs.ErrInvalid)
 	}
 	if opt.Name == "" || len(opt.Also) > 0 || opt.Entry != 0 {
-		return nil, errors.New("what is shared of an fs.FS needs a name, and takes neither further paths nor an entry")
+		return nil, errors.New("a share of an fs.FS needs a Name, and takes neither Also nor Entry")
 	}
 	if err := opt.validate(); err != nil {
 		return nil, err

@@ -218,7 +218,7 @@ type Child struct {
 	Location string    `json:"location,omitempty" doc:"the /16 of its address, or /32 of IPv6"`
 	Score    float64   `json:"score" doc:"how well it has used its place lately, 0 to 1; 0.3: a newcomer"`
 	Moved    time.Time `json:"moved,omitzero" doc:"when it came into its set"`
-	Why      string    `json:"why,omitempty" enum:"arrived,refilled,claimed,gave-way,crowded,better,tried,worse,invalid" doc:"why it is in its set: there was room when it came; a place was free; other peers had more than their share of the places; peers of its tier and location, or of its network, had more than their share; the next better set was full; it did better than another; it had waited longest; another did better than it; it sent what is not valid"`
+	Why      string    `json:"why,omitempty" enum:"arrived,refilled,claimed,gave-way,crowded,better,tried,worse,invalid" doc:"why it is in its set: there was room when it came; a place was free; other peers had more than their share of the places; peers of its tier and location, or of its network, had more than their share; the next better set was full; it did better than another; it had waited longest; another did better than it; it sent something invalid"`
 }
 
 // Failures counts the piece leases that a source did not keep.

@@ -55,7 +55,7 @@ func (d *Daemon) Status(ctx context.Context) (api.Status, error) {
 		troubles = append(troubles, away)
 	}
 	if full := nearlyFull(s.FreeBytes); full != "" {
-		troubles = append(troubles, fmt.Sprintf("%s of %s: make room, or what is fetched into it waits", full, d.setting().Into))
+		troubles = append(troubles, fmt.Sprintf("%s of %s: make room, or fetches into it wait", full, d.setting().Into))
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -240,7 +240,7 @@ func (d *Daemon) fetchable(w catalog.Wish) error {
 func unserved(ks map[catalog.ID]*keeper, id share.ID) string {
 	for _, k := range ks {
 		if e := k.entry(); e.Kind == catalog.Serve && slices.Contains(e.Older, id) {
-			return fmt.Sprintf("the share's files were edited on this member: undo the edits, or run on it fetcher fleet remove %s, then fetcher fleet add PATH", id)
+			return fmt.Sprintf("the share's files were edited on this member: undo the edits; or, on this member, run fetcher fleet remove %s and then fetcher fleet add PATH", id)
 		}
 	}
 	return fmt.Sprintf("the share's ticket names this member, which does not serve it: run fetcher fleet add PATH on it, if no file changed, or fetcher fleet remove %s", id)

@@ -676,12 +676,12 @@ func TestWhatIsMendedIsServed(t *testing.T) {
 		err   error
 		paths []string
 	}{
-		"add it again with less excluded": {fetcher.ErrNothingSelected, []string{dir}},
-		"Or remove the entry":             {share.ErrPath, []string{pipe}},
-		"cannot be shared left out":       {share.ErrPath, []string{dir}},
-		"and add it again with what":      {share.ErrPath, []string{pipe, dir}},
+		"add it again with fewer exclusions": {fetcher.ErrNothingSelected, []string{dir}},
+		"Or remove the entry":                {share.ErrPath, []string{pipe}},
+		"cannot be shared left out":          {share.ErrPath, []string{dir}},
+		"and add it again with what":         {share.ErrPath, []string{pipe, dir}},
 	} {
-		if got := mended(x.err, x.paths); !strings.HasPrefix(got, ". The entry is served once ") || !strings.Contains(got, says) || strings.HasSuffix(says, "remove the entry") && !strings.HasSuffix(got, says) {
+		if got := mended(x.err, x.paths); !strings.HasPrefix(got, ". The entry is served as soon as ") || !strings.Contains(got, says) || strings.HasSuffix(says, "remove the entry") && !strings.HasSuffix(got, says) {
 			t.Errorf("%q does not say %q", got, says)
 		}
 	}

@@ -216,7 +216,7 @@ func (k *keeper) arrived(t *fetcher.Transfer) {
 			s.Done = time.Now()
 		}
 	})
-	k.d.log.Info("a share is here", "id", k.id, "name", p.Name, "bytes", p.Bytes, "path", t.Path())
+	k.d.log.Info("a share was fetched", "id", k.id, "name", p.Name, "bytes", p.Bytes, "path", t.Path())
 }
 
 // named shows an entry of which nothing could be planned by the name that the list of files has.

@@ -60,7 +60,7 @@ func refusedOut(t *testing.T, d *Daemon, ticket, why string) {
 	_, removed := d.RemoveFromFleet(t.Context(), share.IDOf(nil).String())
 	_, forgot := d.ForgetMachine(t.Context(), "nas-8")
 	for what, err := range map[string]error{"add": added, "remove": removed, "forget": forgot} {
-		if !errors.Is(err, fetcher.ErrOtherFleet) || !strings.Contains(err.Error(), "this node is no member of its fleet any more: "+why) {
+		if !errors.Is(err, fetcher.ErrOtherFleet) || !strings.Contains(err.Error(), "this node is no longer a member of its fleet: "+why) {
 			t.Errorf("%s: %v; want %q", what, err, why)
 		}
 	}

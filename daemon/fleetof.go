@@ -173,7 +173,7 @@ func (m *member) leaves(ctx context.Context, k *keeper) bool {
 func (m *member) told(err error) error {
 	switch {
 	case errors.Is(err, fetcher.ErrOtherFleet):
-		return words.Error(fetcher.ErrOtherFleet, "this node is no member of its fleet any more: %s", m.whyOut())
+		return words.Error(fetcher.ErrOtherFleet, "this node is no longer a member of its fleet: %s", m.whyOut())
 	case errors.Is(err, fetcher.ErrNotListed):
 		return fmt.Errorf("%w; fetcher fleet status shows the list", err)
 	case errors.Is(err, rounds.ErrAway):

@@ -139,7 +139,7 @@ func (m Membership) Save(dir string) error {
 	switch {
 	case !ok:
 	case old.Fleet() != m.Fleet():
-		return errors.New("this machine belongs to another fleet; to leave that, run fetcher fleet leave")
+		return errors.New("this machine belongs to another fleet; to leave that fleet, run fetcher fleet leave")
 	case m.Changes < old.Changes:
 		return fmt.Errorf("what was given has an older secret of the fleet than %s has; on this machine, fetcher fleet invite prints the current token", path)
 	case m.Changes == old.Changes && m.Secret != old.Secret:

@@ -35,7 +35,7 @@ func ParsePrice(s string) (paid bool, err error) {
 	case pricePasses:
 		return true, nil
 	}
-	return false, fmt.Errorf("a price is %s or %s, not %q", priceFree, pricePasses, s)
+	return false, fmt.Errorf("a price is %q or %q, not %q", priceFree, pricePasses, s)
 }
 
 func priceOf(paid bool) string {

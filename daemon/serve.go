@@ -162,11 +162,11 @@ func mended(err error, paths []string) string {
 	info, _ := os.Stat(paths[0])
 	switch {
 	case errors.Is(err, fetcher.ErrNothingSelected):
-		return ". The entry is served once something in it is not excluded. Or remove the entry, and add it again with less excluded"
+		return ". The entry is served as soon as something in it is not excluded. Or remove the entry, and add it again with fewer exclusions"
 	case len(paths) == 1 && info != nil && !info.IsDir():
-		return ". The entry is served once that is mended. Or remove the entry"
+		return ". The entry is served as soon as that is mended. Or remove the entry"
 	}
-	return ". The entry is served once that is mended. Or remove the entry, and add it again with what cannot be shared left out"
+	return ". The entry is served as soon as that is mended. Or remove the entry, and add it again with what cannot be shared left out"
 }
 
 // notThere says which path of an entry is missing, given what the system says.

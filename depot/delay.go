@@ -23,7 +23,7 @@ const (
 )
 
 var delayWords = [...]string{"", "others are fetched first", "no source can be reached", "no source has it", "the sources do not give it to the depot",
-	"the depot's disk is full", "what the sources send is wrong, or nothing", "fetching it fails there"}
+	"the depot's disk is full", "the sources send wrong data, or nothing", "fetching it fails there"}
 
 func (d Delay) String() string {
 	if int(d) < len(delayWords) {

@@ -106,7 +106,7 @@ type Order struct {
 func NewOrder(id RequestID, seed Seed, issuer, depot string, listed Listing, units int64, most Size, now time.Time) (Order, error) {
 	o := Order{ID: id, Seed: seed, Issuer: issuer, Depot: depot}
 	if units <= 0 {
-		return o, fmt.Errorf("an order of passes for %d units", units)
+		return o, fmt.Errorf("an order of passes must be for at least 1 unit, not %d", units)
 	}
 	for i, s := range Sizes {
 		n := units / int64(s)
@@ -119,7 +119,7 @@ func NewOrder(id RequestID, seed Seed, issuer, depot string, listed Listing, uni
 		case key == nil:
 			return o, fmt.Errorf("the issuer lists no key that signs passes of %d MiB now", s)
 		case n > MaxBatch:
-			return o, fmt.Errorf("%d passes of %d MiB are more than the %d of one order", n, s, MaxBatch)
+			return o, fmt.Errorf("%d passes of %d MiB are too many: one order has at most %d of a size", n, s, MaxBatch)
 		}
 		o.Keys[i], o.Counts[i] = key, n
 	}

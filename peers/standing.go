@@ -126,7 +126,7 @@ func (c Cause) String() string { return causes[c] }
 // reasons are the causes in words.
 var reasons = [...]string{"there was room", "a place became free", "other peers had more than their share of the places",
 	"peers of its tier and location, or of its network, had more than their share of the places", "the next better set was full",
-	"it did better than another", "it had waited longest", "another did better", "it sent what is not valid"}
+	"it did better than another", "it had waited longest", "another did better", "it sent something invalid"}
 
 // Reason says it in words.
 func (c Cause) Reason() string { return reasons[c] }

@@ -93,7 +93,7 @@ var ErrUnfit = errors.New("the store cannot be used")
 var (
 	ErrLogin  = fmt.Errorf("%w: its server wants a user or a password other than what the URL has before the host", ErrUnfit)
 	ErrDenied = fmt.Errorf("%w: its server does not let this user read and write it", ErrUnfit)
-	ErrBack   = errors.New("the store has gone back: it was replaced, or restored from a backup")
+	ErrBack   = errors.New("the store has gone back to an earlier state: it was replaced, or restored from a backup")
 )
 
 // CheckKey returns an [ErrKey] if the key is not valid in any [KV].

@@ -51,7 +51,7 @@ const (
 )
 
 // ErrNever means that a round was never held, or a pointer never set.
-var ErrNever = errors.New("nobody has written it yet")
+var ErrNever = errors.New("it has never been written")
 
 // ErrCorrupt means that the stored value cannot be read. Such a round is free.
 var ErrCorrupt = errors.New("what is stored is damaged")

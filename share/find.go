@@ -16,7 +16,7 @@ const MaxText = 64 << 10
 // ticket, it is the one share ID. The error wraps ErrTicket, and ErrCut if more text could make it a ticket.
 func Find(text string) (string, error) {
 	if len(text) > MaxText {
-		return "", fmt.Errorf("%w: %d bytes are too many to look for one in", ErrTicket, len(text))
+		return "", fmt.Errorf("%w: the text has over %d bytes, too many to search for a ticket", ErrTicket, MaxText)
 	}
 	whole := asWritten(text)
 	_, err := Parse(whole)

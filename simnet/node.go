@@ -1,6 +1,7 @@
 package simnet
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -297,7 +298,7 @@ func (x *Node) Thaw() {
 
 // Become changes how the node treats others.
 func (x *Node) Become(b Behaviour) {
-	x.net.log.add(MarkTurn, x.id, "from now on %s", b.Name)
+	x.net.log.add(MarkTurn, x.id, "from now on %s", cmp.Or(b.Name, "is honest"))
 	b.rng = x.acts.rng
 	x.acts = b
 	x.host.Changed()
@@ -328,7 +329,7 @@ func (x *Node) SetClock(ahead time.Duration) {
 // DriftClock makes the node's wall clock gain this much in every second from now on, or
 // lose it.
 func (x *Node) DriftClock(gain time.Duration) {
-	x.net.log.add(MarkTurn, x.id, "its clock drifts by %v in a second", gain)
+	x.net.log.add(MarkTurn, x.id, "its clock gains %v in every second", gain)
 	x.net.Every(time.Second, func() bool {
 		x.wall += gain
 		x.host.Changed()

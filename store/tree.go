@@ -107,7 +107,7 @@ func (t *Tree) part(p share.Piece) (*Tree, share.Piece) {
 }
 
 func invalidRun(p share.Piece, first share.Block, n int) error {
-	return fmt.Errorf("%d blocks from %d of piece %d: %w", n, first, p, fs.ErrInvalid)
+	return fmt.Errorf("%d blocks from block %d of piece %d: %w", n, first, p, fs.ErrInvalid)
 }
 
 func (t *Tree) read(s share.Span, dst []byte) (int, error) {

@@ -19,6 +19,7 @@ import (
 	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/store"
 	"github.com/piecelease/fetcher/store/vfs"
 )
 
@@ -79,9 +80,11 @@ func (a *app) cat(cmd *cobra.Command, ticket, file string, fl fetchFlags) error 
 	}
 	defer node.Close()
 	c := &catting{app: a, node: node, ticket: ticket, fl: fl, id: fl.alone(cmd, ticket)}
-	err = c.run(ctx, file)
-	if err != nil && ctx.Err() != nil {
-		err = cause(ctx)
+	switch err = c.run(ctx, file); {
+	case err != nil && ctx.Err() != nil:
+		return cause(ctx)
+	case errors.Is(err, store.ErrRepairable):
+		return marked{err, errCat}
 	}
 	return err
 }

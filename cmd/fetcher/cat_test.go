@@ -88,11 +88,14 @@ func TestCatSaysWhatIsWrong(t *testing.T) {
 	must(t, os.Symlink("../link", filepath.Join(src, "a", "up")))
 	s := startShare(t, src)
 	nobody := s.addrs[0][:strings.Index(s.addrs[0], "/tcp/")] + "/tcp/1" + s.addrs[0][strings.Index(s.addrs[0], "/p2p/"):]
+	dir := t.TempDir()
+	rig.WriteRandom(t, filepath.Join(dir, "tree", "a", "big.bin"), 100, 2)
 	for _, c := range []struct {
 		args []string
 		code int
 		say  string
 	}{
+		{[]string{s.ticket, "a/big.bin", "-o", dir}, exitExists, "use fetcher fetch --repair; or"},
 		{nil, 2, "TICKET"},
 		{[]string{s.ticket}, 2, "folder"},
 		{[]string{s.ticket, "nowhere"}, 2, "nowhere"},

@@ -339,7 +339,8 @@ func accountName(name string) string {
 
 func (a depots) leasesCommand() *cobra.Command {
 	return &cobra.Command{Use: "leases [ACCOUNT...]", Short: "List the live leases", ValidArgsFunction: a.completeAccounts, Long: `List the live leases, of all accounts or of those that are named; on a terminal
-only the 100 that end first. SHARE is the end of an ID; --json has all of it.`, RunE: func(cmd *cobra.Command, args []string) error {
+only the 100 that end first. The column SHARE has the end of the ID of the
+share; --json has the whole ID.`, RunE: func(cmd *cobra.Command, args []string) error {
 		return a.asking(cmd.Context(), func(c *api.Client) error {
 			names := args
 			if len(args) == 0 {

@@ -22,7 +22,7 @@ func (a depots) exportCommand() *cobra.Command {
 		Long: `Write all shares that are whole, with their accounts, leases and data, to a new
 FILE, a tar; - is the standard output. The depot goes on meanwhile. What was
 paid and is not used up, and the names that accounts gave their shares, are not
-in it. fetcher depot import enters it at another depot, or here after a loss.
+in it. fetcher depot import reads it at another depot, or here after a loss.
 Whoever holds leases here is not told of that depot, and has to name it with
 fetcher hold --on.`,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -15,8 +15,9 @@ import (
 func (a depots) depotStatusCommand() *cobra.Command {
 	return &cobra.Command{Use: "status", Short: "Show the state of the depot", Args: noArgs,
 		Long: `Show the state of the depot. A share is coming while some of it is still to be
-fetched, stable once all of it is here and verified, corrupt if some of it was
-lost or damaged since (it is fetched again), and going while it is removed.
+fetched, stable once all of it is here and verified, corrupt if some of it has
+been lost or damaged since (it is fetched again), and going while it is being
+removed.
 
 The crawl visits all shares, again and again. The rows under "crawl" count
 those visited in this cycle: examined, all of them; corrupt; failed, where an

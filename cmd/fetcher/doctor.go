@@ -32,8 +32,8 @@ func (a asker) doctorCommand() *cobra.Command {
 		Use: "doctor", Short: "Say what keeps this machine from sharing, and what to do",
 		Long: `Look at what a node needs: its state directory, the disk, the clock, the
 network, its port, and whether others can reach it. Each line says what was
-found, and what to do if something is wrong; if anything is, the exit code is
-1. A note names a limit of this machine, not a fault.
+found, and what to do if something is wrong; if anything is, the exit code
+is 1. A note names a limit of this machine, not a fault.
 
 Whether others can reach this machine from elsewhere cannot be told from here
 alone: it is judged by its addresses, unless a running node's relay has tried.`,

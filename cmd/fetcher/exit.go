@@ -124,6 +124,7 @@ var advices = []struct {
 	{share.ErrDiskFull, "Make room and run the same command again."}, // another state directory is another node
 	{daemon.ErrIssuer, ""},
 	{fetcher.ErrStateDir, "Name another folder with --dir, or FETCHER_DIR in the environment."},
+	{errCat, "What is there was not touched. To repair it, use fetcher fetch --repair; or name another folder with -o."},
 	{store.ErrRepairable, "What is there was not touched. With --repair, what is missing or wrong is fetched, and only that is replaced; or put the share elsewhere with -o."},
 	{share.ErrExists, "What is there was not touched. Move it away, or put the share elsewhere with -o."},
 	{share.ErrHeld, "Wait until the other process has ended, or end it."},
@@ -180,6 +181,9 @@ var errNoTable = words.Error(share.ErrNetwork, "no way into the hash table")
 
 // errLeased marks that a member of a fleet got nothing.
 var errLeased = errors.New("nothing was leased")
+
+// errCat marks that what a file of a share is kept in differs from the share; cat repairs nothing.
+var errCat = errors.New("cat repairs nothing")
 
 // errLinks marks that some links cannot be listed.
 var errLinks = errors.New("links cannot be listed")

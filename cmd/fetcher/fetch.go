@@ -98,7 +98,7 @@ on doing so when it is done.`,
 	f.StringArrayVar(&fl.only, "only", nil, "fetch only what matches this `PATTERN`; may be repeated")
 	f.StringArrayVar(&fl.skip, "skip", nil, "do not fetch what matches this `PATTERN`; may be repeated")
 	f.BoolVar(&fl.repair, "repair", false, "fetch what is missing or wrong in DIR/NAME, and replace only that")
-	f.StringArrayVar(&fl.like, "like", nil, "take the pieces that it has in common with the share from this folder or file, `DIR`; may be repeated")
+	f.StringArrayVar(&fl.like, "like", nil, "take from this folder or file, `DIR`, the pieces that it has in common with the share; may be repeated")
 	fl.sources(f)
 	f.StringArrayVar(&fl.announce, "announce", nil, "put this `ADDR`, such as /dns4/example.org/tcp/4001, into the tickets of --seed and --listen-for-source instead of the node's own addresses; may be repeated")
 	fl.reach.inbound(f)
@@ -347,10 +347,10 @@ func (w *watcher) plan(e fetcher.Planned) {
 	w.stderr.clear()
 	fmt.Fprintf(w.stderr, "%s: %s in %s", printable(m.Name), share.Size(e.Bytes), words.Count(e.Files, "file"))
 	if e.Files < files {
-		fmt.Fprintf(w.stderr, ", of %s in %d", share.Size(m.Layout().Bytes()), files)
+		fmt.Fprintf(w.stderr, ", of %s in %s", share.Size(m.Layout().Bytes()), words.Count(files, "file"))
 	}
 	if e.Resumed > 0 {
-		fmt.Fprintf(w.stderr, ", %s of it here already", share.Size(e.Resumed))
+		fmt.Fprintf(w.stderr, "; %s is here already", share.Size(e.Resumed))
 	}
 	fmt.Fprintln(w.stderr)
 	replaces := append([]string{}, w.t.Replaces()...)

@@ -158,7 +158,7 @@ func (a fleetApp) isMarked(ctx context.Context, m daemon.Membership) error {
 	}
 	defer done()
 	if err = s.Marked(ctx); errors.Is(err, rounds.ErrNotFound) || errors.Is(err, fetcher.ErrOtherFleet) {
-		return errors.New("this machine belongs to a fleet with another store; to leave that, run fetcher fleet leave")
+		return errors.New("this machine belongs to a fleet with another store; to leave that fleet, run fetcher fleet leave")
 	}
 	return err
 }

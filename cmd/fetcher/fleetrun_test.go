@@ -304,7 +304,7 @@ func TestAnInvitationIsToAStoreThatIsThere(t *testing.T) {
 		t.Errorf("the same store elsewhere: exit %d: %s", r.code, r.stderr)
 	}
 	must(t, m.Save(dir))
-	if r := inDir(t, dir, "fleet", "invite", "--fleet", "sqlite:"+filepath.Join(work, "another")); r.code != exitOther || !strings.Contains(r.stderr, "a fleet with another store; to leave that, run fetcher") {
+	if r := inDir(t, dir, "fleet", "invite", "--fleet", "sqlite:"+filepath.Join(work, "another")); r.code != exitOther || !strings.Contains(r.stderr, "a fleet with another store; to leave that fleet, run fetcher") {
 		t.Errorf("another store: exit %d: %s", r.code, r.stderr)
 	}
 

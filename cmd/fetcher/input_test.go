@@ -230,7 +230,7 @@ func TestMistakesInFlagsAreExplained(t *testing.T) {
 		"--every: it must be from 1 s to 32 d, not 0s":                                                                                 "round run --kv sqlite:x --name x --every 0s -- true",
 		`"192.0.2.1" is not an address to listen on: give a port such as 4001`:                                                         "share . --listen 192.0.2.1",
 		`--budget takes a whole number, not "x"`:                                                                                       "hold x --budget x",
-		`--price: a price is free or passes, not "gold"`:                                                                               "depot account set me --price gold",
+		`--price: a price is "free" or "passes", not "gold"`:                                                                           "depot account set me --price gold",
 		"depot account set needs a flag that says what to change":                                                                      "depot account set me",
 		"--nearby looks at the local network: leave out --lan=false":                                                                   "ls --nearby --lan=false",
 		"depot voucher needs --passes NUMBER":                                                                                          "depot voucher",

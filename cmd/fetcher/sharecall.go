@@ -32,7 +32,7 @@ func (s *sharer) call() (err error) {
 	}
 	for _, one := range s.shares {
 		if err = one.Call(s.to, s.heard); err == nil {
-			fmt.Fprintf(s.stderr, "connecting to whoever made the ticket given with --to, which is offered %s; whenever the connection is lost, it is made again\n", printable(one.Manifest().Name))
+			fmt.Fprintf(s.stderr, "connecting to whoever made the ticket given with --to, to offer them %s; whenever the connection is lost, it is made again\n", printable(one.Manifest().Name))
 			return nil
 		}
 	}

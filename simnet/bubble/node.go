@@ -1,6 +1,7 @@
 package bubble
 
 import (
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"errors"
@@ -262,7 +263,7 @@ func (x *Node) SetLine(l simnet.Line) {
 
 // Become changes how the node treats others.
 func (x *Node) Become(b simnet.Behaviour) {
-	x.net.story.add(x.Name(), "from now on %s", b.Name)
+	x.net.story.add(x.Name(), "from now on %s", cmp.Or(b.Name, "is honest"))
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.acts = b

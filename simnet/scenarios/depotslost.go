@@ -39,7 +39,7 @@ func failing(kind, prefix string) func(storetest.Op) error {
 
 // losing are scenarios in which a depot loses some of its data, and keeps its promises.
 var losing = []*simnet.Scenario{
-	ofDepot("bit-rot-found-and-mended", "Bits rot in what a depot keeps: it finds that out twice, an hour apart, and fetches the pieces again.", func(s *depots.Story) {
+	ofDepot("bit-rot-found-and-mended", "Bits rot in what a depot keeps: it looks twice, an hour apart, and then fetches the pieces again.", func(s *depots.Story) {
 		d, a, c := pair(s)
 		h := s.Hold(a, d, c, 20*day)
 		s.Kept(d, c)
@@ -289,7 +289,7 @@ var losing = []*simnet.Scenario{
 		}
 		s.Kept(d, c)
 	}),
-	ofDepot("two-depots-in-one-folder", "Two programs are given one folder: the second does nothing, and takes over when the first is gone, with all its leases.", func(s *depots.Story) {
+	ofDepot("two-depots-in-one-folder", "Two programs are given one folder: the second does nothing until the first is gone, and then takes over with all leases.", func(s *depots.Story) {
 		d, a, c := pair(s)
 		h := s.Hold(a, d, c, 20*day)
 		s.Kept(d, c)

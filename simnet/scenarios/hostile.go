@@ -95,7 +95,7 @@ var hostile = []*simnet.Scenario{
 			r.After(time.Second, func() { f = x.FetchWith(c, simnet.FetchOptions{Manifest: true}, bad, good) })
 			r.AtLeast(2 * time.Second)
 			r.Finally(func() {
-				r.Expect(r.Soon(f.Took(), 30*time.Second), "the fetch took %v; the two sources alone need 67 s", f.Took())
+				r.Expect(r.Soon(f.Took(), 30*time.Second), "the fetch took %v; the two sources by themselves would need 67 s", f.Took())
 			})
 		},
 	},
@@ -251,7 +251,7 @@ var muteSources = &simnet.Scenario{
 		cfg := actors.TransferConfig{Verifiers: 2, Anonymous: true, MaxSources: r.Nodes}
 		f := r.Add(simnet.NodeConfig{Name: "node"}).FetchWith(c, simnet.FetchOptions{Config: cfg, Manifest: true}, from...)
 		r.Finally(func() {
-			r.Expect(r.Soon(f.Took(), 25*time.Second), "the fetch took %v; a good source that comes after 10 s needs 7 s alone", f.Took())
+			r.Expect(r.Soon(f.Took(), 25*time.Second), "the fetch took %v; a good source that takes part after 10 s needs 7 s by itself", f.Took())
 		})
 	},
 }

@@ -71,7 +71,7 @@ var networks = []*simnet.Scenario{
 	},
 	{
 		Name: "asymmetric-lines",
-		Says: "Nodes that can receive ten times faster than they can send feed each other.",
+		Says: "Nodes feed each other over lines that are ten times faster down than up.",
 		Set: func(r *simnet.Run) {
 			c := r.Folder("photos", 64, 128<<10)
 			source := r.Add(simnet.NodeConfig{Name: "source", Line: simnet.Line{Up: 4 * simnet.Mbit, Down: 40 * simnet.Mbit, Latency: 20 * time.Millisecond}}).Seed(c)

@@ -141,7 +141,7 @@ var ordinary = []*simnet.Scenario{
 	},
 	{
 		Name:  "source-leaves",
-		Says:  "The source leaves when a crowd holds every piece between them.",
+		Says:  "The source leaves when the nodes of a crowd hold every piece between them.",
 		Nodes: 6,
 		Set: func(r *simnet.Run) {
 			c := r.Folder("photos", 96, 256<<10)

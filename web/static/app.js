@@ -158,7 +158,7 @@ function files(id, items, choose) {
 }
 
 // cause says why a peer is in its set.
-const cause = { arrived: 'there was room', refilled: 'a place became free', claimed: 'other peers had more than their share of the places', 'gave-way': 'peers of its tier and location, or of its network, had more than their share of the places', crowded: 'the next better set was full', better: 'it did better than another', tried: 'it had waited longest', worse: 'another did better', invalid: 'it sent what is not valid' };
+const cause = { arrived: 'there was room', refilled: 'a place became free', claimed: 'other peers had more than their share of the places', 'gave-way': 'peers of its tier and location, or of its network, had more than their share of the places', crowded: 'the next better set was full', better: 'it did better than another', tried: 'it had waited longest', worse: 'another did better', invalid: 'it sent something invalid' };
 
 // place says where a source stands, if more are known than are fetched from at once.
 const place = (st) => (st ? ` (${st.set}, because ${cause[st.why]}; tier ${st.tier}, score ${st.score.toFixed(2)})` : '');
@@ -192,7 +192,7 @@ function facts(e) {
   const row = (k, v) => (v ? [h('dt', {}, k), h('dd', {}, v)] : []);
   return h('dl', {}, ...row('Share ID', e.share && h('code', {}, e.share)), ...row('Ticket', e.ticket && h('code', {}, e.ticket)), ...row('Served from', e.paths && e.paths.join(', ')),
     ...row('Path', e.path), ...row('Folder', !e.path && e.dir), ...row('Added', when(e.added)), ...row('Here since', e.done && when(e.done)), ...row('Earlier versions', e.older && String(e.older.length)),
-    ...row('Served', [e.seed_time && `for ${e.seed_time.replace(/([hm])0s$/, '$1').replace(/h0m$/, 'h')}`, e.seed_ratio && `until others were sent ${e.seed_ratio} × its size`].filter(Boolean).join(', or ')), ...row('Warnings', (e.warnings || []).join('; ')));
+    ...row('Served', [e.seed_time && `for ${e.seed_time.replace(/([hm])0s$/, '$1').replace(/h0m$/, 'h')}`, e.seed_ratio && `until others have been sent ${e.seed_ratio} × its size`].filter(Boolean).join(', or ')), ...row('Warnings', (e.warnings || []).join('; ')));
 }
 
 // pieceMap draws which pieces are here, at most 200 fields of as many pieces each, in the colours of the sources that brought them.
