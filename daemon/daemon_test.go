@@ -250,7 +250,7 @@ func TestAFolderThatCannotBeSharedAnyMoreHasFailed(t *testing.T) {
 	must(t, os.Rename(good, bad))
 	_, err := d.Set(t.Context(), e.ID, api.Set{Rescan: true})
 	must(t, err)
-	if e = until(t, d, e.ID, "failed", in(api.Failed)); !strings.Contains(e.Reason, "control character") || !strings.Contains(e.Reason, "once that is mended") {
+	if e = until(t, d, e.ID, "failed", in(api.Failed)); !strings.Contains(e.Reason, "control character") || !strings.Contains(e.Reason, "as soon as that is mended") {
 		t.Errorf("%+v", e)
 	}
 	if _, err := d.Hold(t.Context(), api.Hold{Entry: e.ID, Depots: []string{"nowhere"}}); err == nil || !strings.Contains(err.Error(), "not whole here") || !strings.Contains(err.Error(), e.Reason) {
@@ -279,7 +279,7 @@ func TestAFetchedFolderThatCannotBeSharedIsServedOnceMended(t *testing.T) {
 	says := func(what, says string) {
 		until(t, d, e.ID, what, func(e api.Entry) bool { return e.State == api.Missing && strings.HasSuffix(e.Reason, says) })
 	}
-	says("a socket", "once that is mended")
+	says("a socket", "as soon as that is mended")
 	must(t, os.Remove(filepath.Join(to, "tree", "s")))
 	says("unreadable", "Let that user read it, or remove the entry")
 	must(t, os.Chmod(shut, 0o600))
@@ -309,7 +309,7 @@ func TestWhatCannotBeSharedIsNotAdded(t *testing.T) {
 		if p := api.ProblemOf(err); (len(p.Unshared) == 0) != (len(x.a.Exclude) > 0) {
 			t.Errorf("it lists %q", p.Unshared)
 		}
-		if !errors.Is(err, x.class) || !strings.Contains(err.Error(), why) || !strings.Contains(err.Error(), "not added") || strings.Contains(err.Error(), "once that is mended") {
+		if !errors.Is(err, x.class) || !strings.Contains(err.Error(), why) || !strings.Contains(err.Error(), "not added") || strings.Contains(err.Error(), "as soon as that is mended") {
 			t.Error(err)
 		}
 	}
