@@ -412,7 +412,7 @@ func (t *Transfer) Why(end string) []string {
 		since := words.Duration(p.At.Sub(s.Since))
 		line := fmt.Sprintf("source %s: %s for %s", s.Peer.Short(), s.State, since)
 		if s.State == Left {
-			line = fmt.Sprintf("source %s: left %s ago", s.Peer.Short(), since)
+			line = fmt.Sprintf("source %s: given up %s ago", s.Peer.Short(), since)
 		}
 		if s.Banned {
 			line = fmt.Sprintf("source %s: %s (%s ago)", s.Peer.Short(), s.Why, since)

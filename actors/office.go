@@ -262,7 +262,7 @@ func (o *office) failed(now time.Time) {
 // end ends the run of the coordinator.
 func (o *office) end(ctx actor.Context, seat fleet.Seat) {
 	if o.run != nil {
-		o.s.Log().Info("no longer coordinates", "share", o.cmd.Share.String(), "term", seat.Term, "coordinator", string(seat.Peer.ID))
+		o.s.Log().Info("this node no longer coordinates", "share", o.cmd.Share.String(), "term", seat.Term, "successor", string(seat.Peer.ID))
 		ctx.Send(o.run, deposed{seat})
 		o.run = nil
 	}

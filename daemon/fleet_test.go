@@ -170,7 +170,7 @@ func TestAFleetTakesWhatWasEditedAsItIsAdvised(t *testing.T) {
 	must(t, os.WriteFile(path, []byte("as it was edited"), 0o600))
 	now := until(t, a, was.ID, "another version", func(e api.Entry) bool { return e.State == api.Served && len(e.Older) == 1 })
 	_, err = a.added(t.Context(), catalog.Wish{Source: was.Ticket, Dir: t.TempDir(), Fleet: true})
-	if err == nil || !strings.Contains(err.Error(), "the share's files were edited on this member: undo the edits; or, on this member, run fetcher fleet remove "+was.Share+", then fetcher fleet add PATH") || len(err.Error()) > 200 {
+	if err == nil || !strings.Contains(err.Error(), "the share's files were edited on this member: undo the edits; or, on this member, run fetcher fleet remove "+was.Share+" and then fetcher fleet add PATH") || len(err.Error()) > 200 {
 		t.Errorf("the advice: %v", err)
 	}
 	_, err = a.RemoveFromFleet(t.Context(), was.Share)

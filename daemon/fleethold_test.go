@@ -102,7 +102,7 @@ func TestAMemberThatADepotDoesNotLetInKnowsNothing(t *testing.T) {
 	}
 	must(t, a.Close())
 	got, err := b.Release(t.Context(), api.Release{Share: e.Share})
-	if err != nil || len(got) != 1 || got[0].State != "unknown" || !strings.Contains(got[0].Delay, "the first member to run that the depot lets in") || leases() != 1 {
+	if err != nil || len(got) != 1 || got[0].State != "unknown" || !strings.Contains(got[0].Delay, "the first running member that the depot lets in") || leases() != 1 {
 		t.Errorf("released %+v, %v; %d leases", got, err, leases())
 	}
 	a = begun(t, a.dir)

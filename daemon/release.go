@@ -113,7 +113,7 @@ func releasedOf(before, l fetcher.HoldList, was []fetcher.HoldStanding) (out []a
 		i := slices.IndexFunc(l.Holds, func(x fetcher.HoldStanding) bool { return x.Key == h.Key })
 		switch here := i >= 0; {
 		case !here && unseen(before, h): // another member's lease may stand there
-			v.State, v.Delay = "unknown", "the depot does not let this node in, or has not answered it yet; no member renews the lease, and the first member to run that the depot lets in will end it"
+			v.State, v.Delay = "unknown", "the depot does not let this node in, or has not answered it yet; no member renews the lease, and the first running member that the depot lets in will end it"
 		case !here:
 			ended = true
 		default:

@@ -312,7 +312,7 @@ func (m *Member) status() (line, stuck string) {
 			line += fmt.Sprintf("; this node goes on for %s with the pieces that are leased", words.Duration(m.stop.Sub(m.now)))
 		}
 		if m.seat.state == away && m.cfg.Coordinator != "" {
-			line += "; tried again in " + words.Duration(m.seat.retry.Sub(m.now))
+			line += "; trying again in " + words.Duration(m.seat.retry.Sub(m.now))
 		}
 		return line, name + ": not joined: " + m.seat.why
 	}

@@ -939,7 +939,7 @@ func TestAMemberSaysHowTheFleetStands(t *testing.T) {
 	d.respond(no)
 	says(true, "no more leases for 2 sources; the reason for one of them: the fleet has every piece")
 	d.lose(5 * time.Second).run(time.Second)
-	says(true, "not joined for 1 s: \"for a test\"", "goes on for 9 s with the pieces that are leased", "tried again in 4 s")
+	says(true, "not joined for 1 s: \"for a test\"", "goes on for 9 s with the pieces that are leased", "trying again in 4 s")
 	d.run(4 * time.Second)
 	says(true, "not joined for 5 s")
 	for code, want := range map[wire.Code]string{wire.CodeNotListed: wire.CodeNotListed.String() + " (" + string(d.m.cfg.Self) + ")",

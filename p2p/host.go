@@ -172,7 +172,7 @@ func announced(cfg Config) (out []ma.Multiaddr, err error) {
 			return nil, err
 		}
 		if !transported(a) {
-			return nil, words.Error(ErrAddress, "%q is not an address to announce: one ends in /tcp/PORT or /udp/PORT/quic-v1, such as /dns4/example.org/tcp/4001", s)
+			return nil, words.Error(ErrAddress, "%q is not an address to announce: it must end in /tcp/PORT or /udp/PORT/quic-v1, such as /dns4/example.org/tcp/4001", s)
 		}
 		out = append(out, a)
 	}

@@ -66,7 +66,7 @@ func spots(cfg Config) ([]spot, error) {
 			return nil, words.Error(ErrAddress, "%q is not an address to listen on: give a port such as 4001, an address such as 192.0.2.1:4001 or /ip4/192.0.2.1/tcp/4001, or none", s)
 		}
 		if !transported(a) {
-			return nil, words.Error(ErrAddress, "%q is not an address to listen on: one ends in /tcp/PORT or /udp/PORT/quic-v1, such as /ip4/192.0.2.1/tcp/4001", s)
+			return nil, words.Error(ErrAddress, "%q is not an address to listen on: it must end in /tcp/PORT or /udp/PORT/quic-v1, such as /ip4/192.0.2.1/tcp/4001", s)
 		}
 		out = append(out, spot{addr: a})
 	}

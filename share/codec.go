@@ -181,7 +181,7 @@ func (m *Manifest) find(c *cursor) error {
 		}
 	}
 	if c.at != len(m.raw) {
-		return fmt.Errorf("%w: %d bytes behind the last entry", ErrManifest, len(m.raw)-c.at)
+		return fmt.Errorf("%w: %d bytes after the last entry", ErrManifest, len(m.raw)-c.at)
 	}
 	return nil
 }

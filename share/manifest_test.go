@@ -178,7 +178,7 @@ func TestWrongManifestsAreRefused(t *testing.T) {
 		"a list":                 {cbor{0x80}, ErrManifest, "a map is missing"},
 		"null":                   {cbor{0xf6}, ErrManifest, "a map is missing"},
 		"cut":                    {top(dir)[:len(top(dir))-1], ErrManifest, "it ends too soon"},
-		"more behind":            {append(top(), 0), ErrManifest, "1 bytes behind the last entry"},
+		"more behind":            {append(top(), 0), ErrManifest, "1 bytes after the last entry"},
 		"a later version":        {object(1).num("v", 2), ErrManifest, "please update"},
 		"a later, odd version":   {object(2).num("v", 2).raw("whatever", 0xf6), ErrManifest, "please update"},
 		"version 0":              {object(1).num("v", 0), ErrManifest, "no version 0"},

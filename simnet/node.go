@@ -329,7 +329,7 @@ func (x *Node) SetClock(ahead time.Duration) {
 // DriftClock makes the node's wall clock gain this much in every second from now on, or
 // lose it.
 func (x *Node) DriftClock(gain time.Duration) {
-	x.net.log.add(MarkTurn, x.id, "its clock gains %v in every second", gain)
+	x.net.log.add(MarkTurn, x.id, "its clock %s %v in every second", map[bool]string{true: "loses", false: "gains"}[gain < 0], gain.Abs())
 	x.net.Every(time.Second, func() bool {
 		x.wall += gain
 		x.host.Changed()

@@ -275,7 +275,7 @@ func (p *Partial) throughLinks() func(name string) string {
 }
 
 func linkInTheWay(at string) string {
-	return fmt.Sprintf("has something else where a folder should be: %q is a symlink", at)
+	return fmt.Sprintf("lies below %q, which is a symlink here, and not a folder", at)
 }
 
 // openTarget opens the folder that is the target, and says whether there is one.

@@ -262,7 +262,7 @@ func (p *Partial) clearWay(todo map[int]vfs.Stamp) error {
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 		case err != nil && vfs.Blocked(p.sel.out, e.Path):
-			way.block(e.Path, "has something else where a folder should be")
+			way.block(e.Path, notAFolder)
 		case err != nil:
 			return err
 		case p.stillWrong(i, info):

@@ -80,7 +80,7 @@ func (p *Partial) blocked(dir vfs.FS) error {
 }
 
 // notAFolder is said of a path that leads through something else.
-const notAFolder = "has something else where a folder should be"
+const notAFolder = "lies below something that is not a folder"
 
 func (p *Partial) willReplace(entry int, info vfs.Info) {
 	if p.sel.wrong == nil {

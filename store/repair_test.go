@@ -226,8 +226,8 @@ func TestRepairRefusesWhatItMayNotReplace(t *testing.T) {
 		"a socket for a file":     {func(x *mended) { listen(x.t, x.path("a")) }, `"a" is a socket here, but a file in the share`},
 		"a file for a link":       {func(x *mended) { x.must(os.Remove(x.path("l"))); x.write("l", "mine") }, `"l" is a file here, but a symlink in the share`},
 		"a file for a folder":     {func(x *mended) { x.must(os.Remove(x.path("none"))); x.write("none", "mine") }, `"none" is a file here, but a folder in the share`},
-		"a file above":            {func(x *mended) { x.must(os.RemoveAll(x.path("d"))); x.write("d", "mine") }, `"d/e" has something else where a folder should be`},
-		"a link above":            {func(x *mended) { x.must(os.RemoveAll(x.path("d"))); x.must(os.Symlink("none", x.path("d"))) }, `"d/e" has something else where a folder should be`},
+		"a file above":            {func(x *mended) { x.must(os.RemoveAll(x.path("d"))); x.write("d", "mine") }, `"d/e" lies below something that is not a folder`},
+		"a link above":            {func(x *mended) { x.must(os.RemoveAll(x.path("d"))); x.must(os.Symlink("none", x.path("d"))) }, `"d/e" lies below `},
 		"a link for all of it":    {func(x *mended) { x.must(os.Rename(x.at, x.at+"2")); x.must(os.Symlink("stuff2", x.at)) }, "stuff is a symlink here, but a folder in the share"},
 		"another transfer's name": {func(x *mended) { tree{"stuff.partial/mine": "mine"}.make(x.t, x.dir) }, `it holds "mine"`},
 	} {
@@ -265,7 +265,7 @@ func TestNothingIsReplacedThroughALinkedFolder(t *testing.T) {
 				opt.Wanted = only(x.im.Manifest, wanted...)
 			}
 			_, err := x.open(opt)
-			if want := `"docs/sub/b" has something else where a folder should be: "docs" is a symlink`; !errors.Is(err, share.ErrExists) || !strings.Contains(err.Error(), want) {
+			if want := `"docs/sub/b" lies below "docs", which is a symlink here, and not a folder`; !errors.Is(err, share.ErrExists) || !strings.Contains(err.Error(), want) {
 				t.Errorf("got %v, want %s", err, want)
 			}
 			if after := listing(t, x.dir); after != before {

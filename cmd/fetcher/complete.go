@@ -89,7 +89,7 @@ func completions(root *cobra.Command) {
 			}
 			shell.DisableFlagsInUseLine = false // as for all others
 			shell.Short = "Print the script for " + shell.Name()
-			shell.Long = shell.Short + ". To use it in the shell that runs now:\n\n    " + sourced[shell.Name()] + "\n\nTo have it in every new shell, put that line into\n" + kept[shell.Name()] + "."
+			shell.Long = shell.Short + ". To use it in the current shell:\n\n    " + sourced[shell.Name()] + "\n\nTo have it in every new shell, put that line into\n" + kept[shell.Name()] + "."
 		}
 	}
 }

@@ -46,7 +46,7 @@ has its files. With --name, the paths are one share. With --wait, add ends when
 the share is here.
 
 What was fetched is then served: for ever, or with --seed-until for a time (such
-as 36h), or until its size has been sent a number of times (such as 2).`,
+as 36h), or until a multiple of its size has been sent (such as 2).`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usageError{fmt.Errorf("add needs a TICKET or a PATH; see %s --help", cmd.CommandPath())}
@@ -88,7 +88,7 @@ as 36h), or until its size has been sent a number of times (such as 2).`,
 
 const firstHelp = "fetch what matches this `PATTERN` before the rest; may be repeated"
 
-const seedHelp = "after fetching, serve it for this `TIME`, such as 36h, or until its size has been sent this many times, such as 2"
+const seedHelp = "after fetching, serve it for this `TIME`, such as 36h, or until this multiple of its size has been sent, such as 2"
 
 // seedUntil reads the values of --seed-until; "never" sets neither.
 func seedUntil(values []string) (ratio float64, long string, err error) {

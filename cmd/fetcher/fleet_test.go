@@ -343,7 +343,7 @@ func TestFleetStatusAfterAllWereForgotten(t *testing.T) {
 	if says.String() != "warning: it is away\nnothing is known of the other machines yet; what follows is what this one has\n" || !strings.HasPrefix(own.String(), "n\nx\n1 of 1 done, its coordinator is not known\n  nas ") {
 		t.Errorf("%q, %q", says.String(), own.String())
 	}
-	if want := "(its name is not known)\nx\nno machine is listed yet (those whose nodes run appear within seconds), coordinated by vhX5ycZN\n"; b.String() != want {
+	if want := "(its name is not known)\nx\nno machine is listed yet (those whose nodes are running appear within seconds), coordinated by vhX5ycZN\n"; b.String() != want {
 		t.Errorf("%q", b.String())
 	}
 }

@@ -53,8 +53,8 @@ depot at --on is paid in 31 days for all that it keeps. If that is too little,
 the leases that end first are renewed; hold and fetcher node status warn of what
 lapses, and when.
 
-With --fleet a share that the node's fleet has is kept for the fleet: one member
-at a time, whichever it is, renews the lease, and pays for it if it has passes.
+With --fleet, the depots keep for the fleet a share that the node's fleet has:
+one member at a time renews the lease, and pays for it if it has passes.
 The depot has to let in all members as keys of one account: fetcher depot
 account set --add-key. fetcher release on any member ends the lease for all.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -257,7 +257,7 @@ func (a depots) awaitHeld(ctx context.Context, c *api.Client, h api.Held, on str
 		i := slices.IndexFunc(all, func(x api.Held) bool { return x.Share == h.Share })
 		switch {
 		case errors.Is(err, share.ErrNetwork): // it is back soon, or the user ends this
-			a.stderr.show(fmt.Sprintf("the depot %s does not answer; it is asked again", shortly(h.Depot)), nil, said != "away")
+			a.stderr.show(fmt.Sprintf("the depot %s does not answer; it will be asked again", shortly(h.Depot)), nil, said != "away")
 			said = "away"
 		case err != nil:
 			return h, err

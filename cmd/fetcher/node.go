@@ -94,7 +94,7 @@ flags override it:
     http-hosts = ["nas.example:4820"]
     http-cert = "/srv/cert.pem"  # needed where others can reach it
     http-key = "/srv/key.pem"
-    http-insecure = true         # or no TLS, where nobody listens in
+    http-insecure = true         # or no TLS, where nobody can eavesdrop
 
     [[limits]]                   # limits for set times: the first that applies
     days = ["mon", "tue", "wed", "thu", "fri"]

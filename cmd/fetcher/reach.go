@@ -197,7 +197,7 @@ func reachWarnings(addrs []string, places []fetcher.Place, logged, calls bool) (
 		}
 		dead++
 		if why := cmp.Or(p.Why, "it has not answered yet"); !logged || p.Why == "" {
-			out = append(out, fmt.Sprintf("the relay %s does not serve this node: %s; it is asked again", p.Relay.Short(), why))
+			out = append(out, fmt.Sprintf("the relay %s does not serve this node: %s; it will be asked again", p.Relay.Short(), why))
 		}
 	}
 	if ledToAny(addrs, places) {

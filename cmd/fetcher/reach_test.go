@@ -103,7 +103,7 @@ func TestADeadRelayIsWarnedOfOnce(t *testing.T) {
 	held := fetcher.Place{Held: true}
 	dead := fetcher.Place{Relay: "12D3KooWRelay001", Why: "it is full"}
 	const private, loopback, public = "/ip4/192.168.0.2/tcp/4001", "/ip4/127.0.0.1/tcp/4001", "/ip4/1.2.3.4/tcp/4001"
-	const said = "the relay Relay001 does not serve this node: it is full; it is asked again"
+	const said = "the relay Relay001 does not serve this node: it is full; it will be asked again"
 	for name, x := range map[string]struct {
 		addr   string
 		places []fetcher.Place

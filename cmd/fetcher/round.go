@@ -200,7 +200,7 @@ func (a *app) roundRun(ctx context.Context, fl roundFlags, args []string) error 
 // onceThere opens a store that was away, as err says, however long that lasts: a machine may start before its store.
 func onceThere(ctx context.Context, log *slog.Logger, err error, open func() (kvurl.Store, error)) (kv kvurl.Store, _ error) {
 	for errors.Is(err, rounds.ErrAway) {
-		log.Warn("no round is run here until the store answers; it is asked again", "in", words.Duration(askStore), "err", err)
+		log.Warn("no round is run here until the store answers; it will be asked again", "in", words.Duration(askStore), "err", err)
 		select {
 		case <-time.After(askStore):
 			kv, err = open()

@@ -83,7 +83,7 @@ virtual time. What must hold is checked throughout; where it does not, the seed,
 what was wrong, why each missing piece is missing and the timeline are printed,
 and the exit code is 1.
 
-With --seeds many seeds are tried, one on each core at a time, up to the first
+With --seeds, many seeds are tried, one on each core at a time, up to the first
 with which the scenario fails.`,
 		Args:              exactly("SCENARIO"),
 		ValidArgsFunction: scenarioNames,

@@ -145,7 +145,7 @@ func TestSimRunWritesAPage(t *testing.T) {
 	page := filepath.Join(t.TempDir(), "out.html")
 	code, out, errs := sim(t, "run", "unknown-share", "--report", page, "--seed", "4", "--json")
 	b, err := os.ReadFile(page)
-	if code != 0 || err != nil || !strings.Contains(string(b), "unknown-share, seed 4: passed") || !strings.Contains(errs, "of seed 4") || objects(t, out)["summary"][0]["report"] != page {
+	if code != 0 || err != nil || !strings.Contains(string(b), "unknown-share, seed 4: passed") || !strings.Contains(errs, "the run with seed 4") || objects(t, out)["summary"][0]["report"] != page {
 		t.Errorf("exit %d, %v, %d bytes: %s%s", code, err, len(b), errs, out)
 	}
 	_, errs, err = simulate(t.Context(), failing(3), simFlags{seed: 1, seeds: 5, report: page}, false)

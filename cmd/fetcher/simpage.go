@@ -34,6 +34,6 @@ func (a *app) writePage(ctx context.Context, s *simnet.Scenario, fl simFlags, x 
 		return fmt.Errorf("--report: %w", err)
 	}
 	a.out.sum(map[string]any{"report": fl.report})
-	fmt.Fprintf(a.stderr, "%s: %s, of seed %d\n", fl.report, share.Size(int64(page.Len())), x.Seed)
+	fmt.Fprintf(a.stderr, "%s: %s, the run with seed %d\n", fl.report, share.Size(int64(page.Len())), x.Seed)
 	return nil
 }

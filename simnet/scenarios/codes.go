@@ -54,7 +54,7 @@ var codes = []*simnet.Scenario{
 				})
 			})
 			r.Finally(func() {
-				r.Expect(first != nil && errors.Is(first.Err, spoken.ErrWords), "the code brought %s through the beacon that poses", told(first))
+				r.Expect(first != nil && errors.Is(first.Err, spoken.ErrWords), "the code brought %s through the beacon that poses as the other side", told(first))
 				r.Expect(second != nil && second.Ticket == t.ticket, "the code brought %s through the honest beacon", told(second))
 				r.Expect(len(t.given) == 2 && errors.Is(t.given[0].Err, spoken.ErrWords) && t.given[1].Err == nil, "the sharer was told %s", told(t.given...))
 			})

@@ -177,7 +177,7 @@ var rules = []*simnet.Scenario{
 	},
 	{
 		Name: "short-queues",
-		Says: "A source becomes four times slower: less is then asked of it at once, so that nothing waits long.",
+		Says: "A source becomes four times slower: less is then asked of it at a time, so that nothing waits long.",
 		Set: func(r *simnet.Run) {
 			c := r.File("film", 32*mib)
 			source := r.Add(simnet.NodeConfig{Name: "source", Line: even(20*simnet.Mbit, 20*time.Millisecond)}).Seed(c)
