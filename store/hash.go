@@ -26,6 +26,7 @@ type hashing struct {
 	slots    *slotFile                    // gets the block hashes
 	progress func(bytes int64, files int) // told what was done; called by workers
 	trouble  atomic.Pointer[error]        // the block hashes cannot be kept; they are made again when needed
+	crowd    sync.RWMutex                 // read-locked by each batch, and locked by one that needs the others' open files closed
 }
 
 // toHash is n files to be hashed. They need not all be in memory.
@@ -54,8 +55,8 @@ type hashed struct {
 	sparse bool // it may have holes
 	keep   bool // its block hashes: those of a file that grew meanwhile are not kept
 	exp    uint8
-	open   sync.Once // f is opened
-	look   sync.Once // ... and written out, and stamp is what it looks like then
+	open   sync.Mutex // held while f is opened
+	look   sync.Once  // it is written out, and stamp is what it looks like then
 	f      vfs.File
 	left   atomic.Int64 // pieces not yet hashed
 	bad    atomic.Bool
@@ -166,19 +167,35 @@ func (f *hashed) fail(err error) {
 	}
 }
 
-// batch hashes pieces. The files that end in it are all opened, and their write-out begun,
-// before it waits for the first.
+// batch hashes pieces. Its files are all opened, and their write-out begun, before it waits for the
+// first; or as many as the process may have open. Where that is none, it waits for the other workers.
 func (h *hashing) batch(b []hashJob, buf *[]byte, done func(int, *hashed)) {
+	h.crowd.RLock()
+	leave, alone := h.crowd.RUnlock, false
+	defer func() { leave() }()
 	if len(b) > 1 {
 		for _, j := range b {
-			if h.opened(j.file) {
+			ok, err := h.opened(j.file)
+			if ok {
 				vfs.BeginFlush(j.file.f)
+			} else if vfs.TooManyOpen(err) {
+				break // until those before it are closed
 			}
 		}
 	}
 	for _, j := range b {
 		f := j.file
-		if h.opened(f) {
+		ok, err := h.opened(f)
+		if vfs.TooManyOpen(err) && !alone { // none that this batch opened is open now
+			leave()
+			h.crowd.Lock()
+			leave, alone = h.crowd.Unlock, true
+			ok, err = h.opened(f)
+		}
+		if err != nil {
+			f.fail(err)
+		}
+		if ok {
 			f.look.Do(f.before)
 			h.hash(j, buf)
 		}
@@ -192,17 +209,16 @@ func (h *hashing) batch(b []hashJob, buf *[]byte, done func(int, *hashed)) {
 	}
 }
 
-// opened opens a file unless it is open already, and says whether that worked.
-func (h *hashing) opened(f *hashed) bool {
-	f.open.Do(func() {
-		file, err := h.handles.OpenSeen(f.name)
-		if err != nil {
-			f.fail(err)
-			return
+// opened opens a file unless it is open already, and says whether it is.
+func (h *hashing) opened(f *hashed) (ok bool, err error) {
+	f.open.Lock()
+	defer f.open.Unlock()
+	if f.f == nil && !f.bad.Load() {
+		if f.f, err = h.handles.OpenSeen(f.name); err != nil {
+			f.f = nil
 		}
-		f.f = file
-	})
-	return f.f != nil
+	}
+	return f.f != nil, err
 }
 
 // before checks, before the first byte is read, that the file is what it was.

@@ -38,7 +38,7 @@ const makeWayTries = 4
 // are opened through in.
 func (h *Handles) In(dir string, create bool, f func(FS) error) (err error) {
 	for range makeWayTries {
-		if err = h.in(dir, create, f); err == nil || !tooManyOpen(err) {
+		if err = h.in(dir, create, f); err == nil || !TooManyOpen(err) {
 			return err
 		}
 		h.Files.shrink()

@@ -36,13 +36,13 @@ func TestTooManyOpenFilesAreTriedAFewTimes(t *testing.T) {
 		opens := 0
 		h := NewHandles(crowded{nil, &opens, after}, 0)
 		_, err := h.OpenSeen(name)
-		if !tooManyOpen(err) {
+		if !TooManyOpen(err) {
 			t.Fatal(err)
 		}
 		if opens > after+5*deep {
 			t.Errorf("after %d folders: %d opens", after, opens)
 		}
-		if _, err := h.Files.Get(1, func() (File, error) { return h.OpenSeen(name) }); !tooManyOpen(err) || opens > after+10*deep {
+		if _, err := h.Files.Get(1, func() (File, error) { return h.OpenSeen(name) }); !TooManyOpen(err) || opens > after+10*deep {
 			t.Errorf("after %d folders, through the cache: %d opens, %v", after, opens, err)
 		}
 	}

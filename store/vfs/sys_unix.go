@@ -62,7 +62,8 @@ func lockFile(f *os.File) error {
 	}
 }
 
-func tooManyOpen(err error) bool { return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) }
+// TooManyOpen says that the process, or the machine, has as many files open as it may.
+func TooManyOpen(err error) bool { return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) }
 
 const errNotDir = unix.ENOTDIR
 

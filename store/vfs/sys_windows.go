@@ -54,7 +54,8 @@ func lockFile(f *os.File) error {
 // unlockFile has nothing to do: no other process gets the handle, and the lock ends with it.
 func unlockFile(*os.File) error { return nil }
 
-func tooManyOpen(err error) bool { return errors.Is(err, windows.ERROR_TOO_MANY_OPEN_FILES) }
+// TooManyOpen says that the process has as many files open as it may.
+func TooManyOpen(err error) bool { return errors.Is(err, windows.ERROR_TOO_MANY_OPEN_FILES) }
 
 const errNotDir = windows.ERROR_DIRECTORY
 
