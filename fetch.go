@@ -415,7 +415,7 @@ func (t *Transfer) Why(end string) []string {
 			line = fmt.Sprintf("source %s: given up %s ago", s.Peer.Short(), since)
 		}
 		if s.Banned {
-			line = fmt.Sprintf("source %s: %s (%s ago)", s.Peer.Short(), s.Why, since)
+			line = fmt.Sprintf("source %s: %s (noted %s ago)", s.Peer.Short(), s.Why, since)
 		} else if s.Why != "" && s.Why != s.State.String() {
 			line += ", " + s.Why
 		}

@@ -312,7 +312,7 @@ func (d *depotActor) later(ctx actor.Context, id share.ID, a *arrival, err error
 	rest := min(arrivalRest<<min(a.fails, 10), maxArrivalRest)
 	a.fails, a.delay = a.fails+1, depot.DelayOf(err)
 	d.rest(id, a, d.s.Now().Add(rest))
-	d.s.Log().Info("a share is fetched again later", "share", id.String(), "after", rest, "reason", err)
+	d.s.Log().Info("a share will be fetched again later", "share", id.String(), "after", rest, "reason", err)
 	d.remove(ctx, id) // unless somebody holds it
 }
 

@@ -28,7 +28,7 @@ func (d *depotActor) remove(ctx actor.Context, id share.ID) {
 	r := d.remover()
 	d.s.Task(ctx, func(ctx context.Context) any {
 		notes, err := r.remove(ctx, id)
-		return depotDone{what: "a share was not removed; this is tried again", err: err, notes: notes}
+		return depotDone{what: "a share was not removed; this node will try again", err: err, notes: notes}
 	})
 }
 
@@ -88,7 +88,7 @@ func (r *remover) remove(ctx context.Context, id share.ID) (notes []note, err er
 	case err != nil:
 		return notes, err
 	case !may:
-		return append(notes, note{id: id, state: depot.None, why: "its leases on the disk are newer than the database: it is looked at again", outdated: true}), nil
+		return append(notes, note{id: id, state: depot.None, why: "its leases on the disk are newer than the database: the share will be looked at again", outdated: true}), nil
 	}
 	if err := keep.Remove(id); err != nil {
 		return notes, fmt.Errorf("remove %v: %w", id, err)
@@ -125,7 +125,7 @@ func (d *depotActor) collectAfter(ctx actor.Context, after share.ID) {
 	}
 	d.passes++
 	d.s.Task(ctx, func(ctx context.Context) any {
-		c := collected{depotDone: depotDone{what: "shares that may be removed were not removed; this is tried again"}}
+		c := collected{depotDone: depotDone{what: "shares that may be removed were not removed; this node will try again"}}
 		may, last, err := r.page(ctx, after)
 		errs := []error{err}
 		for _, k := range may {

@@ -51,7 +51,7 @@ func listed[T any](f func(context.Context, int64) ([]T, error)) func(context.Con
 
 func (s *Server) routes(mux *http.ServeMux) {
 	spec := &huma.OpenAPI{OpenAPI: "3.1.0", Info: &huma.Info{Title: "fetcher node", Version: fetcher.Version(),
-		Description: "Errors are problems (RFC 9457). Integers are bytes unless the name says otherwise. Readers must ignore fields that they do not know."},
+		Description: "Errors are problems (RFC 9457). Integers are numbers of bytes unless the name or the description says otherwise. Readers must ignore fields that they do not know."},
 		Components: &huma.Components{Schemas: huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer),
 			SecuritySchemes: map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer", Description: "the token in the state directory; none is needed on the unix socket"}}}}
 	a := humago.New(mux, huma.Config{OpenAPI: spec, OpenAPIPath: "/v1/openapi", DefaultFormat: "application/json",

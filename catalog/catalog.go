@@ -85,7 +85,7 @@ func (d *DB) Set(ctx context.Context, id ID, f func(*Wish) error) (e Entry, err 
 			return err
 		}
 		if e.Wish.key() != key {
-			return fmt.Errorf("the change would make entry %d another one; remove it and add a new one", id)
+			return fmt.Errorf("the change would turn entry %d into another entry; remove it and add a new one", id)
 		}
 		text, err := json.Marshal(e.Wish)
 		if err != nil {

@@ -198,8 +198,10 @@ func (w *Wish) checkServe() error {
 		return errors.New("several files or folders in one share need a name for it")
 	case w.Links != "" && !slices.Contains([]string{"keep", "skip", "refuse"}, w.Links):
 		return fmt.Errorf("links are kept, skipped or refused, not %q", w.Links)
-	case w.Source != "" || w.Dir != "" || w.Fleet || w.Called || w.Repair || len(w.Peers)+len(w.Only)+len(w.Skip)+len(w.First) > 0 || w.SeedRatio != 0 || w.SeedTime != 0 || w.Down != 0:
+	case w.Source != "" || w.Dir != "":
 		return errors.New("an entry is either paths to serve or a share to fetch, not both")
+	case w.Fleet || w.Called || w.Repair || len(w.Peers)+len(w.Only)+len(w.Skip)+len(w.First) > 0 || w.SeedRatio != 0 || w.SeedTime != 0 || w.Down != 0:
+		return errors.New("an entry that serves paths takes no settings for a fetch, such as only, seed_ratio or limit_down")
 	}
 	return nil
 }
@@ -223,7 +225,7 @@ func (w *Wish) checkFetch() error {
 	case w.Secret:
 		return errors.New("a secret is for paths that are served: what is fetched keeps the secret of its ticket")
 	case w.Name != "" || w.Links != "" || len(w.Exclude) > 0:
-		return errors.New("an entry is either paths to serve or a share to fetch, not both")
+		return errors.New("an entry that fetches a share takes no name, links or exclude: those are for paths that are served")
 	}
 	return nil
 }

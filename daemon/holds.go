@@ -412,7 +412,7 @@ func (d *depots) followTo(ctx context.Context, entry int64, m *share.Manifest) {
 		w.Share, w.Bytes, w.Name = m.ID(), fetcher.HoldBytes(m), m.Name
 		_, err2 := d.node.KeepHold(ctx, w, nil, true)
 		err = errors.Join(err, err2)
-		d.log.Info("depots keep the new version, as a share of its own", "entry", entry, "hold", w.ID, "share", m.ID().String(), "bytes", w.Bytes)
+		d.log.Info("depots are to keep the new version, as a share of its own", "entry", entry, "hold", w.ID, "share", m.ID().String(), "bytes", w.Bytes)
 	}
 	if err != nil && ctx.Err() == nil {
 		d.log.Error("depots are not told of a new version", "entry", entry, "error", err)

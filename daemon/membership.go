@@ -212,7 +212,7 @@ func (m Membership) ChangeSecret(ctx context.Context, dir string, change func(ct
 	if err := change(ctx, m.Next); errors.Is(err, fetcher.ErrOtherFleet) {
 		return m, err
 	} else if err != nil {
-		return m, fmt.Errorf("%w; the secret may have been changed in part, so repeat the command", err)
+		return m, fmt.Errorf("%w; the change of the secret may be only half done, so repeat the command", err)
 	}
 	m.Secret, m.Next, m.Changes = m.Next, "", m.Changes+1
 	return m, m.Save(dir)

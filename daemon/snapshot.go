@@ -91,7 +91,7 @@ func (m *member) snapshot(ctx context.Context, depot string, t rounds.Target) (i
 		if !errors.Is(err, rounds.ErrAway) { // told is for whoever can run a command again
 			err = m.told(err)
 		}
-		return id, fmt.Errorf("%w (the snapshot's entry is %s)", err, v.State)
+		return id, fmt.Errorf("%w (the state of the snapshot's entry is %q)", err, v.State)
 	}
 	m.awaitCopy(ctx, id)
 	p, err := rounds.NewPointer(m.store.KV, roundOf(depot))

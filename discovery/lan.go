@@ -190,7 +190,7 @@ func (l *LAN) browse(self peers.ID, ip zeroconf.IPType) {
 		heard, err := l.listen(self, ip)
 		switch {
 		case heard > tooMany:
-			l.log.Warn("too much is announced on the local network: it is not listened to for a while", "for", pause)
+			l.log.Warn("too much is announced on the local network: this node stops listening there for a while", "for", pause)
 			sleep(l.ctx, pause)
 		case err != nil:
 			l.log.Debug("the local network cannot be listened to", "error", err)

@@ -59,7 +59,7 @@ func (r *Reading) Got(is []byte) {
 	must(errors.Join(err, file.Close()))
 	end := r.at + int64(len(is))
 	if !bytes.Equal(is, was) {
-		f.x.net.ref.broken(f.x.id, "reader", "bytes %d to %d of %s are not what they were", r.at, end, r.path)
+		f.x.net.ref.broken(f.x.id, "reader", "bytes %d to %d of %s, as read, are not those that were shared", r.at, end, r.path)
 	}
 	if r.at = end; r.at == r.to {
 		r.took = now - r.began

@@ -304,7 +304,7 @@ func (r *referee) ended(f *Fetch) {
 	}
 	p := f.last
 	if p.Done != p.Pieces || p.Verified != p.Bytes || p.Bytes != f.c.bytes {
-		r.broken(f.x.id, "whole", "the fetch ended as whole with %d of %d pieces and %d of %d bytes; the share has %d bytes", p.Done, p.Pieces, p.Verified, p.Bytes, f.c.bytes)
+		r.broken(f.x.id, "whole", "the fetch reported that it is whole, with %d of %d pieces and %d of %d bytes; the share has %d bytes", p.Done, p.Pieces, p.Verified, p.Bytes, f.c.bytes)
 	}
 	if err := f.c.Check(f.x.disk.FS()); err != nil {
 		r.broken(f.x.id, "bytes", "%v", err)

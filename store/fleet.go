@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"sync"
 
+	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store/vfs"
@@ -74,7 +75,7 @@ func (f *Fleet) open() (err error) {
 		return err
 	}
 	if f.epoch++; f.epoch > maxEpoch {
-		return fmt.Errorf("begun %d times: %w", f.epoch-1, share.ErrLimit)
+		return words.Error(share.ErrLimit, "it was begun %d times, and cannot be begun again", f.epoch-1)
 	}
 	return f.save(f.was)
 }

@@ -189,7 +189,7 @@ func (s *State) Guarded(id share.ID) bool {
 // SaveRanking keeps what the node knows of its peers, at most 16 MiB.
 func (s *State) SaveRanking(b []byte) error {
 	if len(b) > maxRanking {
-		return fmt.Errorf("save ranking: %d bytes: %w", len(b), share.ErrLimit)
+		return words.Error(share.ErrLimit, "save ranking: it has %d bytes, and may have at most %d", len(b), maxRanking)
 	}
 	return s.save("ranking", vfs.EncodeRecord(vfs.RankingRecord, b), false)
 }

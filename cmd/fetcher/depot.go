@@ -152,7 +152,7 @@ says, 24 hours by default. Removing is off in a new depot.`})
 
 func (a depots) clockCommand() *cobra.Command {
 	c := group(&cobra.Command{Use: "clock", Short: "Confirm that the clock is right"})
-	c.AddCommand(a.doCommand("ok", "clock-ok", "Confirm that the clock is right, so that leases end by it again"))
+	c.AddCommand(a.doCommand("ok", "clock-ok", "Confirm that the clock is right, so that leases can end again"))
 	return c
 }
 

@@ -143,7 +143,7 @@ var advices = []struct {
 	{peers.ErrProxyUser, "Put USER:PASSWORD@, as the proxy knows them, before the host in --proxy. " + sharedText},
 	{peers.ErrNoProxy, "Check that --proxy names a proxy that runs. " + sharedText},
 	{peers.ErrProxyRule, "Check that the proxy lets this machine connect to that address. " + sharedText},
-	{daemon.ErrNoSnapshot, "Check that the node is running on a machine of the fleet that keeps the leases, and that this machine can reach it; then run the same command again."},
+	{daemon.ErrNoSnapshot, "Check that a node is running on a machine of the fleet that has the snapshot, and that this machine can reach it; then run the same command again."},
 	{share.ErrNetwork, sharedText},
 	{rounds.ErrAway, "Check that it runs, that its URL is right (with TLS or without), and that this machine can reach it; then run the same command again."},
 	{fetcher.ErrNotListed, "fetcher fleet status shows the list."},

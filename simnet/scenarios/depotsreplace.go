@@ -91,7 +91,7 @@ var replacing = []*simnet.Scenario{
 		s.Gone(d, v[0])
 		holds(s, a, d, v[2])
 	}),
-	ofDepot("killed-in-replace", "The depot is killed, or its power goes, at each step of a replacement: one of the two versions is there, whole, at any time.", func(s *depots.Story) {
+	ofDepot("killed-in-replace", "The depot is killed, or its power goes, at each step of a replacement: one of the two versions is there, whole, at all times.", func(s *depots.Story) {
 		d, a, v := versions(s)
 		rng := s.Rand("crash")
 		for i := range 3 {

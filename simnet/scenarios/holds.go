@@ -22,7 +22,7 @@ import (
 
 // standing are scenarios of nodes that have depots keep something, for as long as they want.
 var standing = []*simnet.Scenario{
-	ofDepot("held-folder-edited", "A folder that a depot keeps is edited again and again, while its node and the depot are killed: the depot has a whole version at any time.", func(s *depots.Story) {
+	ofDepot("held-folder-edited", "A folder that a depot keeps is edited again and again, while its node and the depot are killed: the depot has a whole version at all times.", func(s *depots.Story) {
 		edited(s, 20, 0)
 	}),
 	ofDepot("held-versions", "A depot keeps the latest version of a folder that is edited again and again, and the three before it: a version that is whole there stays until four newer ones are whole there.", func(s *depots.Story) {

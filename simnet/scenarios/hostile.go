@@ -46,7 +46,7 @@ var hostile = []*simnet.Scenario{
 	},
 	{
 		Name: "inventions",
-		Says: "A source names peers that do not exist, whose names end alike.",
+		Says: "A source names peers that do not exist, whose IDs all have the same ending.",
 		Set: func(r *simnet.Run) {
 			c := r.File("film", 16*mib)
 			a := r.Add(simnet.NodeConfig{Name: "a", Acts: simnet.Namer(), Line: even(30*simnet.Mbit, 20*time.Millisecond)}).Seed(c)

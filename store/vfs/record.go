@@ -7,6 +7,8 @@ import (
 	"io"
 
 	"lukechampine.com/blake3"
+
+	"github.com/piecelease/fetcher/share"
 )
 
 // A Kind is what a record is about. A record is one small file that is either whole
@@ -108,6 +110,9 @@ func DecodeRecord(k Kind, b []byte) ([]byte, error) {
 // ReadRecord reads a record file with a payload of at most limit bytes.
 func ReadRecord(d FS, name string, k Kind, limit int) ([]byte, error) {
 	b, err := ReadFile(d, name, int64(RecordLen(limit)))
+	if errors.Is(err, share.ErrLimit) {
+		return nil, fmt.Errorf("%w: wrong length", ErrRecord)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,9 @@ package vfs
 
 import (
 	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
 	"testing"
 )
 
@@ -91,3 +94,19 @@ func TestOpenThingsAreBoundedAndClosedOnce(t *testing.T) {
 type closer func() error
 
 func (c closer) Close() error { return c() }
+
+// A file that is longer than its record may be is damaged too.
+func TestARecordThatIsTooLongIsDamaged(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "key"), make([]byte, 200), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d, err := Dir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	if _, err := ReadRecord(d, "key", KeyRecord, 32); !errors.Is(err, ErrRecord) {
+		t.Error(err)
+	}
+}

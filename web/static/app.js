@@ -184,7 +184,7 @@ function ratePlots(past) {
   const of = new Map([...new Set(past.flatMap((m) => [...m.keys()]))].map((p) => [p, past.map((m) => m.get(p) || 0)]));
   const sum = (values) => values.reduce((a, b) => a + b, 0), max = [...of.values()].reduce((n, values) => Math.max(n, ...values), 1);
   const first = [...of].sort((a, b) => sum(b[1]) - sum(a[1])).slice(0, 12);
-  return h('section', {}, h('h3', {}, 'Rate of each source, since this view was opened' + (of.size > first.length ? `: the fastest ${first.length} of ${of.size}` : '')),
+  return h('section', {}, h('h3', {}, 'Rate of each source, over the last few minutes' + (of.size > first.length ? `: the fastest ${first.length} of ${of.size}` : '')),
     h('div', { class: 'plots' }, ...first.map(([p, values]) => plot(values, short(p), (n) => size(n) + '/s', max))));
 }
 
