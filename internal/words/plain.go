@@ -40,7 +40,7 @@ func ofFile(e *fs.PathError) string {
 	case done == "looked at" && errors.Is(e.Err, fs.ErrNotExist):
 		return "there is no file or folder " + e.Path
 	case done == "opened" && e.Err == syscall.ENOTDIR:
-		return e.Path + " cannot be opened: part of its path is not a folder"
+		return e.Path + " is not a folder, or lies below something that is not one"
 	case done == "made" && e.Err == syscall.ENOTDIR:
 		return e.Path + " cannot be a folder: a file is in its way"
 	default:

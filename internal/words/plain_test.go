@@ -19,7 +19,7 @@ func TestFileErrorsAreInWords(t *testing.T) {
 		"/x cannot be used: there is no file or folder /y":                                                  &fs.PathError{Op: "frob", Path: "/x", Err: &fs.PathError{Op: "lstat", Path: "/y", Err: syscall.ENOENT}},
 		"/f cannot be a folder: a file is in its way":                                                       &fs.PathError{Op: "mkdir", Path: "/f", Err: syscall.ENOTDIR},
 		"/l is a symbolic link that leads back to itself, and to no file or folder":                         &fs.PathError{Op: "stat", Path: "/l", Err: syscall.ELOOP},
-		"/g cannot be opened: part of its path is not a folder":                                             &fs.PathError{Op: "open", Path: "/g", Err: syscall.ENOTDIR},
+		"/g is not a folder, or lies below something that is not one":                                       &fs.PathError{Op: "open", Path: "/g", Err: syscall.ENOTDIR},
 		"a sentence of its own": Error(open, "a sentence of its own"),
 	} {
 		if got := Plain(err); got != want {
