@@ -202,7 +202,7 @@ test('files are chosen, each source has its rate, and a peer what it failed to g
   await page.waitForSelector('#limit_down');
 
   const peer = command(giver, 'id').split('\n')[0].trim();
-  await page.waitForFunction(() => /at most [1-9]/.test((document.querySelector('.plots figcaption') || {}).innerText));
+  await page.waitForFunction(() => /peak [1-9]/.test((document.querySelector('.plots figcaption') || {}).innerText));
   assert.equal(await page.$$eval('.plots figure', (l) => l.length), 1);
   assert.ok((await page.$eval('.plots svg', (s) => s.getAttribute('aria-label'))).startsWith(peer.slice(0, 6)));
   await page.focus(`a[href="#/peer/${peer}"]`);
@@ -255,7 +255,7 @@ test('files are chosen, each source has its rate, and a peer what it failed to g
   giving.kill('SIGKILL');
   await page.goto(at.split('#')[0] + '#/peer/' + peer);
   await page.waitForFunction(() => /the connection was lost\t[1-9]/.test(document.body.innerText));
-  await text(page, 'Pieces that it failed to give, per 5 minutes, over the last 24 hours: at most');
+  await text(page, 'Pieces that it failed to give, per 5 minutes, over the last 24 hours: peak');
   await look(page, 'peer-failures');
 });
 
