@@ -155,7 +155,7 @@ func PeerAddr(addr string) (peers.Addr, error) {
 func (n *Node) Depot(addrs ...string) (*Depot, error) {
 	who, err := depotsAt(addrs)
 	if err == nil && len(who) != 1 {
-		err = words.Error(ErrAddress, "the addresses are of %d depots, and must be of one", len(who))
+		err = words.Error(ErrAddress, "the addresses belong to %d depots, and must all belong to one", len(who))
 	}
 	if err == nil && who[0].ID == n.ID() {
 		err = words.Error(ErrAddress, "that is the address of this node, and a node cannot be its own depot")

@@ -311,7 +311,7 @@ func (s FleetStore) listed(e rounds.Entry) (l ListedShare, ok bool, err error) {
 	}
 	id, _, err := ParseSource(l.Ticket, nil)
 	if err == nil && id != l.ID {
-		err = fmt.Errorf("%s: its ticket is of share %s", e.Key, id)
+		err = fmt.Errorf("%s: its ticket is for another share, %s", e.Key, id)
 	}
 	if err2 := l.Kept.check(); err == nil && err2 != nil {
 		err = fmt.Errorf("%s: %w", e.Key, err2)

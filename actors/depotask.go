@@ -285,7 +285,7 @@ type told struct {
 
 // changed tells the watchers that a share has changed its state.
 func (d *depotActor) changed(ctx actor.Context, id share.ID, s depot.State, why string) {
-	d.s.Log().Info("a kept share changed", "share", id.String(), "state", s.String(), "reason", why)
+	d.s.Log().Info("the state of a kept share changed", "share", id.String(), "state", s.String(), "reason", why)
 	if d.cfg.Changed != nil {
 		d.cfg.Changed(id, s, why)
 	}

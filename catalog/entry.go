@@ -195,7 +195,7 @@ func (w *Wish) checkServe() error {
 	}
 	switch {
 	case len(w.Paths) > 1 && w.Name == "":
-		return errors.New("several files or folders in one share need a name for it")
+		return errors.New("a share of several files or folders needs a name")
 	case w.Links != "" && !slices.Contains([]string{"keep", "skip", "refuse"}, w.Links):
 		return fmt.Errorf("links are kept, skipped or refused, not %q", w.Links)
 	case w.Source != "" || w.Dir != "":

@@ -55,7 +55,7 @@ func (d *Daemon) Status(ctx context.Context) (api.Status, error) {
 		troubles = append(troubles, away)
 	}
 	if full := nearlyFull(s.FreeBytes); full != "" {
-		troubles = append(troubles, fmt.Sprintf("%s of %s: make room, or fetches into it wait", full, d.setting().Into))
+		troubles = append(troubles, fmt.Sprintf("%s of %s: make room, or fetches into it will wait", full, d.setting().Into))
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -267,7 +267,7 @@ func (s Settings) checkHTTP(called Names) error {
 		return fmt.Errorf("%q is not an address to answer at: a port is a number, at most 65535", s.HTTP)
 	}
 	if err != nil {
-		return fmt.Errorf("an address to answer at is like 127.0.0.1:4820, not %q", s.HTTP)
+		return fmt.Errorf("give an address to answer at, such as 127.0.0.1:4820, not %q", s.HTTP)
 	}
 	ip := net.ParseIP(host)
 	switch {

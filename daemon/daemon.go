@@ -140,7 +140,7 @@ func (d *Daemon) start(ctx context.Context) error {
 			d.runs.Go(d.member.snapshots)
 		}
 	}
-	d.log.Info("the node runs", "peer", d.node.ID(), "dir", d.dir, "entries", len(entries))
+	d.log.Info("the node is running", "peer", d.node.ID(), "dir", d.dir, "entries", len(entries))
 	return nil
 }
 

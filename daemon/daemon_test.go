@@ -653,7 +653,7 @@ func TestWhatOfAFolderIsLocked(t *testing.T) {
 		want string
 		more bool
 	}{
-		"locked":    {[]store.Problem{shut}, []string{"/x"}, user + "may not read all of /x:\n  \"a\": permission denied", false},
+		"locked":    {[]store.Problem{shut}, []string{"/x"}, user + "is not allowed to read all of /x:\n  \"a\": permission denied", false},
 		"both":      {[]store.Problem{shut, pipe}, []string{"/x"}, user + "cannot share all of /x:\n  \"a\": permission denied\n  \"b\": it is a pipe", true},
 		"of two":    {[]store.Problem{shut, pipe}, []string{"/x", "/y"}, "x: cannot be shared:\n  \"a\": permission denied\n  \"b\": it is a pipe", true},
 		"a pipe":    {[]store.Problem{pipe}, []string{"/x"}, "", false},

@@ -188,7 +188,7 @@ func (d *depots) DepotDo(ctx context.Context, what string) (api.Depot, error) {
 	}
 	s, err := d.node.DepotDo(ctx, do)
 	if err == nil && s.Trouble != "" {
-		err = api.Refuse(share.ErrStalled, "the depot could not begin when it tried last (%s), and tries again within a minute: repeat the command then", s.Trouble)
+		err = api.Refuse(share.ErrStalled, "the depot could not start when it last tried (%s), and will try again within a minute: repeat the command then", s.Trouble)
 	}
 	return d.depotView(ctx, s, err)
 }

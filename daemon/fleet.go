@@ -185,7 +185,7 @@ func (m *member) Update(ctx context.Context, changed []fetcher.ListedShare, gone
 			continue
 		}
 		if _, err := m.d.remove(ctx, k, false); err != nil {
-			m.d.log.Warn("a share was taken off the fleet's list, and its entry stays", "id", k.id, "error", err)
+			m.d.log.Warn("a share was taken off the fleet's list, and its entry could not be removed", "id", k.id, "error", err)
 			continue
 		}
 		if err := os.RemoveAll(m.internal(id)); err != nil {

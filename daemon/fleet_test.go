@@ -305,7 +305,7 @@ func TestANodeIsToldOfAnotherPassword(t *testing.T) {
 	says := func(want string) {
 		t.Helper()
 		f, err := a.Fleet(t.Context())
-		if err != nil || !strings.Contains(f.Away, " s: its server wants a user or a password other than ") || !strings.Contains(f.Away, want) {
+		if err != nil || !strings.Contains(f.Away, " s: its server does not let this user in: ") || !strings.Contains(f.Away, want) {
 			t.Errorf("%+v, %v", f, err)
 		}
 	}

@@ -90,7 +90,7 @@ func heldError(at peers.ID, err error) error {
 	case errors.Is(err, fetcher.ErrNoDepot):
 		return api.Refuse(share.ErrNetwork, "%v. Name a node that is a depot", err)
 	case errors.Is(err, fetcher.ErrDepotAway):
-		return api.Refuse(share.ErrNetwork, "%v. Check its address, and that it runs", err)
+		return api.Refuse(share.ErrNetwork, "%v. Check its address, and that it is running", err)
 	}
 	return err
 }

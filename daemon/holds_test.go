@@ -125,7 +125,7 @@ func TestWhatADepotRefusesToReleaseIsNotReleased(t *testing.T) {
 	if _, err := depot.AddAccount(t.Context(), api.AddAccount{Name: "starter", Key: peer, Quota: 1e9}); err == nil || !strings.Contains(err.Error(), "finds on its disk: choose another name") {
 		t.Errorf("an account of the name of the depot's own: %v", err)
 	}
-	for lease, want := range map[string]string{"1ms": "at least 1 s", "40000d": "at most 36600d", "soon": "a time is like"} {
+	for lease, want := range map[string]string{"1ms": "at least 1 s", "40000d": "at most 36600d", "soon": "give a time such as"} {
 		if _, err := depot.AddAccount(t.Context(), api.AddAccount{Key: peer, MaxLease: lease}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("leases of %s: %v", lease, err)
 		}

@@ -35,7 +35,7 @@ var (
 	descEntries   = desc("entries", "Entries of the catalog, by state.", "state")
 	descTraffic   = desc("stream_bytes_total", "Bytes of all streams, framing included, by where the peer is: on the same machine, on the same network, behind a relay, or anywhere else.", "direction", "class")
 	descSyncs     = desc("sync_seconds", "How long it took to write durably to disk what was fetched.")
-	descRequests  = desc("upload_requests", "Requests of peers for content that wait or are served now.", "state")
+	descRequests  = desc("upload_requests", "Requests from peers for content, waiting or being served, by state.", "state")
 	descAnswers   = desc("upload_requests_total", "Requests of peers for content, by what became of them: served, told to come again (busy), sent to another peer (elsewhere), or refused.", "answer")
 	descRounds    = desc("rounds_total", "Rounds of the fleet's jobs that this node won, or completed, or gave up after an error (failed).", "event")
 	descVerified  = desc("verified_bytes_total", "Bytes of content that came in and were verified.")

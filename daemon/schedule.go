@@ -106,7 +106,7 @@ func ParseTime(s string) (time.Duration, error) {
 	}
 	t, err := words.ParseDuration(s)
 	if err == nil && (t < time.Second || t > 366*24*time.Hour) {
-		err = fmt.Errorf("it is a time from 1 s to 366 d, such as 36h or 7d, not %q", s)
+		err = fmt.Errorf("give a time from 1 s to 366 d, such as 36h or 7d, not %q", s)
 	}
 	return t.Truncate(time.Second), err
 }
@@ -131,7 +131,7 @@ func parseClock(s string) (time.Duration, error) {
 	}
 	t, err := time.Parse("15:04", s)
 	if err != nil {
-		return 0, errors.New("a time of day is like 08:30, not " + strconv.Quote(s))
+		return 0, errors.New("give a time of day such as 08:30, not " + strconv.Quote(s))
 	}
 	return time.Duration(t.Hour())*time.Hour + time.Duration(t.Minute())*time.Minute, nil
 }

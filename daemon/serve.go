@@ -207,7 +207,7 @@ func unreadable(err error, paths []string) (why string, more bool) {
 	more = found && slices.ContainsFunc(bad.Problems, func(p store.Problem) bool { return !errors.Is(p.Err, fs.ErrPermission) })
 	switch {
 	case found && len(paths) == 1 && bad.Problems[0].Path != ".":
-		can := "may not read"
+		can := "is not allowed to read"
 		if more {
 			can = "cannot share"
 		}

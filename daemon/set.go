@@ -167,7 +167,7 @@ func parseTime(s string) (time.Duration, error) {
 	}
 	t, err := words.ParseDuration(s)
 	if err == nil && t < 0 {
-		err = fmt.Errorf("a time is like 36h or 7d, not %q", s)
+		err = fmt.Errorf("give a time such as 36h or 7d, not %q", s)
 	}
 	if err != nil {
 		return 0, api.Refuse(api.ErrRequest, "%v", err)

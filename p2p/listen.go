@@ -54,7 +54,7 @@ func spots(cfg Config) ([]spot, error) {
 		}
 		if port := s[strings.LastIndexByte(s, ':')+1:]; !strings.Contains(s, "/") && strings.Trim(port, "0123456789") == "" && port != "" {
 			if _, err := strconv.ParseUint(port, 10, 16); err == nil {
-				return nil, words.Error(ErrAddress, "%q is not an address to listen on: give a port, or an IP address with one, such as 192.0.2.1:4001 or [2001:db8::1]:4001, and no name", s)
+				return nil, words.Error(ErrAddress, "%q is not an address to listen on: give a port, or an IP address (not a host name) with a port, such as 192.0.2.1:4001 or [2001:db8::1]:4001", s)
 			}
 			return nil, words.Error(ErrAddress, "%q is not an address to listen on: a port is at most 65535", s)
 		}

@@ -91,7 +91,7 @@ var ErrUnfit = errors.New("the store cannot be used")
 
 // What stores on servers have in common to say. The first two are kinds of [ErrUnfit].
 var (
-	ErrLogin  = fmt.Errorf("%w: its server wants a user or a password other than what the URL has before the host", ErrUnfit)
+	ErrLogin  = fmt.Errorf("%w: its server does not let this user in: the user and the password go before the host in the URL", ErrUnfit)
 	ErrDenied = fmt.Errorf("%w: its server does not let this user read and write it", ErrUnfit)
 	ErrBack   = errors.New("the store has gone back to an earlier state: it was replaced, or restored from a backup")
 )

@@ -119,7 +119,7 @@ func decodeRecord(value []byte) (Record, error) {
 		what string
 	}{
 		{j.Term == 0 || j.Term > MaxTerm, "its term is out of range"},
-		{j.Holder == "" || len(j.Holder) > MaxHolder, "it names no holder"},
+		{j.Holder == "" || len(j.Holder) > MaxHolder, "it names no holder, or one with too long a name"},
 		{len(j.Run) > MaxHolder || len(j.Outcome) > MaxOutcome || len(j.Data) > MaxData, "it is too long"},
 		{j.TTL <= 0, "it has no ttl"},
 		{j.Acquired.IsZero(), "it was never acquired"},

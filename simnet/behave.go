@@ -101,7 +101,7 @@ func Mute(after int64) Behaviour {
 	if after == 0 {
 		after = -1
 	}
-	return Behaviour{Name: "mute", MuteAfter: after}
+	return Behaviour{Name: "stays mute", MuteAfter: after}
 }
 
 // Trickle sends at most this many bytes per second on a stream.

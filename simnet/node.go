@@ -307,21 +307,21 @@ func (x *Node) Become(b Behaviour) {
 // SetLine changes the node's line; existing connections keep the losses and delays
 // they began with, but not the rates.
 func (x *Node) SetLine(l Line) {
-	x.net.log.add(MarkTurn, x.id, "its line is now %v", l)
+	x.net.log.add(MarkTurn, x.id, "has a line of %v now", l)
 	x.cfg.Line = l
 	x.host.Changed()
 }
 
 // SetClock makes the node's wall clock differ from the world's.
 func (x *Node) SetClock(ahead time.Duration) {
-	how := "at virtual time again"
+	how := "to virtual time again"
 	switch {
 	case ahead > 0:
 		how = words.Duration(ahead) + " ahead of virtual time"
 	case ahead < 0:
 		how = words.Duration(-ahead) + " behind virtual time"
 	}
-	x.net.log.add(MarkTurn, x.id, "its clock is %s", how)
+	x.net.log.add(MarkTurn, x.id, "sets its clock %s", how)
 	x.wall = ahead
 	x.host.Changed()
 }
@@ -329,7 +329,7 @@ func (x *Node) SetClock(ahead time.Duration) {
 // DriftClock makes the node's wall clock gain this much in every second from now on, or
 // lose it.
 func (x *Node) DriftClock(gain time.Duration) {
-	x.net.log.add(MarkTurn, x.id, "its clock %s %v in every second", map[bool]string{true: "loses", false: "gains"}[gain < 0], gain.Abs())
+	x.net.log.add(MarkTurn, x.id, "has a clock that %s %v in every second", map[bool]string{true: "loses", false: "gains"}[gain < 0], gain.Abs())
 	x.net.Every(time.Second, func() bool {
 		x.wall += gain
 		x.host.Changed()

@@ -185,7 +185,7 @@ func TestATimelineReadsWell(t *testing.T) {
 		r.After(2*time.Second, func() { good.SetClock(0) })
 	}}, 1)
 	said := r.Timeline.String()
-	for _, want := range []string{"source liar: banned for 24 h: ", "source good: joining: asking ", "plan: 1 piece to fetch, 0 bytes resumed", "its clock is 60 min behind", "its clock is at virtual time again"} {
+	for _, want := range []string{"source liar: banned for 24 h: ", "source good: joining: asking ", "plan: 1 piece to fetch, 0 bytes resumed", "sets its clock 60 min behind", "sets its clock to virtual time again"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("no %q in\n%s", want, said)
 		}

@@ -197,7 +197,7 @@ func TestHelpAndTheEnvironmentAreChecked(t *testing.T) {
 		"help nosuch": `there is no command "nosuch"`, "help fleet nosuch": `there is no command "nosuch"`,
 		"stauts": "depot status, or fetcher --dir ", "node stauts": `there is no command "stauts"; did you mean fetcher --dir `,
 		"passes redem": " passes redeem?", "depot gc nosuch": `there is no command "nosuch"; see fetcher depot gc --help`, "help depot crwl": `"crwl"; did you mean fetcher --dir `,
-		"fetch T": `FETCHER_STALL: --stall: a time is like 30s, 36h or 7d, not "x"`, "hold": "hold needs an ENTRY or PATH",
+		"fetch T": `FETCHER_STALL: --stall: give a time such as 30s, 36h or 7d, not "x"`, "hold": "hold needs an ENTRY or PATH",
 	} {
 		if r := command(t, strings.Fields(args)...); r.code != exitUsage || !strings.Contains(r.stderr, says) {
 			t.Errorf("%s: exit %d: %s", args, r.code, r.stderr)
@@ -216,7 +216,7 @@ func TestHelpAndTheEnvironmentAreChecked(t *testing.T) {
 // A mistake in a flag is reported in our own words, not in those of the libraries.
 func TestMistakesInFlagsAreExplained(t *testing.T) {
 	for says, args := range map[string]string{
-		`--stall: a time is like 30s, 36h or 7d, not "x"`:                                                                              "fetch T --stall x",
+		`--stall: give a time such as 30s, 36h or 7d, not "x"`:                                                                         "fetch T --stall x",
 		"--new-secret makes the secret itself; leave out --fleet-secret":                                                               "fleet invite --new-secret --fleet-secret x",
 		"--visible public needs a table to be found in: give --dht too":                                                                "share x --visible public",
 		"--visible lan announces what is shared on the local network, and --lan=false turns that off: leave out --lan=false, or unset": "share x --visible lan --lan=false",
@@ -458,7 +458,7 @@ func TestWhatIsWrongInTheSettingsSaysWhere(t *testing.T) {
 		{`via = ["x"]`, "", `node.toml: via: "x" is not an address of a relay`},
 		{`announce = ["x"]`, "", `node.toml: announce: "x" is not an address to announce`},
 		{`listen = ["x"]`, "", `node.toml: listen: "x" is not an address to listen on`},
-		{`http = "x"`, "", "node.toml: http: an address to answer at is like 127.0.0.1:4820"},
+		{`http = "x"`, "", "node.toml: http: give an address to answer at, such as 127.0.0.1:4820"},
 		{`relay-carries = "1G"`, "", "node.toml: relay-carries: it is for a relay"},
 		{`depot-open = "1G"`, "", "node.toml: depot-open: it is for a depot: set depot too"},
 		{"", "--depot-grace 7d", "--depot-grace: it is for a depot: set --depot too"},
@@ -472,7 +472,7 @@ func TestWhatIsWrongInTheSettingsSaysWhere(t *testing.T) {
 		{"", "--http-insecure", "--http-insecure: it is for --http: set --http too"},
 		{"", "--http 127.0.0.1:99999", `--http: "127.0.0.1:99999" is not an address to answer at: a port is a number, at most 65535`},
 		{"", "--http 127.0.0.1:abc", "a port is a number"},
-		{"", "--http foo", "--http: an address to answer at is like"},
+		{"", "--http foo", "--http: give an address to answer at, such as"},
 		{"", "--http 1.2.3.4:80", "give --http-cert and --http-key, or --http-insecure"},
 		{"", "--http 127.0.0.1:0 --http-cert c", "--http: TLS needs both --http-cert and --http-key"},
 		{"", "--relay-carries 1G", "--relay-carries: it is for a relay: set --relay too"},
@@ -483,7 +483,7 @@ func TestWhatIsWrongInTheSettingsSaysWhere(t *testing.T) {
 		{"", "--announce x", `--announce: "x" is not an address to announce`},
 		{"", "--listen x", `--listen: "x" is not an address to listen on`},
 		{"", "--fleet sqlite:/x", "--fleet, the URL of the fleet's store, and --fleet-secret,"},
-		{`http = "127.0.0.1:0"`, "--http x", "--http: an address"},
+		{`http = "127.0.0.1:0"`, "--http x", "--http: give an address"},
 		{`http-key = "/k"`, "--http 127.0.0.1:0 --http-cert c", ""},
 		{`relay-carries = "1G"`, "--relay", ""},
 	} {

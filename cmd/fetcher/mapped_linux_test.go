@@ -128,7 +128,7 @@ func TestARelaySaysWhetherANodeCanBeReached(t *testing.T) {
 				}
 			}
 		}
-		until("the node runs", func() []byte {
+		until("the node is running", func() []byte {
 			b, _ := os.ReadFile(said.Name())
 			return b
 		})

@@ -125,7 +125,7 @@ func (fl *nodeFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&fl.limitDown, "limit-down", "", "ask for at most this `RATE` of bytes per second, such as 500K or 10M")
 	fl.depotFlags(f)
 	fl.fleet.add(f)
-	f.StringVar(&fl.socket, "socket", "", "answer at this unix socket too, `PATH`, which members of the group that the node runs as can use")
+	f.StringVar(&fl.socket, "socket", "", "also answer at this unix socket, `PATH`, for members of the group that the node runs as")
 	f.StringVar(&fl.http, "http", "", "answer with the API and the page at this `ADDR` too, such as 127.0.0.1:4820")
 	f.StringArrayVar(&fl.hosts, "http-host", nil, "another `NAME:PORT` by which --http may be reached; may be repeated")
 	f.StringVar(&fl.cert, "http-cert", "", "a PEM `FILE` with the certificate for --http")

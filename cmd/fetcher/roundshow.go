@@ -57,7 +57,7 @@ func (a *app) roundShow(ctx context.Context, url, name string) error {
 	a.showRound(name, state, rec, why)
 	a.showTarget(name, target, unset)
 	if state == "never" {
-		return words.Error(rounds.ErrNever, "nobody has held a round called %s: fetcher round list --kv URL shows which there are in that store", name)
+		return words.Error(rounds.ErrNever, "nobody has held a round called %s: fetcher round list --kv URL shows which rounds there are in that store", name)
 	}
 	return nil
 }

@@ -21,7 +21,7 @@ func TestTimesAreShownAsPeopleTypeThem(t *testing.T) {
 		{[]string{"round", "run", "--kv", "sqlite:x", "--name", "n", "--every", "800d", "--", "true"}, "from 1 s to 32 d, not 800d\n"},
 		{[]string{"fleet", "run", "--heartbeat", "30ms"}, "from 50 ms to 60 s, not 30ms\n"},
 		{[]string{"fleet", "run", "--heartbeat", "2d"}, "from 50 ms to 60 s, not 2d\n"},
-		{[]string{"fetch", "x", "--stall", "soon"}, `--stall: a time is like 30s, 36h or 7d, not "soon"`},
+		{[]string{"fetch", "x", "--stall", "soon"}, `--stall: give a time such as 30s, 36h or 7d, not "soon"`},
 		{[]string{"fetch", "x", "--stall", "40000d"}, `--stall: a time is at most 36600d, not "40000d"`},
 		{[]string{"fetch", "x", "--stall", "400d"}, "--stall: it must be from 1 ms to 366 d, not 400d\n"},
 		{[]string{"cat", "x", "y", "--stall", "0"}, "--stall: it must be from 1 ms to 366 d, not 0\n"},

@@ -324,7 +324,7 @@ func (r *Reader) share(name string, size int64) (s Share, err error) {
 		return s, err
 	}
 	if name != at+"data" || size != m.Layout().Bytes() {
-		return s, fmt.Errorf("%w: %q, of %d bytes, is in the place of the data of %v, of %d bytes", ErrFormat, name, size, id, m.Layout().Bytes())
+		return s, fmt.Errorf("%w: it has %q, of %d bytes, where the data of %v, of %d bytes, should be", ErrFormat, name, size, id, m.Layout().Bytes())
 	}
 	r.last, r.shares = id, r.shares+1
 	return Share{m, all}, nil

@@ -137,7 +137,7 @@ func (r *Root) take(ctx context.Context, b Book, meta depot.Meta, dir vfs.FS) er
 		}
 		is.Depot = r.name()
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("%w: no depot's identity is in it, so another folder was named, or its disk is not mounted", ErrAway)
+		return fmt.Errorf("%w: no depot's identity is in it, so either it is the wrong folder, or its disk is not mounted", ErrAway)
 	case err != nil:
 		return fmt.Errorf("%w: its identity cannot be read: %w", ErrAway, err)
 	case meta.Depot != "" && meta.Depot != is.Depot:

@@ -16,7 +16,7 @@ import (
 )
 
 func main() {
-	state := flag.String("state", "", "the state directory; default that of the user")
+	state := flag.String("state", "", "the state directory (default: the user's)")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()

@@ -22,7 +22,7 @@ import (
 )
 
 func main() {
-	state := flag.String("state", "", "the state directory; default that of the user")
+	state := flag.String("state", "", "the state directory (default: the user's)")
 	cache := flag.String("cache", ".", "where what is fetched is kept")
 	addr := flag.String("http", "127.0.0.1:8080", "where to listen")
 	flag.Parse()

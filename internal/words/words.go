@@ -72,7 +72,7 @@ func ParseDuration(s string) (time.Duration, error) {
 	d, err := time.ParseDuration(s)
 	switch {
 	case err != nil:
-		return 0, fmt.Errorf("a time is like 30s, 36h or 7d, not %q", s)
+		return 0, fmt.Errorf("give a time such as 30s, 36h or 7d, not %q", s)
 	case d > maxDays*24*time.Hour:
 		return 0, tooLong
 	}

@@ -33,7 +33,7 @@ func TestDurationsAreRead(t *testing.T) {
 			t.Errorf("%q: %v, %v", s, got, err)
 		}
 	}
-	const form, bound = "a time is like 30s, 36h or 7d", "a time is at most 36600d"
+	const form, bound = "give a time such as 30s, 36h or 7d", "a time is at most 36600d"
 	for s, why := range map[string]string{"": form, "d": form, "5": form, "-1d": form, "1.5d": form, "1d12h": form, "soon": form, "40000d": bound, "878401h": bound, "99999999999999999999d": bound} {
 		if got, err := ParseDuration(s); err == nil || err.Error() != fmt.Sprintf("%s, not %q", why, s) {
 			t.Errorf("%q is taken as %v, or refused with %v", s, got, err)

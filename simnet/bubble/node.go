@@ -257,7 +257,7 @@ func (x *Node) Thaw() {
 
 // SetLine changes the node's line.
 func (x *Node) SetLine(l simnet.Line) {
-	x.net.story.add(x.Name(), "its line is now %v", l)
+	x.net.story.add(x.Name(), "has a line of %v now", l)
 	x.at.setLine(l)
 }
 

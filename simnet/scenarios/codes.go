@@ -62,7 +62,7 @@ var codes = []*simnet.Scenario{
 	},
 }
 
-const noCodes = "codes are said and typed by people"
+const noCodes = "it passes its codes to modelled programs"
 
 // told is what somebody was told of codes, for people who read a fault.
 func told(all ...*actors.Spoken) string {

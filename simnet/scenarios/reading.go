@@ -53,7 +53,7 @@ var reading = []*simnet.Scenario{
 				f.Choose(true, all...)
 			})
 			r.Finally(func() {
-				r.Expect(none.Err() != nil, "a file could be read that was left out")
+				r.Expect(none.Err() != nil, "a file that was left out could be read")
 				r.Expect(dropped.Err() != nil || dropped.Took() > 0, "the reader of a file that was dropped was not told")
 			})
 		},
@@ -74,7 +74,9 @@ var reading = []*simnet.Scenario{
 				r.Expect(f.Progress().Verified < 6*mib, "%d bytes came in four seconds", f.Progress().Verified)
 				x.SetDownloadRate(0)
 			})
-			r.Finally(func() { r.Expect(f.Took() > 4*time.Second && f.Took() < 8*time.Second, "the fetch took %v", f.Took()) })
+			r.Finally(func() {
+				r.Expect(f.Took() > 4*time.Second && f.Took() < 8*time.Second, "the fetch took %v, and should take 4 to 8 s", f.Took())
+			})
 		},
 	},
 }

@@ -133,7 +133,7 @@ var rules = []*simnet.Scenario{
 			r.After(time.Second, func() { b = y.Fetch(c, source) })
 			r.AtLeast(2 * time.Second)
 			r.Finally(func() {
-				r.Expect(b.EndedAt() > 16*time.Second && r.Soon(b.EndedAt(), 24*time.Second), "all was there after %v; at the limit it takes 17 s", b.EndedAt())
+				r.Expect(b.EndedAt() > 16*time.Second && r.Soon(b.EndedAt(), 24*time.Second), "the second fetch ended at %v; at the limit it takes 17 s", b.EndedAt())
 				r.Expect(min(a.Took(), b.Took())*5 > max(a.Took(), b.Took())*4, "one took %v, the other %v", a.Took(), b.Took())
 			})
 		},
