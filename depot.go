@@ -201,7 +201,7 @@ func (d *Depot) AskIssuer(ctx context.Context, question any) (any, error) {
 }
 
 // errAnswer says that a depot's answer does not fit the question.
-var errAnswer = fmt.Errorf("%w: the depot answered another question", peers.ErrProtocol)
+var errAnswer = fmt.Errorf("%w: the answer of the depot does not fit the question", peers.ErrProtocol)
 
 func newRequest(r string) string {
 	if r == "" {

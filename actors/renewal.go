@@ -316,7 +316,7 @@ func (r *renewals) answered(ctx actor.Context, m DepotAnswer) {
 	}
 }
 
-var errOtherAnswer = fmt.Errorf("%w: the depot answered another question", peers.ErrProtocol)
+var errOtherAnswer = fmt.Errorf("%w: the answer of the depot does not fit the question", peers.ErrProtocol)
 
 // page takes what a depot says it keeps for us.
 func (r *renewals) page(ctx actor.Context, v *depotVisit, m wire.HoldingsPage) {

@@ -215,7 +215,7 @@ func (m *member) keep(ctx context.Context) {
 		}
 		m.mu.Unlock()
 		if err != nil && ctx.Err() == nil {
-			m.d.log.Warn("depots are not told what they are to keep for the fleet", "share", id.String(), "error", err)
+			m.d.log.Warn("depots could not be told what they are to keep for the fleet", "share", id.String(), "error", err)
 		}
 	}
 }

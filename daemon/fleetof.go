@@ -164,7 +164,7 @@ func (m *member) leaves(ctx context.Context, k *keeper) bool {
 		k.tell()
 	}
 	if err != nil {
-		m.d.log.Warn("a share was taken off the fleet's list, and its entry could not be made this machine's own", "id", k.id, "error", err)
+		m.d.log.Warn("a share was taken off the fleet's list, and its entry could not be turned into an ordinary entry of this machine", "id", k.id, "error", err)
 	}
 	return true
 }

@@ -48,7 +48,7 @@ func (d *depots) hear(ctx context.Context, at peers.ID, addr string, all []fetch
 		err = d.node.VisitDepot(ctx, at)
 	}
 	if err != nil {
-		d.log.Debug("a depot cannot be visited now, and will be later", "depot", string(at), "error", err)
+		d.log.Debug("a depot cannot be visited now; it will be visited later", "depot", string(at), "error", err)
 	}
 }
 

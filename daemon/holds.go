@@ -415,7 +415,7 @@ func (d *depots) followTo(ctx context.Context, entry int64, m *share.Manifest) {
 		d.log.Info("depots are to keep the new version, as a share of its own", "entry", entry, "hold", w.ID, "share", m.ID().String(), "bytes", w.Bytes)
 	}
 	if err != nil && ctx.Err() == nil {
-		d.log.Error("depots are not told of a new version", "entry", entry, "error", err)
+		d.log.Error("depots could not be told of a new version", "entry", entry, "error", err)
 	}
 }
 

@@ -141,7 +141,7 @@ func (m Membership) Save(dir string) error {
 	case old.Fleet() != m.Fleet():
 		return errors.New("this machine belongs to another fleet; to leave that fleet, run fetcher fleet leave")
 	case m.Changes < old.Changes:
-		return fmt.Errorf("what was given has an older secret of the fleet than %s has; on this machine, fetcher fleet invite prints the current token", path)
+		return fmt.Errorf("the token or secret that was given is older than the one in %s; on this machine, fetcher fleet invite prints the current token", path)
 	case m.Changes == old.Changes && m.Secret != old.Secret:
 		return fmt.Errorf("%s has another secret for this fleet, and only one of the two can be right: to use the one that you gave, remove that file", path)
 	case old.Next != m.Secret:

@@ -61,7 +61,7 @@ var (
 	descLacking   = desc("passes_missing", "Passes that the wallet lacks for the renewals of the next week.")
 	descHoldEnds  = desc("hold_ends_seconds", "Seconds until the first lease at a depot elsewhere ends; -1 if there is none.")
 	descVisits    = desc("depot_visits_total", "Visits to depots that keep something for this node.", "outcome")
-	descStart     = desc("start_time_seconds", "When the node began, in seconds since 1970.")
+	descStart     = desc("start_time_seconds", "When the node started, in seconds since 1970.")
 )
 
 func (c collector) Describe(out chan<- *prometheus.Desc) {

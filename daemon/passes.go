@@ -198,7 +198,7 @@ func (d *depots) payWaiting(ctx context.Context, depot peers.ID) {
 		}
 	}
 	if err != nil {
-		d.log.Warn("the depot cannot be visited now, and will be later", "depot", string(depot), "error", err)
+		d.log.Warn("the depot cannot be visited now; it will be visited later", "depot", string(depot), "error", err)
 	}
 }
 

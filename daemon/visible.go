@@ -16,7 +16,7 @@ var private = fetcher.Private.String()
 func findable(w catalog.Wish, onLAN, inTable bool) error {
 	switch v := visible(w); {
 	case v == fetcher.VisibleLAN && !onLAN:
-		return api.Refuse(api.ErrRequest, "the node began with lan = false, and so does not use the local network, where shares that are visible to the lan are found: remove lan = false from its node.toml, its flags and the environment, and start it again")
+		return api.Refuse(api.ErrRequest, "the node was started with lan = false, and so does not use the local network, where shares that are visible to the lan are found: remove lan = false from its node.toml, its flags and the environment, and start it again")
 	case v == fetcher.Public && !inTable:
 		return api.Refuse(api.ErrRequest, "the node takes part in no distributed hash table, where public shares are found: set dht = [\"own\"] in its node.toml and start it again, or start it with the flag of that name")
 	}

@@ -85,7 +85,7 @@ func TestWhatNobodyCouldFindIsRefused(t *testing.T) {
 	now.NoLAN = false
 	_, err := d.Reload(now) // its node.toml has lan = false no more, and it still does not use it
 	must(t, err)
-	for where, want := range map[string]string{"lan": "the node began with lan = false", "public": "and start it again"} {
+	for where, want := range map[string]string{"lan": "the node was started with lan = false", "public": "and start it again"} {
 		if _, err := d.Set(t.Context(), e.ID, api.Set{Visible: &where}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", where, err)
 		}

@@ -49,7 +49,7 @@ func (e noRoom) Error() string {
 	const odd = "; it may hold too many files, or a quota may be used up"
 	switch {
 	case e.free < 0:
-		return ErrDiskFull.Error() + ": it takes no more, and does not say what is free" + odd
+		return ErrDiskFull.Error() + ": it takes no more, and does not say how much is free" + odd
 	case e.free >= e.need:
 		return fmt.Sprintf("%v: it takes no more, though %s is free%s", ErrDiskFull, Size(e.free), odd)
 	}

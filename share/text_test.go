@@ -24,7 +24,7 @@ func TestNoRoomSaysWhatToFree(t *testing.T) {
 		{11871232, 0, "disk full: free 11.9 MB more; 11.9 MB is needed and 0 B is free"},
 		{16e6, 10956800, "disk full: free 5.04 MB more; 16.0 MB is needed and 11.0 MB is free"},
 		{100, 5e6, "disk full: it takes no more, though 5.00 MB is free; it may hold too many files, or a quota may be used up"},
-		{100, -1, "disk full: it takes no more, and does not say what is free; it may hold too many files, or a quota may be used up"},
+		{100, -1, "disk full: it takes no more, and does not say how much is free; it may hold too many files, or a quota may be used up"},
 	} {
 		if err := NoRoom(c.need, c.free); err.Error() != c.want || !errors.Is(err, ErrDiskFull) {
 			t.Errorf("%v, want %q", err, c.want)

@@ -307,7 +307,7 @@ func (x *Node) Become(b Behaviour) {
 // SetLine changes the node's line; existing connections keep the losses and delays
 // they began with, but not the rates.
 func (x *Node) SetLine(l Line) {
-	x.net.log.add(MarkTurn, x.id, "has a line of %v now", l)
+	x.net.log.add(MarkTurn, x.id, "now has a line of %v", l)
 	x.cfg.Line = l
 	x.host.Changed()
 }

@@ -135,7 +135,7 @@ func (r *referee) pieceDone(x *Node, m actors.PieceDone) {
 		sum += c.Bytes
 	}
 	if want := f.c.Manifest.Layout().PieceLen(m.Piece); sum != want {
-		r.broken(x.id, "credits", "piece %d has %d bytes, and its sources are credited %d", m.Piece, want, sum)
+		r.broken(x.id, "credits", "piece %d has %d bytes, and its sources are credited with %d", m.Piece, want, sum)
 	}
 }
 

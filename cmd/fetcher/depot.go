@@ -131,7 +131,7 @@ func begunText(what string, d api.Depot) string {
 	case what == "gc-on" && (d.Trouble != "" || d.Frozen || !d.Complete):
 		return "the depot removes what nobody holds, as soon as it can"
 	case what == "clock-ok":
-		return "the clock is trusted: leases end by it"
+		return "the clock is trusted: leases can end again"
 	}
 	return map[string]string{
 		"crawl": "the depot looks at all its shares, beginning now",
@@ -197,8 +197,8 @@ func (a depots) print(s string) error {
 type accountFlags struct{ name, quota, maxLease, price, addKey, removeKey string }
 
 func (a depots) accountCommand() *cobra.Command {
-	c := group(&cobra.Command{Use: "account", Short: "Say who may have shares kept here, and how much",
-		Long: `Say who may have shares kept here, and how much. The account "starter" is the
+	c := group(&cobra.Command{Use: "account", Short: "Manage who may have shares kept here, and how much",
+		Long: `Manage who may have shares kept here, and how much. The account "starter" is the
 depot's own: it holds what is found on the disk and is not known to be held by
 anybody.`})
 	c.AddCommand(a.accountAddCommand(), a.accountListCommand(), a.accountSetCommand(), a.accountRmCommand())

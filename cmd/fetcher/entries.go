@@ -40,9 +40,9 @@ func (a asker) addCommand() *cobra.Command {
 		Long: `Have the node fetch what a TICKET names, or serve each PATH, until it is
 removed. What was added is there again after a restart or a power cut.
 
-stdout has nothing but tickets, in the order of the arguments: that of each
-PATH and, with --listen-for-source, for each TICKET a new one to send to whoever
-has its files. With --name, the paths are one share. With --wait, add ends when
+stdout has only tickets, in the order of the arguments: one for each PATH and,
+with --listen-for-source, a new one for each TICKET, to send to whoever has its
+files. With --name, the paths are one share. With --wait, add ends when
 the share is here.
 
 What was fetched is then served: for ever, or with --seed-until for a time (such

@@ -27,10 +27,10 @@ func (a fleetApp) inviteCommand() *cobra.Command {
 		Long: `Print a token with which machines join the fleet; it holds the URL of the store,
 with its password, and the secret of the fleet. Whoever has it is a member. The
 first time, give --fleet: the store is tried, a secret is made, and this machine
-joins. Later, give --fleet when the URL of that store has another password or
-host, and join the other machines again with the new token.
+joins. Later, give --fleet when the password or the host in the URL of that
+store has changed, and join the other machines again with the new token.
 
-With --new-secret the fleet gets another secret, so that a machine that was lost
+With --new-secret, the fleet gets a new secret, so that a machine that was lost
 is no longer a member: join all others again with the new token, and restart
 their nodes. Change the password of the store first, and give the new URL with
 --fleet: whoever knows the old one could remove what is there.`,
@@ -49,7 +49,7 @@ their nodes. Change the password of the store first, and give the new URL with
 		},
 	}
 	fl.add(c.Flags())
-	c.Flags().BoolVar(&change, "new-secret", false, "give the fleet another secret: machines that are not joined again are no longer members")
+	c.Flags().BoolVar(&change, "new-secret", false, "give the fleet a new secret: machines that are not joined again are no longer members")
 	return c
 }
 

@@ -41,11 +41,11 @@ once, within a year. The depot cannot tell later which voucher a pass came from.
 // passesCommand is about the passes of this node.
 func (a depots) passesCommand() *cobra.Command {
 	c := group(&cobra.Command{Use: "passes", Short: "Redeem vouchers for passes, and list the passes",
-		Long: `Redeem vouchers for passes, and list the passes, which pay depots. A depot's
-owner sells vouchers; the passes that the node gets for one cannot be linked to
-that voucher. The node pays with them when it holds or renews something there.
-What a depot sees all the same is the account, its shares, and when and how much
-it pays.`})
+		Long: `Redeem vouchers for passes, with which depots are paid, and list the passes. A
+depot's owner sells vouchers; the passes that the node gets for one cannot be
+linked to that voucher. The node pays with them when it holds or renews
+something there. What a depot sees all the same is the account, its shares, and
+when and how much it pays.`})
 	list := &cobra.Command{Use: "list", Short: "List the passes that are left, by depot", Args: noArgs,
 		Long: `List the passes that are left, by depot. PENDING are passes in payments and
 orders that the depot has not answered yet; the node sends those again, and no

@@ -306,7 +306,7 @@ func (s *sharer) describe() error {
 		fmt.Fprintf(e, "warning: %s\n", w)
 	}
 	if s.beaconAt != "" {
-		fmt.Fprintln(e, "beacon   the ticket also leads to whoever else has the share, and to this node at a new address, if the node at --beacon-at is a beacon, and can reach those nodes or is their relay")
+		fmt.Fprintln(e, "beacon   the ticket also leads to whoever else has the share, and to this node if its address changes, provided that the node at --beacon-at is a beacon, and can reach those nodes or is their relay")
 	}
 	one := len(s.shares) == 1
 	if from, ok := map[string]string{"anywhere": "elsewhere", "network": "elsewhere on this network", "machine": "on this machine"}[reach]; ok {

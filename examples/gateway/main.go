@@ -23,7 +23,7 @@ import (
 
 func main() {
 	state := flag.String("state", "", "the state directory (default: the user's)")
-	cache := flag.String("cache", ".", "where what is fetched is kept")
+	cache := flag.String("cache", ".", "the folder in which fetched files are kept")
 	addr := flag.String("http", "127.0.0.1:8080", "where to listen")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)

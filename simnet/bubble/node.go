@@ -257,7 +257,7 @@ func (x *Node) Thaw() {
 
 // SetLine changes the node's line.
 func (x *Node) SetLine(l simnet.Line) {
-	x.net.story.add(x.Name(), "has a line of %v now", l)
+	x.net.story.add(x.Name(), "now has a line of %v", l)
 	x.at.setLine(l)
 }
 

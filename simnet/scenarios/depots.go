@@ -82,7 +82,7 @@ var holding = []*simnet.Scenario{
 			_, err := s.Held(a, d, s.HoldOf(d, c, 5*day))
 			if err != nil {
 				var r *depot.Refusal
-				s.Expect(errors.As(err, &r) && r.Reason == depot.Leaving && r.Retry > 0, "the hold was to be refused, because the share is being removed, and for a time: %v", err)
+				s.Expect(errors.As(err, &r) && r.Reason == depot.Leaving && r.Retry > 0, "the hold should have been refused for a time, because the share is being removed: %v", err)
 				s.Pass(time.Minute)
 				s.Hold(a, d, c, 5*day)
 			}
