@@ -17,10 +17,11 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// stands waits until what depots keep for a node is so.
+// stands waits until what depots keep for a node is so. A depot that still fetches when it is visited is
+// visited again after 30 s.
 func stands(t testing.TB, d *Daemon, what string, is func([]api.StandingHold) bool) []api.StandingHold {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(90 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		all, err := d.StandingHolds(t.Context())
 		if err == nil && is(all) {
 			return all
