@@ -153,7 +153,7 @@ func TestADiskThatIsFullWithRoomOnItIsGivenUp(t *testing.T) {
 	}{
 		{true, false, "takes no more, though 1 B is free"},
 		{false, false, "too many files"},
-		{true, true, "takes no more, and does not say what is free"},
+		{true, true, "takes no more, and does not say how much is free"},
 		{false, true, "too many files"},
 	} {
 		sw := newSwarm(t, 1)
