@@ -103,7 +103,7 @@ func (p *Purse) keys(ctx context.Context, at peers.Addr, ask func(context.Contex
 	return passes.ParseListing(m.Keys)
 }
 
-var errAnswer = fmt.Errorf("%w: the issuer answered another question", peers.ErrProtocol)
+var errAnswer = fmt.Errorf("%w: the answer of the issuer does not fit the question", peers.ErrProtocol)
 
 // finish delivers the orders at an issuer.
 func (p *Purse) finish(ctx context.Context, at peers.Addr) error {
