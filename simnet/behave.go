@@ -1,6 +1,7 @@
 package simnet
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"time"
 
@@ -38,6 +39,9 @@ type Behaviour struct {
 
 	rng *rand.Rand
 }
+
+// String is what a node does, for a timeline.
+func (b Behaviour) String() string { return cmp.Or(b.Name, "is honest") }
 
 // honest says that nothing it sends is wrong. A slow or silent node may be honest.
 func (b *Behaviour) honest() bool {

@@ -1,7 +1,6 @@
 package simnet
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -298,7 +297,7 @@ func (x *Node) Thaw() {
 
 // Become changes how the node treats others.
 func (x *Node) Become(b Behaviour) {
-	x.net.log.add(MarkTurn, x.id, "from now on %s", cmp.Or(b.Name, "is honest"))
+	x.net.log.add(MarkTurn, x.id, "from now on %v", b)
 	b.rng = x.acts.rng
 	x.acts = b
 	x.host.Changed()

@@ -213,12 +213,15 @@ func (h *hashing) batch(b []hashJob, buf *[]byte, done func(int, *hashed)) {
 func (h *hashing) opened(f *hashed) (ok bool, err error) {
 	f.open.Lock()
 	defer f.open.Unlock()
-	if f.f == nil && !f.bad.Load() {
-		if f.f, err = h.handles.OpenSeen(f.name); err != nil {
-			f.f = nil
-		}
+	if f.f != nil || f.bad.Load() {
+		return f.f != nil, nil
 	}
-	return f.f != nil, err
+	file, err := h.handles.OpenSeen(f.name)
+	if err != nil {
+		return false, err
+	}
+	f.f = file
+	return true, nil
 }
 
 // before checks, before the first byte is read, that the file is what it was.

@@ -159,7 +159,7 @@ func checkFleet(ctx context.Context, c *api.Client, s api.Status) []finding {
 	case f.Away != "":
 		return []finding{{"fleet", false, f.Away, "Until that is mended, this machine gets no new shares of the fleet."}}
 	case len(f.Members) == 0: // they were forgotten, or none has reported yet
-		return []finding{{"fleet", true, "this node is a member of a fleet; none of its machines is listed yet (those whose nodes are running appear within seconds)", ""}}
+		return []finding{{"fleet", true, "this node is a member of a fleet; " + noMachine, ""}}
 	}
 	return []finding{{"fleet", true, "this node is a member of a fleet of " + words.Count(len(f.Members), "machine"), ""}}
 }

@@ -182,7 +182,7 @@ var errNoTable = words.Error(share.ErrNetwork, "no way into the hash table")
 // errLeased marks that a member of a fleet got nothing.
 var errLeased = errors.New("nothing was leased")
 
-// errCat marks that what a file of a share is kept in differs from the share; cat repairs nothing.
+// errCat marks that what is at -o differs from the share, where cat repairs nothing.
 var errCat = errors.New("cat repairs nothing")
 
 // errLinks marks that some links cannot be listed.

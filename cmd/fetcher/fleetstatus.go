@@ -11,6 +11,9 @@ import (
 	"github.com/piecelease/fetcher/peers"
 )
 
+// noMachine is said of a fleet of which nobody has reported yet.
+const noMachine = "no machine is listed yet (those whose nodes are running appear within seconds)"
+
 func (a fleetApp) statusCommand() *cobra.Command {
 	var fl storeFlags
 	c := &cobra.Command{
@@ -53,7 +56,7 @@ func (a fleetApp) showFleet(f api.Fleet, now time.Time) {
 	}
 	for i, x := range f.Shares {
 		text("%s%s\n%s\n%s, %s\n", either(i > 0, "\n", ""), either(x.Name != "", printable(x.Name), "(its name is not known)"), x.Share,
-			either(len(x.Members) == 0, "no machine is listed yet (those whose nodes are running appear within seconds)", fmt.Sprintf("%d of %d done", x.Done, len(x.Members))), either(f.Away != "" && f.At.IsZero(), "its coordinator is not known", coordinatorOf(x, f.Members, now)))
+			either(len(x.Members) == 0, noMachine, fmt.Sprintf("%d of %d done", x.Done, len(x.Members))), either(f.Away != "" && f.At.IsZero(), "its coordinator is not known", coordinatorOf(x, f.Members, now)))
 		a.out.write("rollout", map[string]any{"share": x.Share, "name": x.Name, "done": x.Done, "members": len(x.Members), "coordinator": x.Coordinator, "late": x.Late, "term": x.Term})
 		for j, s := range x.Members {
 			m := f.Members[j]

@@ -1,7 +1,6 @@
 package bubble
 
 import (
-	"cmp"
 	"context"
 	"crypto/ed25519"
 	"errors"
@@ -263,7 +262,7 @@ func (x *Node) SetLine(l simnet.Line) {
 
 // Become changes how the node treats others.
 func (x *Node) Become(b simnet.Behaviour) {
-	x.net.story.add(x.Name(), "from now on %s", cmp.Or(b.Name, "is honest"))
+	x.net.story.add(x.Name(), "from now on %v", b)
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.acts = b
