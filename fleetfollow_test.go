@@ -326,9 +326,9 @@ func TestWhatIsWrongWithTheDepotsOfAListedShareIsSaid(t *testing.T) {
 	}{
 		{MaxListedDepots, 1, MinHoldLength, ""},
 		{MaxListedDepots + 1, 1, 0, "have 65 addresses together, and the fleet's list has room for 64"},
-		{1, 2, 0, "makes no sense"},
-		{1, 1, MinHoldLength - 1, "makes no sense"},
-		{0, 0, 0, "makes no sense"},
+		{1, 2, 0, "no more copies than depots, and leases of"},
+		{1, 1, MinHoldLength - 1, "no more copies than depots, and leases of"},
+		{0, 0, 0, "no more copies than depots, and leases of"},
 	} {
 		h := ListedHold{Depots: slices.Repeat([]string{at}, c.depots), Copies: c.copies, Length: c.length}
 		if err := h.check(); c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {

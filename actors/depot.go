@@ -268,7 +268,7 @@ func (d *depotActor) isLoaded(ctx actor.Context, m depotLoaded) {
 			d.want(k.Share, k.State == depot.Corrupt)
 		}
 	}
-	d.s.Log().Info("the depot keeps shares", "coming", len(d.arrivals), "complete", !m.meta.CompleteSince.IsZero())
+	d.s.Log().Info("the depot is ready", "coming", len(d.arrivals), "complete", !m.meta.CompleteSince.IsZero())
 }
 
 // sweep removes what a power cut left of shares that were being removed.
@@ -277,7 +277,7 @@ func (d *depotActor) sweep(ctx actor.Context) {
 	d.s.Task(ctx, func(context.Context) any {
 		door.Lock()
 		defer door.Unlock()
-		return depotDone{what: "what is left of removed shares was not removed", err: keep.Sweep()}
+		return depotDone{what: "what was left of removed shares could not be removed", err: keep.Sweep()}
 	})
 }
 

@@ -139,12 +139,12 @@ type Lease struct {
 type Imported struct {
 	Shares   int      `json:"shares" doc:"whose data was not here"`
 	Bytes    int64    `json:"bytes" doc:"of the files of the shares whose data was not here"`
-	Known    int      `json:"known" doc:"shares that the depot knew: leases alone were entered"`
+	Known    int      `json:"known" doc:"shares that the depot knew: leases alone were imported"`
 	Accounts int      `json:"accounts" doc:"accounts that were made"`
-	Refused  []string `json:"refused" doc:"sentences: accounts whose leases were not entered"`
-	Damaged  []string `json:"damaged" doc:"shares that were not entered, as their data is not what it should be; the first 1000"`
+	Refused  []string `json:"refused" doc:"sentences: accounts whose leases were not imported"`
+	Damaged  []string `json:"damaged" doc:"shares that were not imported, as their data is not what it should be; the first 1000"`
 	Leaving  int      `json:"leaving" doc:"shares that are being removed or fetched here: import them again later"`
-	Expired  int      `json:"expired" doc:"shares that were not entered, as all their leases have ended, or are of accounts that were not entered"`
+	Expired  int      `json:"expired" doc:"shares that were not imported, as all their leases have ended, or are of accounts that were not imported"`
 	LeftOut  int      `json:"left_out" doc:"shares with leases that the other depot did not have whole, and left out"`
 }
 

@@ -108,7 +108,7 @@ func TestSourceIsSparedWhileOthersBringMore(t *testing.T) {
 		t.Error("and then?")
 	}
 	why := r.m.Why(0, r.now).Next
-	if !strings.Contains(why, "goes to the one source that has room") {
+	if !strings.Contains(why, "the one source that has room will be asked for it") {
 		t.Errorf("why: %s", why)
 	}
 	r.pass(8 * time.Second) // the measured rate of the others has ebbed away

@@ -174,14 +174,14 @@ func (m *Manager) next(e Explanation, f findings) string {
 	case f.banned == e.Has:
 		return "every source that has it is banned for sending wrong data; waits for another source"
 	case f.able == 1:
-		return "goes to the one source that has room" + m.asked(f)
+		return "the one source that has room will be asked for it" + m.asked(f)
 	case f.able > 0:
-		return "goes to one of " + strconv.Itoa(f.able) + " sources that have room" + m.asked(f)
+		return "one of " + strconv.Itoa(f.able) + " sources that have room will be asked for it" + m.asked(f)
 	case f.full == 0 && len(f.gave) > 0:
-		return plural(len(f.gave), "source is", "sources are") + " busy with many peers and gave it to others first; goes to the first of these others that has it" + m.asked(f)
+		return plural(len(f.gave), "source is", "sources are") + " busy with many peers and gave it to others first; the first of these others to have it will be asked for it" + m.asked(f)
 	default:
 		return plural(f.full, "source that could send it holds", "sources that could send it hold") +
-			" as many leases as allowed; goes to the first that is done with one" + m.asked(f)
+			" as many leases as allowed; the first to finish one will be asked for it" + m.asked(f)
 	}
 }
 
@@ -196,9 +196,9 @@ func (m *Manager) nextLeased(e Explanation, f findings) string {
 	then := "it is wanted again" + m.asked(f)
 	switch {
 	case others == 1:
-		then = "it goes to another source that has it"
+		then = "another source that has it will be asked for it"
 	case others > 1:
-		then = "it goes to one of " + strconv.Itoa(others) + " other sources that have it"
+		then = "one of " + strconv.Itoa(others) + " other sources that have it will be asked for it"
 	case len(f.have) <= len(e.Holders):
 		then = "no other source has it, so the same one is asked again"
 	case len(f.have)-f.banned <= len(e.Holders):

@@ -39,18 +39,18 @@ func TestWhySaysWhatToDo(t *testing.T) {
 		}, "piece 7: wanted; available from a; every source that has it is banned for sending wrong data; waits for another source"},
 		{"it is free", func(r *rig) {
 			r.add("a", "b", "c").full("a", "b")
-		}, "piece 7: wanted; available from a, b; goes to one of 2 sources that have room"},
+		}, "piece 7: wanted; available from a, b; one of 2 sources that have room will be asked for it"},
 		{"its sources are full", func(r *rig) {
 			r.add("a").has("a", 1, 2, 3, 4)
 			r.get("a", 4)
 			r.m.Have("a", []share.Piece{7}, r.now)
-		}, "piece 7: wanted; available from a; 1 source that could send it holds as many leases as allowed; goes to the first that is done with one"},
+		}, "piece 7: wanted; available from a; 1 source that could send it holds as many leases as allowed; the first to finish one will be asked for it"},
 		{"one of its sources failed with it", func(r *rig) {
 			r.add("a", "b").has("a", 7).has("b", 7)
 			l := r.one("a")
 			r.m.Fail("a", 7, l.Token, BadData, r.now)
 			r.pass(10 * time.Second)
-		}, "piece 7: wanted; available from a, b; goes to the one source that has room; of those that failed to deliver it, the first is asked again in 20 s"},
+		}, "piece 7: wanted; available from a, b; the one source that has room will be asked for it; of those that failed to deliver it, the first is asked again in 20 s"},
 		{"all but one are gone, and that one failed with it before its ban ended", func(r *rig) {
 			r.add("a", "b").has("a", 7).has("b", 7)
 			l := r.one("a")
@@ -59,7 +59,7 @@ func TestWhySaysWhatToDo(t *testing.T) {
 			r.m.RemoveSource("b", r.now)
 			r.m.Rank("a", 0, false, r.now)
 			r.pass(10 * time.Second)
-		}, "piece 7: wanted; available from a; goes to the one source that has room"},
+		}, "piece 7: wanted; available from a; the one source that has room will be asked for it"},
 		{"one that failed with it has it again, and no other has", func(r *rig) {
 			r.add("a", "b").has("a", 7).has("b", 7)
 			l := r.one("a")
@@ -68,14 +68,14 @@ func TestWhySaysWhatToDo(t *testing.T) {
 			r.m.RemoveSource("b", r.now)
 			r.m.Have("a", []share.Piece{7}, r.now)
 			r.pass(10 * time.Second)
-		}, "piece 7: wanted; available from a; goes to the one source that has room"},
+		}, "piece 7: wanted; available from a; the one source that has room will be asked for it"},
 		{"it is leased", func(r *rig) {
 			r.add("a", "b").has("a", 7).has("b", 7)
 			l := r.one("a")
 			r.pass(500 * time.Millisecond)
 			r.m.Progress("a", 7, l.Token, 300, r.now)
 			r.pass(500 * time.Millisecond)
-		}, "piece 7: leased; held by a for 1 s so far, and for another 4 s; 300 B of 1.05 MB has come; available from a, b; if nothing more comes within 4 s: it goes to another source that has it"},
+		}, "piece 7: leased; held by a for 1 s so far, and for another 4 s; 300 B of 1.05 MB has come; available from a, b; if nothing more comes within 4 s: another source that has it will be asked for it"},
 		{"it is leased to the only source", func(r *rig) {
 			r.add("a").has("a", 7)
 			r.one("a")
@@ -113,7 +113,7 @@ func TestWhySaysWhatToDo(t *testing.T) {
 			for _, id := range "abcdefghij" {
 				r.add(peers.ID(id)).full(peers.ID(id))
 			}
-		}, "piece 7: wanted; available from a, b, c, d, e, f, g, h, and 2 more; goes to one of 10 sources that have room"},
+		}, "piece 7: wanted; available from a, b, c, d, e, f, g, h, and 2 more; one of 10 sources that have room will be asked for it"},
 	} {
 		r := newRig(t, 10, Config{})
 		c.stage(r)

@@ -111,7 +111,7 @@ func (r *Result) Report() string {
 		fmt.Fprintf(&b, "  %v\n", f)
 	}
 	for _, m := range r.Missing {
-		fmt.Fprintf(&b, "what %s lacks of %s:\n", m.Node, m.Share)
+		fmt.Fprintf(&b, "pieces of %s that %s does not have:\n", m.Share, m.Node)
 		for _, line := range m.Why {
 			fmt.Fprintf(&b, "  %s\n", line)
 		}

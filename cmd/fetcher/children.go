@@ -73,7 +73,7 @@ func (x *audience) tell(c fetcher.Child) {
 		return
 	}
 	if more > 0 {
-		fmt.Fprintf(x.stderr, "%s came and went; %s about this peer left out\n", who(c), words.Count(more, "more line"))
+		fmt.Fprintf(x.stderr, "%s: %s left out\n", who(c), words.Count(more, "more line"))
 	}
 	took := c.At.Sub(c.Since)
 	x.out.write("child", c, map[string]any{"name": m.Name, "left_out": more})

@@ -146,28 +146,28 @@ was cut short can be repeated: shares that are here are not written again.`,
 		}}
 }
 
-// imported says what was entered. It is an error if something was not that should have been.
+// imported says what was imported. It is an error if something was not that should have been.
 func (a depots) imported(x api.Imported) error {
 	a.out.sum(map[string]any{"shares": x.Shares, "bytes": x.Bytes, "known": x.Known, "accounts": x.Accounts, "leaving": x.Leaving, "expired": x.Expired, "left_out": x.LeftOut,
 		"refused": x.Refused, "damaged": x.Damaged})
-	fmt.Fprintf(a.stderr, "%s entered, %s; already here: %d; %s made\n", words.Count(x.Shares, "share"), share.Size(x.Bytes), x.Known, words.Count(x.Accounts, "account"))
+	fmt.Fprintf(a.stderr, "%s imported, %s; already here: %d; %s made\n", words.Count(x.Shares, "share"), share.Size(x.Bytes), x.Known, words.Count(x.Accounts, "account"))
 	if x.Expired > 0 {
-		fmt.Fprintf(a.stderr, "%s not entered: all leases have ended, or are of accounts that were not entered\n", words.Count(x.Expired, "share"))
+		fmt.Fprintf(a.stderr, "%s not imported: all leases have ended, or are of accounts that were not imported\n", words.Count(x.Expired, "share"))
 	}
 	if x.LeftOut > 0 {
 		fmt.Fprintf(a.stderr, "the other depot left out %s that it did not have whole\n", words.Count(x.LeftOut, "share"))
 	}
 	for _, s := range x.Refused {
-		fmt.Fprintf(a.stderr, "not entered: account %s\n", printable(s))
+		fmt.Fprintf(a.stderr, "not imported: account %s\n", printable(s))
 	}
 	for _, s := range x.Damaged {
-		fmt.Fprintf(a.stderr, "not entered: share %s is damaged\n", shortly(s))
+		fmt.Fprintf(a.stderr, "not imported: share %s is damaged\n", shortly(s))
 	}
 	if x.Leaving > 0 {
-		fmt.Fprintf(a.stderr, "not entered: %s being removed or fetched here; import again later\n", words.Count(x.Leaving, "share"))
+		fmt.Fprintf(a.stderr, "not imported: %s being removed or fetched here; import again later\n", words.Count(x.Leaving, "share"))
 	}
 	if len(x.Refused)+len(x.Damaged)+x.Leaving > 0 {
-		return errors.New("not everything was entered")
+		return errors.New("not everything was imported")
 	}
 	return nil
 }

@@ -92,7 +92,7 @@ func TestADepotMovesToAnother(t *testing.T) {
 	if r := second.on("depot", "import", half); r.code == 0 || !strings.Contains(r.stderr, "cut short") {
 		t.Errorf("half an export: exit %d, %s", r.code, r.stderr)
 	}
-	for _, want := range []string{"1 share entered", "already here: 1"} {
+	for _, want := range []string{"1 share imported", "already here: 1"} {
 		if r := second.sure("depot", "import", file); !strings.Contains(r.stderr, want) {
 			t.Error(r.stderr)
 		}

@@ -362,7 +362,7 @@ func TestChildrenAreDrawnOnALineEach(t *testing.T) {
 	b.Reset()
 	c.At = c.At.Add(time.Minute)
 	x.tell(c)
-	if got, want := strings.Join(strings.Fields(b.String()), " "), "came and went; 95 more lines about this peer left out peer abcdefgh has what"; !strings.Contains(got, want) {
+	if got, want := strings.Join(strings.Fields(b.String()), " "), "peer abcdefgh: 95 more lines left out peer abcdefgh has what"; !strings.Contains(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 	b.Reset()
@@ -372,7 +372,7 @@ func TestChildrenAreDrawnOnALineEach(t *testing.T) {
 	c.At = c.At.Add(2 * time.Minute)
 	b.Reset()
 	x.tell(c)
-	if got := strings.Join(strings.Fields(b.String()), " "); !strings.Contains(got, "1 more line about this peer left out peer") {
+	if got := strings.Join(strings.Fields(b.String()), " "); !strings.Contains(got, "peer abcdefgh: 1 more line left out peer") {
 		t.Errorf("%q", got)
 	}
 	for range 300 {

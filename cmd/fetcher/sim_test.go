@@ -241,7 +241,7 @@ func TestTheLowestSeedThatFailsIsFound(t *testing.T) {
 		t.Errorf("exit %d: %v", exitCode(err), err)
 	}
 	for _, want := range []string{"made-up DOES NOT HOLD with seed 5\nIt fails sometimes.\n", "  faults        2\n", "node0: end: ended: ",
-		"\nwhat node1 lacks of book\n  pieces 0-2: the fetch ended after ", "\nthe end of the timeline", "node0     fetches book\n",
+		"\npieces of book that node1 does not have\n  pieces 0-2: the fetch ended after ", "\nthe end of the timeline", "node0     fetches book\n",
 		"\nagain\n  fetcher sim run made-up --seed 5 --nodes 2\n"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)

@@ -155,7 +155,7 @@ func (w *catcher) failure(s *simnet.Scenario, fl simFlags, x *seen) {
 		fmt.Fprintf(w, "  %v\n", f)
 	}
 	for _, m := range x.Missing {
-		fmt.Fprintf(w, "\nwhat %s lacks of %s\n", m.Node, m.Share)
+		fmt.Fprintf(w, "\npieces of %s that %s does not have\n", m.Share, m.Node)
 		for _, why := range m.Why {
 			fmt.Fprintf(w, "  %s\n", why)
 		}

@@ -25,7 +25,7 @@ func TestWhatDoesNotHoldIsToldWithItsReasons(t *testing.T) {
 	})
 	report := r.Report()
 	for _, want := range []string{
-		"scenario made-up, seed 1, 2 nodes: 2 faults in ", "not as expected: the moon is a cheese", "b: end: ended: ", "b lacks of film:\n  piece 2: ", "timeline:\n", "b         stalled for",
+		"scenario made-up, seed 1, 2 nodes: 2 faults in ", "not as expected: the moon is a cheese", "b: end: ended: ", "pieces of film that b does not have:\n  piece 2: ", "timeline:\n", "b         stalled for",
 	} {
 		if !strings.Contains(report, want) {
 			t.Errorf("no %q in\n%s", want, report)

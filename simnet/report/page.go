@@ -59,7 +59,7 @@ func (p *page) write(v *view, again string) {
 	p.some("<p class=\"again\">Again: <code>%v</code></p>\n", again)
 	p.put("</header>\n<main>\n")
 	for _, m := range v.Missing {
-		p.put(`<section class="missing"><h2>What %v lacks of %v</h2><ul>`, m.Node, m.Share)
+		p.put(`<section class="missing"><h2>Pieces of %v that %v does not have</h2><ul>`, m.Share, m.Node)
 		for _, why := range m.Why {
 			p.put("<li>%v</li>", why)
 		}

@@ -134,7 +134,7 @@ func TestAPageOfAFailureSaysWhatIsMissing(t *testing.T) {
 	if r.OK() || len(r.Missing) != 3 {
 		t.Fatalf("%v", r.Missing)
 	}
-	check(t, page, "<title>fails, seed 1: failed</title>", "with &lt;hostile&gt; names", "What node lacks of a &amp; b", "has not ended: ",
+	check(t, page, "<title>fails, seed 1: failed</title>", "with &lt;hostile&gt; names", "Pieces of a &amp; b that node does not have", "has not ended: ",
 		"pieces 5-7: wanted; ", "m-fault", "m-cut", "m-heal", "m-ban", "&lt;part&gt; did not get all it wanted: 4.19 MB of 8.39 MB.", "lies in blocks",
 		"some of the 8 pieces of a &amp; b, at most ", "not done")
 	for _, f := range r.Faults {
