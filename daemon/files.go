@@ -404,12 +404,32 @@ func besides(all []*keeper, e catalog.Entry) (other catalog.ID, ok bool) {
 			}
 		}
 		for _, p := range at {
-			if p = leadsTo(p, 0); within(p, e.Path) || within(e.Path, p) {
+			if p = leadsTo(p, 0); lies(p, e.Path) || lies(e.Path, p) {
 				return o.ID, true
 			}
 		}
 	}
 	return 0, false
+}
+
+// lies reports whether a path is another, or lies below it, also by another name: that of a second mount, or one with other capitals where
+// these do not count.
+func lies(at, above string) bool {
+	if within(at, above) {
+		return true
+	}
+	top, err := os.Stat(above)
+	for err == nil {
+		if in, err := os.Stat(at); err == nil && os.SameFile(in, top) && (in.IsDir() || lies(filepath.Dir(at), filepath.Dir(above))) {
+			return true // a file of two names in two folders is not lost with one of them
+		}
+		up := filepath.Dir(at)
+		if up == at {
+			break
+		}
+		at = up
+	}
+	return false
 }
 
 // dropEmpty removes those folders that are empty. What else has the name of one stays. It fails if the user may not remove one.

@@ -116,3 +116,24 @@ func TestAFetchWaitsForItsDisk(t *testing.T) {
 	set(t, d, e.ID, api.Set{Rescan: true, LimitDown: new(int64)})
 	until(t, d, e.ID, "here", in(api.Served))
 }
+
+// What another entry serves stays, also if it is served by a name that no link explains: below a second mount of the same folder.
+func TestRemoveLeavesWhatASecondMountServes(t *testing.T) {
+	t.Parallel()
+	_, ticket := photos(t)
+	for how, part := range map[string]string{"it": "tree", "a part": "tree/photos", "from above": ""} {
+		b := begun(t, t.TempDir())
+		got := until(t, b, added(t, b, api.Add{Ticket: ticket}).ID, "here", in(api.Served))
+		again := t.TempDir()
+		if err := syscall.Mount(filepath.Dir(got.Path), again, "", syscall.MS_BIND, ""); err != nil {
+			t.Skip("NOT TESTED: a mount needs root:", err)
+		}
+		t.Cleanup(func() { syscall.Unmount(again, syscall.MNT_DETACH) })
+		until(t, b, added(t, b, api.Add{Paths: []string{filepath.Join(again, part)}}).ID, "served", in(api.Served))
+		r, err := b.Remove(t.Context(), got.ID, true)
+		must(t, err)
+		if same(t, filepath.Join(got.Path, "photos", "2"), "two"); !strings.Contains(r.Kept, "too") {
+			t.Errorf("%s: removed: %v; %s", how, r.Data, r.Kept)
+		}
+	}
+}
