@@ -200,9 +200,9 @@ func (m *Manager) nextLeased(e Explanation, f findings) string {
 	case others > 1:
 		then = "one of " + strconv.Itoa(others) + " other sources that have it will be asked for it"
 	case len(f.have) <= len(e.Holders):
-		then = "no other source has it, so the same one is asked again"
+		then = "the same source is asked again, as no other has it"
 	case len(f.have)-f.banned <= len(e.Holders):
-		then = "no other source has it that is not banned, so the same one is asked again"
+		then = "the same source is asked again, as every other that has it is banned"
 	}
 	switch {
 	case len(e.Holders) > 1:

@@ -79,7 +79,7 @@ func TestWhySaysWhatToDo(t *testing.T) {
 		{"it is leased to the only source", func(r *rig) {
 			r.add("a").has("a", 7)
 			r.one("a")
-		}, "piece 7: leased; held by a for 0 s so far, and for another 5 s; 0 B of 1.05 MB has come; available from a; if nothing more comes within 5 s: no other source has it, so the same one is asked again"},
+		}, "piece 7: leased; held by a for 0 s so far, and for another 5 s; 0 B of 1.05 MB has come; available from a; if nothing more comes within 5 s: the same source is asked again, as no other has it"},
 		{"all others failed with it", func(r *rig) {
 			r.add("a", "b", "c").has("a", 7).has("b", 7).has("c", 7)
 			r.m.Fail("c", 7, r.one("c").Token, BadData, r.now)
@@ -91,7 +91,7 @@ func TestWhySaysWhatToDo(t *testing.T) {
 			r.add("a", "b").has("a", 7).has("b", 7)
 			r.m.Rank("a", 0, true, r.now)
 			r.one("b")
-		}, "piece 7: leased; held by b for 0 s so far, and for another 5 s; 0 B of 1.05 MB has come; available from a, b; if nothing more comes within 5 s: no other source has it that is not banned, so the same one is asked again"},
+		}, "piece 7: leased; held by b for 0 s so far, and for another 5 s; 0 B of 1.05 MB has come; available from a, b; if nothing more comes within 5 s: the same source is asked again, as every other that has it is banned"},
 		{"its holder is overdue", func(r *rig) {
 			r.add("a", "b").has("a", 7).has("b", 7)
 			r.one("a")

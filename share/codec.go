@@ -210,7 +210,7 @@ func (c *cursor) head(major byte) uint64 {
 	}
 	first := c.b[c.at]
 	if first&^31 != major {
-		c.fail("%s is missing", [...]string{"a number", "", "a byte string", "a text", "a list", "a map"}[major>>5])
+		c.fail("%s is missing", [...]string{"a number", "", "a byte string", "a text string", "a list", "a map"}[major>>5])
 		return 0
 	}
 	a := first & 31

@@ -63,7 +63,7 @@ func TestATicketIsFoundInWhatIsPasted(t *testing.T) {
 		"cut":               {"Here it is: " + one[:80] + ".\nBye", "cut short", true},
 		"cut, alone":        {one[:80] + "\n", "cut short", true},
 		"mistyped":          {"Here it is: " + strings.Replace(one, one[50:52], "22", 1), "mistyped", false},
-		"mistyped, alone":   {one[:50] + "!" + one[50:], "'!', its character 51", false},
+		"mistyped, alone":   {one[:50] + "!" + one[50:], "'!', at position 51", false},
 		"none":              {"I share the photos.", "neither a ticket", false},
 		"nothing":           {"", "it is empty", false},
 		"too much":          {strings.Repeat("a ", MaxText), "too many", false},

@@ -296,7 +296,7 @@ func parseTicket(s string) (Ticket, error) {
 		switch {
 		case c >= 'a' && c <= 'z' || c >= '2' && c <= '7':
 		default:
-			return Ticket{}, fmt.Errorf("mistyped: %q, its character %d, cannot be in a ticket", c, len(ticketPrefix)+i+1)
+			return Ticket{}, fmt.Errorf("mistyped: %q, at position %d, cannot be in a ticket", c, len(ticketPrefix)+i+1)
 		}
 	}
 	raw, err := ticketBase32.DecodeString(text)

@@ -250,7 +250,7 @@ func TestWrongTicketsAreToldApart(t *testing.T) {
 		"a share ID":           {ticket.ID.String(), `does not begin with "share"`},
 		"a foreign letter":     {"\u017fhare" + s[5:], `does not begin with "share"`}, // a long s, whose capital is S
 		"a Kelvin sign":        {s[:9] + "\u212a" + s[10:], "mistyped"},
-		"a 1 for an l":         {s[:20] + "1" + s[21:], "mistyped: '1', its character 21,"},
+		"a 1 for an l":         {s[:20] + "1" + s[21:], "mistyped: '1', at position 21,"},
 		"no text":              {s[:20] + "\xff" + s[21:], "mistyped"},
 		"a typo":               {s[:60] + "a" + s[61:], "mistyped: its checksum does not match"},
 		"5 KiB":                {"share" + strings.Repeat("a", 5<<10), "at most 4096"},

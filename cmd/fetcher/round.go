@@ -62,16 +62,16 @@ may be a little early the next time.
 
 The command finds FETCHER_ROUND_NAME, FETCHER_ROUND_TERM and
 FETCHER_ROUND_TOKEN in its environment. The term is a number that grows with
-each round; the token is a text that contains that number, and sorts after the
-token of every earlier round.
+each round; the token is a string that contains that number, and sorts after
+the token of every earlier round.
 A machine that was suspended may go on with an old round after others have
 begun a new one: the system to which the command writes should refuse any term
 lower than the highest that it has seen.
 
 If the command succeeds, the round is completed. If it fails, the round is
 abandoned: others may try at once; this machine tries again in the next round,
-or with --once whenever it is run again. A command that still runs when its
-round is about to end is stopped.`,
+or with --once whenever it is run again. A command that is still running when
+its round is about to end is stopped.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usageError{errors.New("round run needs a command after --; see fetcher round run --help")}

@@ -41,9 +41,10 @@ func (a *app) shareCommand() *cobra.Command {
 		Long: `Serve files or folders, straight from where they are, until Ctrl-C.
 
 Each PATH is a share of its own, and stdout has a line with the ticket of each,
-in their order, and nothing else. With --name they are one share, a folder of
-that name that holds them all. A PATH of "-" is what is read from stdin, to its
-end; it needs a --name, and is kept in the state directory while it is served.
+in the order given, and nothing else. With --name they are one share, a folder
+of that name that holds them all. A PATH of "-" is what is read from stdin, to
+its end; it needs a --name, and is kept in the state directory while it is
+served.
 
 Messages go to stderr. What has not changed since it was last shared is not read
 again. When a file changes, its share ends, and the others go on: each file
