@@ -253,7 +253,7 @@ func (m *member) sources(ctx context.Context, k *keeper, l fetcher.ListedShare) 
 		return
 	}
 	if err := k.set(ctx, func(w *catalog.Wish) error { w.Peers = more; return nil }); err != nil {
-		m.d.log.Warn("the fleet has another ticket for a share, and this node could not take that ticket over", "id", k.id, "error", err)
+		m.d.log.Warn("the fleet has another ticket for a share, and this node could not change to it", "id", k.id, "error", err)
 	}
 }
 

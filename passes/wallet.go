@@ -149,7 +149,7 @@ func (e *ChangeError) Error() string {
 }
 
 // ErrReserved: a request pays for one thing only.
-var ErrReserved = errors.New("passes of another sum are reserved for this request already")
+var ErrReserved = errors.New("passes worth another sum are already reserved for this request")
 
 // Reserve sets passes aside that are worth exactly units, for a request. Of each size, passes of
 // the epoch that ends first go first; among equal ones chance decides, so that their order reveals

@@ -34,11 +34,11 @@ visit.
 A share is unknown until the depot has been asked about it, stable when the
 depot has all of it, and coming while the depot is still fetching it. It is
 corrupt when the depot has lost some of it, and missing when it has none of it:
-then the depot is asked to fetch it again. It is lapsed when its lease has ended,
-and the depot has not said since what it still has. It is ending when it is no
-longer wanted: it is released at the next visit. A version before the latest is
-marked "earlier", and kept until the depot has the latest; hold --keep NUMBER
-keeps that many of them after that, too.`,
+then the depot is asked to fetch it again. It is lapsed when its lease has
+ended, and the depot has not said since what it still has. It is ending when it
+is no longer wanted: it is released at the next visit. A version before the
+latest is marked "earlier", and kept until the depot has the latest; hold --keep
+NUMBER keeps that many of them after that, too.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.asking(cmd.Context(), func(c *api.Client) error {
 				all, err := c.Holds(cmd.Context())

@@ -54,11 +54,11 @@ function nameOf(e) {
 }
 
 function line(e) {
-  const parts = [h('span', { class: 'state ' + e.state }, e.state)];
-  if (e.state === 'fetching') parts.push(` ${e.bytes ? `${size(e.verified_bytes)} of ${size(e.bytes)}` : '(size not known yet)'}, ${size(e.rate)}/s, ${some(e.sources, 'source')}`);
-  else if (e.bytes) parts.push(` ${size(e.bytes)} in ${some(e.files, 'file')}`);
-  if (e.sent_bytes) parts.push(`, ${size(e.sent_bytes)} sent`);
-  return h('p', {}, ...parts);
+  const parts = [];
+  if (e.state === 'fetching') parts.push(e.bytes ? `${size(e.verified_bytes)} of ${size(e.bytes)}` : 'size not known yet', `${size(e.rate)}/s`, some(e.sources, 'source'));
+  else if (e.bytes) parts.push(`${size(e.bytes)} in ${some(e.files, 'file')}`);
+  if (e.sent_bytes) parts.push(`${size(e.sent_bytes)} sent`);
+  return h('p', {}, h('span', { class: 'state ' + e.state }, e.state), parts.length > 0 && ': ' + parts.join(', '));
 }
 
 function buttons(e) {
@@ -192,7 +192,7 @@ function facts(e) {
   const row = (k, v) => (v ? [h('dt', {}, k), h('dd', {}, v)] : []);
   return h('dl', {}, ...row('Share ID', e.share && h('code', {}, e.share)), ...row('Ticket', e.ticket && h('code', {}, e.ticket)), ...row('Served from', e.paths && e.paths.join(', ')),
     ...row('Path', e.path), ...row('Folder', !e.path && e.dir), ...row('Added', when(e.added)), ...row('Here since', e.done && when(e.done)), ...row('Earlier versions', e.older && String(e.older.length)),
-    ...row('Served', [e.seed_time && `for ${e.seed_time.replace(/([hm])0s$/, '$1').replace(/h0m$/, 'h')}`, e.seed_ratio && `until others have been sent ${e.seed_ratio} × its size`].filter(Boolean).join(', or ')), ...row('Warnings', (e.warnings || []).join('; ')));
+    ...row('To be served', [e.seed_time && `for ${e.seed_time.replace(/([hm])0s$/, '$1').replace(/h0m$/, 'h')}`, e.seed_ratio && `until others have been sent ${e.seed_ratio} × its size`].filter(Boolean).join(', or ')), ...row('Warnings', (e.warnings || []).join('; ')));
 }
 
 // pieceMap draws which pieces are here, at most 200 fields of as many pieces each, in the colours of the sources that brought them.
@@ -239,7 +239,7 @@ async function entry(id) {
   const head = h('div', {}), list = h('div', {}), from = h('div', {}), to = h('div', {}), why = h('div', {}), map = h('div', {}), place = h('div', {});
   const remove = h('button', { onclick: act(async () => {
     const e = entries.get(id);
-    if (!confirm(`Stop ${nameOf(e)} and forget it? Its files stay.`)) return;
+    if (!confirm(`Remove ${nameOf(e)} from this node? It is no longer fetched or served; its files stay.`)) return;
     await api.change('DELETE', '/v1/entries/' + id);
     location.hash = '#/';
   }) }, 'Remove');
