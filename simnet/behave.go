@@ -103,9 +103,9 @@ func Claimer() Behaviour { return Behaviour{Name: "claims to have everything", C
 // has sent this many bytes; 0 is from the beginning.
 func Mute(after int64) Behaviour {
 	if after == 0 {
-		after = -1
+		return Behaviour{Name: "stays mute", MuteAfter: -1}
 	}
-	return Behaviour{Name: "stays mute", MuteAfter: after}
+	return Behaviour{Name: "falls silent", MuteAfter: after}
 }
 
 // Trickle sends at most this many bytes per second on a stream.

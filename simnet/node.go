@@ -280,6 +280,10 @@ func (x *Node) Freeze() {
 		return
 	}
 	x.net.log.add(MarkDown, x.id, "freezes")
+	x.freeze()
+}
+
+func (x *Node) freeze() {
 	x.state = frozen
 	x.host.Freeze()
 }
@@ -290,9 +294,27 @@ func (x *Node) Thaw() {
 		return
 	}
 	x.net.log.add(MarkUp, x.id, "thaws")
+	x.thaw()
+}
+
+func (x *Node) thaw() {
 	x.state = running
 	x.disturbed = x.net.Elapsed()
 	x.host.Thaw()
+}
+
+// Sleep suspends the node's machine for this long, in no time of the world: its clock is ahead of the world's afterwards.
+func (x *Node) Sleep(d time.Duration) {
+	x.net.log.add(MarkTurn, x.id, "sleeps for %s, in no virtual time", words.Duration(d))
+	awake := x.state == running
+	if awake {
+		x.freeze()
+	}
+	x.wall += d
+	x.host.Changed()
+	if awake {
+		x.thaw()
+	}
 }
 
 // Become changes how the node treats others.

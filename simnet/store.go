@@ -51,6 +51,7 @@ func (s *Store) wrote(e rounds.Entry) {
 	var rec struct {
 		Term   uint64
 		Holder string
+		Office bool
 	}
 	if !strings.HasPrefix(e.Key, "round.") || json.Unmarshal(e.Value, &rec) != nil {
 		return
@@ -61,7 +62,11 @@ func (s *Store) wrote(e rounds.Entry) {
 	}
 	i := slices.IndexFunc(s.net.nodes, func(x *Node) bool { return string(x.id) == rec.Holder })
 	s.terms = append(s.terms, Term{Term: rec.Term, Holder: s.net.nodes[i]})
-	s.net.log.add(MarkNone, s.net.nodes[i].id, "is elected, term %d", rec.Term)
+	what := "holds the round"
+	if rec.Office {
+		what = "is elected"
+	}
+	s.net.log.add(MarkNone, s.net.nodes[i].id, "%s, term %d", what, rec.Term)
 }
 
 // Terms returns the offices that were won so far, of any share.

@@ -166,10 +166,8 @@ func (d *Depot) Reading() depot.Reading {
 
 // Sleep suspends the machine for this long, in no time of the world.
 func (d *Depot) Sleep(dur time.Duration) {
-	d.Freeze()
 	d.slept += dur
-	d.SetClock(d.Ahead() + dur)
-	d.Thaw()
+	d.Node.Sleep(dur)
 }
 
 // PowerOff ends the machine at once, and with it the measuring of time.

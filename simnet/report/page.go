@@ -147,7 +147,7 @@ func (p *page) shape(s shape) {
 // nodes writes the table of all nodes.
 func (p *page) nodes(v *view) {
 	p.put("<section>\n<h2>Each node</h2>\n<div class=\"wide\"><table class=\"nodes\">\n<tr>")
-	for _, column := range []string{"node", "began", "took", "has", "received", "sent", "twice", "cancelled", "waited", "nothing new", "absent"} {
+	for _, column := range []string{"node", "began", "took", "has", "received", "sent", "twice", "cancelled", "waited", "paused", "absent"} {
 		p.put("<th>%v</th>", column)
 	}
 	p.put("<th class=\"l\">longest without a verified byte</th></tr>\n")

@@ -132,7 +132,7 @@ func (v *view) story() (out []string) {
 		out = append(out, fmt.Sprintf("The slowest node is %s: %s; the median %s.", n.Name, seconds(v.took(slow)), v.fate(v.order[len(v.order)/2])))
 	}
 	if f, _ := v.flat(slow); f.to > f.from {
-		out = append(out, fmt.Sprintf("The longest time in which nothing new was verified on %s is from %s to %s: %s.", n.Name, seconds(v.at(f.from)), seconds(v.at(f.to)), f.why))
+		out = append(out, fmt.Sprintf("The longest time in which nothing new was verified on %s is from %s to %s%s.", n.Name, seconds(v.at(f.from)), seconds(v.at(f.to)), f.why))
 	}
 	for _, c := range v.rec.Contents {
 		if from, to, most := v.nobody(&c); most > 0 {
@@ -140,7 +140,7 @@ func (v *view) story() (out []string) {
 			if c.Pieces == 1 {
 				some = fmt.Sprintf("the only piece of %s was", c.Name)
 			}
-			out = append(out, fmt.Sprintf("Between %s and %s %s held by nobody, or only by nodes that lie or are not running.", seconds(v.at(from)), seconds(v.at(to)), some))
+			out = append(out, fmt.Sprintf("At times between %s and %s %s held by nobody, or only by nodes that lie or are not running.", seconds(v.at(from)), seconds(v.at(to)), some))
 		}
 	}
 	return out
@@ -172,7 +172,7 @@ func (v *view) flat(node int) (f stretch, ok bool) {
 }
 
 // mostly is what a node did between two samples, in order of time taken, and the
-// last reason that it gave for each.
+// last reason that it gave for each, after a colon; empty if bytes flowed.
 func (v *view) mostly(n *simnet.NodeRecord, from, to int) string {
 	count := map[simnet.Doing]int{}
 	said := map[simnet.Doing]string{}
@@ -186,7 +186,7 @@ func (v *view) mostly(n *simnet.NodeRecord, from, to int) string {
 	slices.SortStableFunc(longest, func(a, b simnet.Doing) int { return count[b] - count[a] })
 	var parts []string
 	for _, d := range longest[:3] {
-		if count[d]*8 < to-from {
+		if d == simnet.Fetching || count[d]*8 < to-from { // bytes may flow, and the block not be whole
 			continue
 		}
 		part := fmt.Sprintf("%v, %s", d, seconds(time.Duration(count[d])*v.rec.Step))
@@ -195,7 +195,10 @@ func (v *view) mostly(n *simnet.NodeRecord, from, to int) string {
 		}
 		parts = append(parts, part)
 	}
-	return strings.Join(parts, "; ")
+	if len(parts) == 0 {
+		return ""
+	}
+	return ": " + strings.Join(parts, "; ")
 }
 
 // nobody is when pieces of a content had no holder, and how many at most.

@@ -41,7 +41,7 @@ func (v *view) row(node int) row {
 		r.Bad = n.Ended == 0 || n.Err != nil
 		r.Verified = fmt.Sprintf("%.0f %%", 100*float64(last.Verified)/float64(max(1, n.Wanted)))
 		if f, ok := v.flat(node); ok {
-			r.Longest = fmt.Sprintf("%s, from %s on: %s", seconds(v.at(f.to)-v.at(f.from)), seconds(v.at(f.from)), f.why)
+			r.Longest = fmt.Sprintf("%s, from %s on%s", seconds(v.at(f.to)-v.at(f.from)), seconds(v.at(f.from)), f.why)
 		}
 	}
 	var waited, paused, absent int

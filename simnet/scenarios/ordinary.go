@@ -203,7 +203,7 @@ var ordinary = []*simnet.Scenario{
 	},
 	{
 		Name: "partition-at-99",
-		Says: "The only source is cut off when 97 % of the share is there, and comes back a minute and a half later.",
+		Says: "The only source is cut off when nearly all of the share is there, and comes back a minute and a half later.",
 		Set: func(r *simnet.Run) {
 			c := r.File("film", 48*mib)
 			source := r.Add(simnet.NodeConfig{Name: "source"}).Seed(c)

@@ -18,7 +18,7 @@ import (
 var rules = []*simnet.Scenario{
 	{
 		Name: "rare-pieces",
-		Says: "A source comes late, and it alone has two pieces: they are fetched before others.",
+		Says: "A source comes late, with two pieces that no other source has: they are fetched before the others.",
 		Set: func(r *simnet.Run) {
 			c := r.File("film", 32*mib)
 			rare := func(p share.Piece) bool { return p%16 == 5 }
@@ -88,7 +88,7 @@ var rules = []*simnet.Scenario{
 	},
 	{
 		Name: "power-cuts-lose-little",
-		Says: "A node loses power again and again; what is older than some seconds is still there.",
+		Says: "A node loses power again and again; what is more than a few seconds old is still there.",
 		Set: func(r *simnet.Run) {
 			c := r.File("film", 32*mib)
 			source := r.Add(simnet.NodeConfig{Name: "source", Line: even(16*simnet.Mbit, 10*time.Millisecond)}).Seed(c)

@@ -130,7 +130,7 @@ var troubled = []*simnet.Scenario{
 	},
 	{
 		Name: "small-disk",
-		Says: "The disk fills up twice before the share is whole, and is freed each time.",
+		Says: "The disk fills up before the share is whole; the room that is freed first is too little, and the fetch goes on when there is enough.",
 		Set: func(r *simnet.Run) {
 			c := r.Folder("photos", 64, 256<<10)
 			var from []*simnet.Node
