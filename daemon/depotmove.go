@@ -390,7 +390,7 @@ func (x *importer) bring(ctx context.Context, s archive.Share, k depot.Kept, lea
 		space -= k.Bytes
 	}
 	if free >= 0 && free-space < bytes {
-		return fmt.Errorf("%w: %v takes %s, and the depot may use %s more", share.ErrDiskFull, id, share.Size(bytes), share.Size(max(free-space, 0)))
+		return fmt.Errorf("%w: %v takes %s, and the depot has room for %s", share.ErrDiskFull, id, share.Size(bytes), share.Size(max(free-space, 0)))
 	}
 	if k.State != depot.None {
 		if state, err := x.enter(ctx, id, bytes, false, leases); err != nil {

@@ -311,7 +311,7 @@ func TestAnImportThatFailsLeavesWholeShares(t *testing.T) {
 	c.mu.Lock()
 	c.settings.Reserve = 1 << 62
 	c.mu.Unlock()
-	if _, err := c.Daemon.Import(t.Context(), bytes.NewReader(stream)); !errors.Is(err, share.ErrDiskFull) || !strings.Contains(err.Error(), "the depot may use 0 B more") || !strings.Contains(err.Error(), "depot-reserve") {
+	if _, err := c.Daemon.Import(t.Context(), bytes.NewReader(stream)); !errors.Is(err, share.ErrDiskFull) || !strings.Contains(err.Error(), "the depot has room for 0 B") || !strings.Contains(err.Error(), "depot-reserve") {
 		t.Error(err)
 	}
 	seen, err := a.lender.root.Look(ids[0])

@@ -75,7 +75,7 @@ func (h *holds) visited(depot peers.ID, why string) {
 	case why != "" && why != was:
 		h.d.log.Warn("a depot does not keep all that it should", "depot", string(depot), "reason", why)
 	case why == "" && was != "":
-		h.d.log.Info("a depot keeps all that it should again", "depot", string(depot))
+		h.d.log.Info("a depot again keeps all that it should", "depot", string(depot))
 	}
 	h.d.feed.Publish(api.Event{At: time.Now(), Type: "holds"})
 }

@@ -239,7 +239,7 @@ async function entry(id) {
   const head = h('div', {}), list = h('div', {}), from = h('div', {}), to = h('div', {}), why = h('div', {}), map = h('div', {}), place = h('div', {});
   const remove = h('button', { onclick: act(async () => {
     const e = entries.get(id);
-    if (!confirm(`Remove ${nameOf(e)} from this node? It is no longer fetched or served; its files stay.`)) return;
+    if (!confirm(`Remove ${nameOf(e)} from this node? It will no longer be fetched or served; its files stay.`)) return;
     await api.change('DELETE', '/v1/entries/' + id);
     location.hash = '#/';
   }) }, 'Remove');
