@@ -206,7 +206,7 @@ func (m *Manager) nextLeased(e Explanation, f findings) string {
 	}
 	switch {
 	case len(e.Holders) > 1:
-		return "whichever of them finishes first completes it"
+		return "whichever of its holders finishes first completes it"
 	case h.Overdue && others > 0:
 		return "its holder is overdue: the next idle source is asked for it too"
 	default:

@@ -102,7 +102,7 @@ func TestWhySaysWhatToDo(t *testing.T) {
 			r.one("a")
 			r.pass(2 * time.Second)
 			r.one("b")
-		}, "piece 7: leased; held by a for 2 s so far, and for another 3 s; 0 B of 1.05 MB has come; held by b for 0 s so far, and for another 5 s; 0 B of 1.05 MB has come; available from a, b; whichever of them finishes first completes it"},
+		}, "piece 7: leased; held by a for 2 s so far, and for another 3 s; 0 B of 1.05 MB has come; held by b for 0 s so far, and for another 5 s; 0 B of 1.05 MB has come; available from a, b; whichever of its holders finishes first completes it"},
 		{"it is verified", func(r *rig) {
 			r.m.Verified(7, r.now)
 		}, "piece 7: verified; nothing: this node has it"},
