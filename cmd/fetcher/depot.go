@@ -103,7 +103,7 @@ func (a depots) begun(what string, d api.Depot) error {
 
 // collected waits until the depot has removed what may go, and says what that was.
 func (a depots) collected(ctx context.Context, c *api.Client, before api.Depot) error {
-	fmt.Fprintln(a.stderr, "the depot removes what may be removed; Ctrl-C ends this command alone, and the depot goes on")
+	fmt.Fprintln(a.stderr, "the depot is removing what may be removed; Ctrl-C ends only this command, and the depot goes on")
 	d := before
 	for d.Collecting {
 		select {

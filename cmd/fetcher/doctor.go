@@ -76,9 +76,9 @@ func (a asker) doctor(ctx context.Context) error {
 	} else {
 		found = []finding{checkState(dir), checkDisk("on the disk of "+dir, freeAt(dir))}
 	}
-	node := finding{"node", true, "no node runs with " + dir + either(found[0].ok, "; fetcher node run starts one", ""), ""}
+	node := finding{"node", true, "no node is running with the state directory " + dir + either(found[0].ok, "; fetcher node run starts one", ""), ""}
 	if errors.Is(err, api.ErrDenied) {
-		node.text, node.advice = "whether one runs is not known", strings.TrimPrefix(words.Plain(err), api.ErrDenied.Error()+": ")
+		node.text, node.advice = "whether one is running is not known", strings.TrimPrefix(words.Plain(err), api.ErrDenied.Error()+": ")
 	}
 	found = append(found, checkClock(dir, time.Now()), checkNetwork())
 	if status != nil {

@@ -126,7 +126,7 @@ func (a depots) hold(ctx context.Context, c *api.Client, what string, ask api.Ho
 		if _, err2 := c.Remove(context.WithoutCancel(ctx), ask.Entry, false); err2 != nil {
 			return errors.Join(fmt.Errorf("%w; %s was added to the node for this alone, and is still there, as entry %d", err, printable(what), ask.Entry), err2)
 		}
-		return fmt.Errorf("%w; %s was added to the node for this alone, and is removed from it again", err, printable(what))
+		return fmt.Errorf("%w; %s was added to the node for this alone, and has been removed from it again", err, printable(what))
 	}
 	for i := range all {
 		if on := addrOf(ask, all[i].Depot); err == nil && wait && on != "" {

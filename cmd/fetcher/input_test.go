@@ -282,7 +282,7 @@ func TestMistakesInFlagsAreExplained(t *testing.T) {
 		"a command is missing; did you mean fetcher fetch TICKET?":                                                                     "bafyr4ia7sfg2elagmztpbrylvubxq73ujgvbk4s4fhbifood3yr6mrrxsy",
 		"a command is missing; did you mean fetcher fetch CODE?":                                                                       "7-marble-fossil",
 		`"[" is not a pattern for paths: each [ needs its ]`:                                                                           "fetch bafyr4ia7sfg2elagmztpbrylvubxq73ujgvbk4s4fhbifood3yr6mrrxsy --only [ --listen none --peer /ip4/127.0.0.1/tcp/1/p2p/12D3KooWJcge8xRZ5k8JqvEmhYiX4BRtBjinpdRf5jNBvhX5ycZN",
-		"--every is from 1s to 768h (32 days), such as 1h, and must be given":                                                          "round run --kv sqlite:x --name x -- true",
+		"--every must be given: a time from 1s to 768h (32 days), such as 1h":                                                          "round run --kv sqlite:x --name x -- true",
 		"completion writes a script to stdout, and takes no --json":                                                                    "completion bash --json",
 		"-o: /dev/null is not a folder":                                                                                                "cat bafyr4ia7sfg2elagmztpbrylvubxq73ujgvbk4s4fhbifood3yr6mrrxsy -o /dev/null",
 		"input_test.go is not a folder":                                                                                                "man input_test.go",

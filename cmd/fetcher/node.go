@@ -59,9 +59,10 @@ func (a asker) nodeRunCommand() *cobra.Command {
 	var fl nodeFlags
 	c := &cobra.Command{
 		Use: "run", Short: "Run the node until Ctrl-C or SIGTERM",
-		Long: `Run the node of the state directory until Ctrl-C or SIGTERM; a second one ends
-it at once. What was added to the node earlier goes on from where it was. The
-node logs to stderr from the level info on, unless --log-level says otherwise.
+		Long: `Run the node of the state directory until Ctrl-C or SIGTERM; a second signal
+ends it at once. What was added to the node earlier goes on from where it was.
+The node logs to stderr from the level info on, unless --log-level says
+otherwise.
 
 Settings are read from node.toml in the state directory, and again at SIGHUP;
 flags override it:
@@ -325,7 +326,7 @@ func (a asker) tellUses(s daemon.Settings, addrs []string) {
 	case best == share.Nowhere:
 		fmt.Fprintln(a.stderr, "warning: nobody can use this node: it listens nowhere; name an address or a port with --listen")
 	case best > 0:
-		fmt.Fprintln(a.stderr, "warning: this node has no public address; if a router passes its port on, name the router's address with --announce")
+		fmt.Fprintln(a.stderr, "warning: this node has no public address; if a router forwards a port to it, name the router's address with --announce")
 	}
 }
 

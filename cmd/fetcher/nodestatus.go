@@ -67,7 +67,7 @@ func (a asker) printStatus(s api.Status, all []api.Entry) error {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "node      %s\n", s.Peer)
-	fmt.Fprintf(&b, "runs      version %s, for %s\n", s.Version, words.Duration(time.Since(s.Since)))
+	fmt.Fprintf(&b, "version   %s, running for %s\n", s.Version, words.Duration(time.Since(s.Since)))
 	fmt.Fprintf(&b, "state     %s\n", s.Dir)
 	fmt.Fprintf(&b, "entries   %d: %d being fetched%s, %d waiting, %d missing or failed\n", s.Entries, s.Fetching, either(s.Fetching > 0, " at "+share.Size(s.Rate)+"/s", ""), s.Waiting, s.Troubled)
 	fmt.Fprintf(&b, "peers     %s from here\n", either(s.Children == 1, "1 fetches", fmt.Sprintf("%d fetch", s.Children)))

@@ -104,7 +104,7 @@ func (fl *roundFlags) check() error {
 	case rounds.CheckName(fl.name) != nil:
 		return usageError{fmt.Errorf("--name: %w", rounds.CheckName(fl.name))}
 	case fl.every == 0:
-		return usageError{errors.New("--every is from 1s to 768h (32 days), such as 1h, and must be given")}
+		return usageError{errors.New("--every must be given: a time from 1s to 768h (32 days), such as 1h")}
 	}
 	if fl.holder == "" {
 		host, err := os.Hostname()

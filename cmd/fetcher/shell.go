@@ -50,7 +50,7 @@ func (a *app) tellOfNode(ctx context.Context, cmd *cobra.Command, args ...string
 	if all, err := c.Entries(ctx); err != nil || slices.ContainsFunc(all, func(e api.Entry) bool { return names(e, args[0]) }) {
 		return // it does so already
 	}
-	fmt.Fprintf(a.stderr, "a node runs with this state directory; to have it do the same, across restarts too%s:\n\n%s%s\n\n", own, verbatim, strings.Join(line, " "))
+	fmt.Fprintf(a.stderr, "a node is running with this state directory; to have it do the same, across restarts too%s:\n\n%s%s\n\n", own, verbatim, strings.Join(line, " "))
 }
 
 // names says whether what, a ticket, ID or path, is of an entry.
