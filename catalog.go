@@ -2,7 +2,6 @@ package fetcher
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -113,14 +112,14 @@ type catalog struct {
 	shares    map[share.ID]*Share
 	proven    map[share.ID]func()    // see proves
 	stoodFor  map[share.ID][]EntryID // served by the Share of another entry, which has the same content
-	listings  map[share.ID]*listing
+	asking    map[share.ID][]*asking // for the list of files
 	closed    bool
 }
 
 func openCatalog(cfg Config) (*catalog, error) {
 	c := &catalog{offers: store.NewOffers(cfg.Allow...), kept: cfg.Catalog, hear: cfg.OnEntry, found: cfg.Discovery, log: cfg.Logger,
 		entries: map[EntryID]Entry{}, transfers: map[share.ID]*Transfer{}, shares: map[share.ID]*Share{}, proven: map[share.ID]func(){}, stoodFor: map[share.ID][]EntryID{},
-		listings: map[share.ID]*listing{}}
+		asking: map[share.ID][]*asking{}}
 	if c.kept == nil {
 		return c, nil
 	}
@@ -302,34 +301,10 @@ func (c *catalog) remove(id EntryID) error {
 
 // ---- what runs ----
 
-// begin registers a transfer: one of each share at a time. It waits while the share's list of
-// files alone is asked for, of somebody; a question that names nobody gives way to it.
-func (c *catalog) begin(ctx context.Context, t *Transfer) error {
+// begin registers a transfer, which asks for the list of files of whoever of says: one of each share at a time.
+func (c *catalog) begin(t *Transfer, of string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	l := c.listings[t.id]
-	for ; l != nil && l.names; l = c.listings[t.id] {
-		c.mu.Unlock()
-		select {
-		case <-l.over:
-		case <-ctx.Done():
-		}
-		c.mu.Lock()
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-	}
-	if l != nil {
-		mine := c.take(t.id, true)
-		c.mu.Unlock()
-		<-l.over // soon; without its end the transfer could not begin
-		c.mu.Lock()
-		delete(c.listings, t.id)
-		close(mine.over)
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-	}
 	switch {
 	case c.closed:
 		return ErrClosed
@@ -337,6 +312,7 @@ func (c *catalog) begin(ctx context.Context, t *Transfer) error {
 		return words.Error(share.ErrHeld, "share %s is being fetched by this node already", t.id.Short())
 	}
 	c.transfers[t.id] = t
+	t.asking = c.asks(t.id, of)
 	t.opened = c.offers.Opening(t.id)
 	return nil
 }

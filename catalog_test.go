@@ -196,8 +196,8 @@ func TestNothingIsHeldOfAShareThatHasGone(t *testing.T) {
 		must(t, s.Stop(t.Context()))
 		c := n.catalog
 		c.mu.Lock()
-		if held := len(c.entries) + len(c.transfers) + len(c.shares) + len(c.stoodFor) + len(c.listings); held > 0 {
-			t.Errorf("%s: %d entries, %d transfers, %d shares, %d stood for, %d listings", what, len(c.entries), len(c.transfers), len(c.shares), len(c.stoodFor), len(c.listings))
+		if held := len(c.entries) + len(c.transfers) + len(c.shares) + len(c.stoodFor) + len(c.asking); held > 0 {
+			t.Errorf("%s: %d entries, %d transfers, %d shares, %d stood for, %d ask", what, len(c.entries), len(c.transfers), len(c.shares), len(c.stoodFor), len(c.asking))
 		}
 		c.mu.Unlock()
 	}

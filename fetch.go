@@ -102,12 +102,11 @@ type Transfer struct {
 	opt    FetchOptions
 	events feed[Event]
 	done   chan struct{}
-	listed chan struct{} // closed when the list of files is known, or the transfer has ended
+	asking *asking       // for the list of files
 	secret *share.Secret // of the ticket; nil: none
 	forget func()        // makes the host forget it
 	opened func()        // until it is called, peers that ask for the share are told to come back
 
-	once     sync.Once // of saidList
 	mu       sync.Mutex
 	manifest *share.Manifest
 	partial  *store.Partial
@@ -164,20 +163,15 @@ func (n *Node) Fetch(ctx context.Context, ticketOrID string, opt FetchOptions) (
 		return nil, err
 	}
 	beacons := n.asked(ticketOrID)
-	if len(sources) == 0 && known == nil && !opt.Called && n.cfg.Discovery == nil && len(beacons) == 0 {
+	of := whom(ticketOrID, opt.Peers, sources, beacons)
+	if of == "" && known == nil && !opt.Called && n.cfg.Discovery == nil {
 		return nil, noSource(ticketOrID)
 	}
-	t := &Transfer{node: n, id: id, handle: n.program.Handle(id), opt: opt, done: make(chan struct{}), listed: make(chan struct{}), last: Progress{Share: id}, secret: ticketSecret(ticketOrID)}
-	if err := n.catalog.begin(ctx, t); err != nil {
+	t := &Transfer{node: n, id: id, handle: n.program.Handle(id), opt: opt, done: make(chan struct{}), last: Progress{Share: id}, secret: ticketSecret(ticketOrID)}
+	if err := n.catalog.begin(t, of); err != nil {
 		return nil, err
 	}
-	if known == nil { // a question may have had the answer meanwhile
-		known, err = n.knownManifest(opt.Dir, id)
-	}
-	if err == nil {
-		err = n.enter(t, ticketOrID, known)
-	}
-	if err != nil {
+	if err := n.enter(t, ticketOrID, known); err != nil {
 		t.unbegun(err)
 		return nil, err
 	}
@@ -206,7 +200,7 @@ func (t *Transfer) unbegun(why error) {
 	t.mu.Unlock()
 	t.opened()
 	t.node.catalog.forget(t)
-	t.saidList()
+	t.node.catalog.unask(t.id, t.asking)
 	close(t.done) // Close may wait for it
 }
 
@@ -239,7 +233,7 @@ func (d *disk) Open(ctx context.Context, m *share.Manifest, wanted []bool) (acto
 		t.node.log.Warn("the list of files was not kept", "error", err)
 	}
 	t.lists(m)
-	t.saidList()
+	t.node.catalog.unask(t.id, nil)
 	if err := t.node.catalog.offers.Yield(ctx, m.ID()); err != nil {
 		return nil, err
 	}
@@ -314,7 +308,7 @@ func (t *Transfer) ended(e Ended) {
 	t.mu.Unlock()
 	t.opened()
 	t.node.catalog.forget(t)
-	t.saidList()
+	t.node.catalog.unask(t.id, t.asking)
 	if e.Err == nil && t.opt.Keep {
 		t.node.catalog.proves(t.id, t.forget)
 	} else {
@@ -329,9 +323,6 @@ func (t *Transfer) over(e Ended) {
 	t.events.end(e)
 	close(t.done)
 }
-
-// saidList tells whoever waits for the list of files that it is known, or will not be.
-func (t *Transfer) saidList() { t.once.Do(func() { close(t.listed) }) }
 
 // ID is the ID of the share that is being fetched.
 func (t *Transfer) ID() share.ID { return t.id }

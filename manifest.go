@@ -3,6 +3,8 @@ package fetcher
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/piecelease/fetcher/actors"
@@ -30,20 +32,20 @@ func (n *Node) Manifest(ctx context.Context, ticketOrID string, more []string) (
 			return m, nil
 		}
 		beacons := n.asked(ticketOrID)
-		names := len(sources)+len(beacons) > 0
-		if !names && n.cfg.Discovery == nil {
+		of := whom(ticketOrID, more, sources, beacons)
+		if of == "" && n.cfg.Discovery == nil {
 			return nil, noSource(ticketOrID)
 		}
-		mine, others := n.catalog.list(id, names)
+		mine, other := n.catalog.ask(id, of)
 		if mine != nil {
 			m, err := n.askForManifest(ctx, mine, id, sources, beacons)
-			if errors.Is(err, errTaken) {
+			if errors.Is(err, errAnswered) {
 				continue
 			}
 			return m, err
 		}
 		select {
-		case <-others: // it is known then, or we ask
+		case <-other.over: // it is known then, or we ask
 		case <-ctx.Done():
 			return nil, unsent(ctx)
 		}
@@ -58,51 +60,58 @@ func noSource(ticketOrID string) error {
 	return ErrNoSource
 }
 
-// listing is a question for a list of files.
-type listing struct {
-	names bool            // somebody to ask; if not, it gives way to whoever does, and to a transfer
-	taken chan struct{}   // closed when another takes its place
-	over  chan struct{}   // closed when it has been answered, or has ended
-	after <-chan struct{} // nil, or of the one whose place it takes
+// asking is whoever asks for a share's list of files: a question for it alone, or a transfer.
+type asking struct {
+	of   string        // as whom has it
+	over chan struct{} // closed when the list is here, or this one asks no longer
 }
 
-// list begins a question for a list of files, which the caller must end. If there is one already,
-// or a transfer that asks for the same list, others is closed when that is over.
-func (c *catalog) list(id share.ID, names bool) (mine *listing, others <-chan struct{}) {
+// whom says whom a ticket or ID, and further peers, name; empty: nobody.
+func whom(ticketOrID string, more []string, sources []peers.Addr, beacons []actors.Meeting) string {
+	if len(sources)+len(beacons) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%q", append([]string{ticketOrID}, more...))
+}
+
+// ask begins a question for a list of files, which the caller must end. It runs beside those that name
+// others. But whoever names nobody, or the same as another, would hear no more than that other.
+func (c *catalog) ask(id share.ID, of string) (mine, other *asking) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	l := c.listings[id]
-	switch t := c.transfers[id]; {
-	case t != nil:
-		return nil, t.listed
-	case l != nil && (l.names || !names):
-		return nil, l.over
+	for _, a := range c.asking[id] {
+		if of == "" || of == a.of {
+			return nil, a
+		}
 	}
-	return c.take(id, names), nil
+	return c.asks(id, of), nil
 }
 
-// take puts a question in the place of the one that gives way, if there is one; mu is held.
-func (c *catalog) take(id share.ID, names bool) (mine *listing) {
-	mine = &listing{names: names, taken: make(chan struct{}), over: make(chan struct{})}
-	if l := c.listings[id]; l != nil {
-		close(l.taken)
-		mine.after = l.over
-	}
-	c.listings[id] = mine
-	return mine
+// asks notes that somebody asks for a list of files; mu is held.
+func (c *catalog) asks(id share.ID, of string) *asking {
+	a := &asking{of, make(chan struct{})}
+	c.asking[id] = append(c.asking[id], a)
+	return a
 }
 
-func (c *catalog) endListing(id share.ID, l *listing) {
+// unask ends the asking of only, or with nil, as the list is here, that of all.
+func (c *catalog) unask(id share.ID, only *asking) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.listings[id] == l {
-		delete(c.listings, id)
+	left := slices.DeleteFunc(c.asking[id], func(a *asking) bool {
+		if only != nil && a != only {
+			return false
+		}
+		close(a.over)
+		return true
+	})
+	if c.asking[id] = left; len(left) == 0 {
+		delete(c.asking, id)
 	}
-	close(l.over)
 }
 
-// errTaken ends a question whose place another has taken.
-var errTaken = errors.New("another asks for the list of files")
+// errAnswered ends a question that another has had answered.
+var errAnswered = errors.New("another has got the list of files")
 
 // errListed ends a transfer that fetches only the list of files.
 var errListed = errors.New("the list of files is here")
@@ -116,17 +125,8 @@ func (l *lister) Open(_ context.Context, m *share.Manifest, _ []bool) (actors.Ta
 }
 
 // askForManifest fetches the list of files of a share by a transfer.
-func (n *Node) askForManifest(ctx context.Context, l *listing, id share.ID, sources []peers.Addr, beacons []actors.Meeting) (*share.Manifest, error) {
-	defer n.catalog.endListing(id, l)
-	if l.after != nil {
-		<-l.after
-		if m, err := n.state.Manifest(id); err == nil {
-			return m, nil
-		}
-		if ctx.Err() != nil {
-			return nil, unsent(ctx)
-		}
-	}
+func (n *Node) askForManifest(ctx context.Context, mine *asking, id share.ID, sources []peers.Addr, beacons []actors.Meeting) (*share.Manifest, error) {
+	defer n.catalog.unask(id, mine)
 	var got lister
 	ended := make(chan error, 1)
 	h := n.program.Handle(id)
@@ -135,7 +135,7 @@ func (n *Node) askForManifest(ctx context.Context, l *listing, id share.ID, sour
 		left := time.Until(end)
 		stall = max(left-2*time.Second, left/2) // it is checked each second
 	}
-	err := n.program.Fetch(ctx, actors.FetchShare{Handle: h, Sources: sources, Beacons: beacons, Disk: &got, Config: actors.TransferConfig{Stall: stall}, Notify: func(e Event) {
+	err := n.program.Fetch(ctx, actors.FetchShare{Handle: h, ListOnly: true, Sources: sources, Beacons: beacons, Disk: &got, Config: actors.TransferConfig{Stall: stall}, Notify: func(e Event) {
 		if e, ok := e.(Ended); ok {
 			ended <- e.Err
 		}
@@ -145,10 +145,10 @@ func (n *Node) askForManifest(ctx context.Context, l *listing, id share.ID, sour
 	}
 	select {
 	case err = <-ended:
-	case <-l.taken:
+	case <-mine.over:
 		n.program.StopTransfer(h)
-		if err = <-ended; errors.Is(err, ErrStopped) {
-			err = errTaken
+		if err = <-ended; !errors.Is(err, errListed) {
+			err = errAnswered
 		}
 	case <-ctx.Done():
 		err = outOfTime(ctx, ended, func() { n.program.StopTransfer(h) })
@@ -159,6 +159,7 @@ func (n *Node) askForManifest(ctx context.Context, l *listing, id share.ID, sour
 	if err := n.state.SaveManifest(got.list); err != nil {
 		n.log.Warn("the list of files was not kept", "error", err)
 	}
+	n.catalog.unask(id, nil)
 	return got.list, nil
 }
 

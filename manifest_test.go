@@ -15,7 +15,7 @@ import (
 )
 
 // Callers that ask for the same list of files at the same time, or during a transfer, get the
-// same list; and a transfer that starts meanwhile continues when the list is there.
+// same list.
 func TestAListOfFilesIsAskedForOnce(t *testing.T) {
 	rig.Slow(t)
 	t.Parallel()
@@ -88,29 +88,56 @@ func looking(t *testing.T, id share.ID) (n *Node, a *announcer, answer chan erro
 	return n, a, answer
 }
 
-// Whoever names a source does not wait for a question that names none, and answers it.
-func TestATicketIsUsedBesideAQuestionByIDAlone(t *testing.T) {
+// Whoever names a source that has the list does not wait for a question or a fetch that finds nobody, or that
+// names somebody who says nothing; and a question is answered by whoever has the list first.
+func TestATicketIsUsedBesideWhoeverAsksInVain(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
 	writeRandom(t, file, 1<<20, 1)
 	s := shareOf(t, file)
-	for name, ask := range map[string]func(n *Node) error{
-		"question": func(n *Node) error { _, err := n.Manifest(t.Context(), s.Ticket(), nil); return err },
-		"fetch": func(n *Node) error {
-			x, err := n.Fetch(t.Context(), s.Ticket(), FetchOptions{Dir: t.TempDir()})
-			if err == nil {
-				err = x.Wait(t.Context())
-			}
-			return err
-		},
+	question := func(n *Node, what string, more []string) error {
+		_, err := n.Manifest(t.Context(), what, more)
+		return err
+	}
+	fetch := func(n *Node, what string, more []string) error {
+		x, err := n.Fetch(t.Context(), what, FetchOptions{Dir: t.TempDir(), Peers: more})
+		if err == nil {
+			err = x.Wait(t.Context())
+		}
+		return err
+	}
+	for _, c := range []struct {
+		name        string
+		first, then func(n *Node, what string, more []string) error
+		answered    bool // the first, too
+	}{
+		{"a question beside a question", question, question, true},
+		{"a fetch beside a question", question, fetch, true},
+		{"a question beside a fetch", fetch, question, false},
 	} {
-		t.Run(name, func(t *testing.T) {
-			n, _, answer := looking(t, s.ID())
-			began := time.Now()
-			if err := errors.Join(ask(n), <-answer); err != nil || time.Since(began) > 20*time.Second {
-				t.Error(time.Since(began), err)
-			}
-		})
+		for who, more := range map[string][]string{"nobody": nil, "a silent peer": {silentPeer(t)}} {
+			t.Run(c.name+" of "+who, func(t *testing.T) {
+				t.Parallel()
+				a := &announcer{looked: make(chan struct{}, 9)}
+				n, first := openNode(t, func(c *Config) { c.Discovery = a }), make(chan error, 1)
+				go func() { first <- c.first(n, s.ID().String(), more) }()
+				<-a.looked
+				began := time.Now()
+				err := c.then(n, s.Ticket(), nil)
+				if c.answered {
+					err = errors.Join(err, <-first)
+				}
+				if err != nil || time.Since(began) > 20*time.Second {
+					t.Error(time.Since(began), err)
+				}
+				for _, x := range n.Transfers() {
+					must(t, x.Stop(t.Context()))
+				}
+				if !c.answered {
+					<-first
+				}
+			})
+		}
 	}
 }
 
@@ -193,48 +220,33 @@ func TestAListIsAnsweredBeforeTheFetchHasItsPlace(t *testing.T) {
 	must(t, x.Wait(t.Context()))
 }
 
-// A fetch waits until the question that gives way has ended. Until then it can be cancelled, and is not to be seen.
-func TestAFetchIsCancelledWhileAQuestionGivesWay(t *testing.T) {
+// A question waits for another only if it would hear no more than that, and no longer than that one asks.
+func TestAQuestionWaitsForOneThatHearsAsMuch(t *testing.T) {
 	t.Parallel()
-	n, id := openNode(t), share.IDOf([]byte("x"))
-	l, _ := n.catalog.list(id, false)
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() {
-		_, err := n.Fetch(ctx, id.String(), FetchOptions{Dir: t.TempDir(), Peers: []string{silentPeer(t)}, Keep: true})
-		ended <- err
-	}()
-	<-l.taken
-	if len(n.Transfers()) > 0 {
-		t.Error("a transfer that cannot be stopped yet")
+	c, id := openNode(t).catalog, share.IDOf([]byte("x"))
+	a, _ := c.ask(id, "a")
+	b, _ := c.ask(id, "b")
+	over := func(a *asking) bool {
+		select {
+		case <-a.over:
+			return true
+		default:
+			return false
+		}
 	}
-	cancel()
-	n.catalog.endListing(id, l)
-	if err := <-ended; !errors.Is(err, context.Canceled) || len(n.Entries()) > 0 {
-		t.Error(err, n.Entries())
+	_, same := c.ask(id, "b")
+	_, bare := c.ask(id, "")
+	if a == nil || b == nil || same != b || bare != a {
+		t.Error(a, b, same, bare)
 	}
-	if mine, _ := n.catalog.list(id, false); mine == nil {
-		t.Error("it has left its place taken")
+	c.unask(id, a)
+	c.unask(id, a)
+	if _, bare = c.ask(id, ""); !over(a) || over(b) || bare != b {
+		t.Error(over(a), over(b), bare)
 	}
-}
-
-// A question that has no time left when the one that gives way has ended says so as others do.
-func TestAQuestionIsLateWhenAnotherHasGivenWay(t *testing.T) {
-	t.Parallel()
-	n, id := openNode(t), share.IDOf([]byte("x"))
-	l, _ := n.catalog.list(id, false)
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	ended := make(chan error, 1)
-	go func() {
-		_, err := n.Manifest(ctx, id.String(), []string{silentPeer(t)})
-		ended <- err
-	}()
-	<-l.taken
-	<-ctx.Done()
-	n.catalog.endListing(id, l)
-	if err := <-ended; !errors.Is(err, share.ErrStalled) {
-		t.Error(err)
+	d, _ := c.ask(id, "d")
+	if c.unask(id, nil); !over(b) || !over(d) || len(c.asking) > 0 {
+		t.Error(over(b), over(d), c.asking)
 	}
 }
 

@@ -85,8 +85,6 @@ func (b *beacons) Receive(ctx actor.Context) {
 		b.look = times.Earliest(b.look, b.s.Now().Add(meetSoon))
 	case SeekAt:
 		b.seek(ctx, m)
-	case StopSeeking:
-		b.stopSeeking(m.Share)
 	case linkUp:
 		b.linkUp(ctx, m)
 	case linkDown:
@@ -324,7 +322,9 @@ func (b *beacons) found(ctx actor.Context, m wire.Found) {
 }
 
 func (b *beacons) seek(ctx actor.Context, m SeekAt) {
-	b.stopSeeking(m.Share)
+	for _, p := range b.posts {
+		maps.DeleteFunc(p.asks, func(_ share.Hash, a *beaconAsk) bool { return a.share == m.Share })
+	}
 	for _, at := range m.At {
 		p := b.post(at.Beacon)
 		if p == nil {
@@ -334,12 +334,6 @@ func (b *beacons) seek(ctx actor.Context, m SeekAt) {
 		if !p.up && p.link == nil {
 			b.callAnew(p)
 		}
-	}
-}
-
-func (b *beacons) stopSeeking(id share.ID) {
-	for _, p := range b.posts {
-		maps.DeleteFunc(p.asks, func(_ share.Hash, a *beaconAsk) bool { return a.share == id })
 	}
 }
 
@@ -440,11 +434,8 @@ func (b *beacons) stop(ctx actor.Context) {
 type MeetingsChanged struct{}
 
 // SeekAt, Finder -> Beacons: who has a share, according to these beacons? Answered with PeersNamed
-// whenever they know somebody, until StopSeeking.
+// whenever they know somebody, until the next SeekAt of the share; with no At, nobody is asked any more.
 type SeekAt struct {
 	Share share.ID
 	At    []Meeting
 }
-
-// StopSeeking, Finder -> Beacons.
-type StopSeeking struct{ Share share.ID }

@@ -17,7 +17,7 @@
 //	beacon.go         Beacon: beacon's actor, remembers for others who has which share
 //	                  wire.Announce, wire.Seek, wire.Say, BeaconQuery
 //	beacons.go        Beacons: announces to beacons what this node has, and asks them for sources
-//	                  SeekAt, StopSeeking, MeetingsChanged; wire.Announced, wire.Found
+//	                  SeekAt, MeetingsChanged; wire.Announced, wire.Found
 //	speaker.go        speaker: spoken's actor, one exchange of a ticket for a code; Speak, wire.Heard
 //	mirror.go         Mirror: tells the sources of a share that it can be had here too
 //	transfer.go       Transfer: transfer's actor, the fetch of one share

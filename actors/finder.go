@@ -29,12 +29,13 @@ type finder struct {
 	discovery Discovery  // nil: there is none
 	beacons   *actor.PID // nil: none are asked
 	self      peers.ID
-	wanted    map[share.ID]*search
+	wanted    map[share.ID][]*search
 }
 
-// search is what is known about one wanted share.
+// search is what one transfer was told about its share.
 type search struct {
 	transfer *actor.PID
+	beacons  []Meeting             // that it has asked
 	hidden   bool                  // nobody is told that the share is wanted
 	cancel   func()                // ends the discovery for it
 	known    map[peers.ID][]naming // the newest last
@@ -48,7 +49,7 @@ type naming struct {
 }
 
 func newFinder(s *system.System, net Network, d Discovery, beacons *actor.PID) *finder {
-	return &finder{s: s, net: net, discovery: d, beacons: beacons, self: net.Self(), wanted: map[share.ID]*search{}}
+	return &finder{s: s, net: net, discovery: d, beacons: beacons, self: net.Self(), wanted: map[share.ID][]*search{}}
 }
 
 func (f *finder) Receive(ctx actor.Context) {
@@ -56,7 +57,7 @@ func (f *finder) Receive(ctx actor.Context) {
 	case FindSources:
 		f.find(ctx, m)
 	case StopFinding:
-		f.stop(m.Share)
+		f.stop(ctx, m.Share)
 	case PeersNamed:
 		f.named(ctx, m)
 	case SourceCame:
@@ -70,18 +71,28 @@ func (f *finder) Receive(ctx actor.Context) {
 }
 
 func (f *finder) find(ctx actor.Context, m FindSources) {
-	f.stop(m.Share)
-	w := &search{transfer: ctx.Sender(), hidden: m.Hidden, known: map[peers.ID][]naming{f.self: nil}, namedBy: map[peers.ID]int{}}
-	f.wanted[m.Share] = w
+	f.stop(ctx, m.Share)
+	w := &search{transfer: ctx.Sender(), beacons: m.Beacons, hidden: m.Hidden, known: map[peers.ID][]naming{f.self: nil}, namedBy: map[peers.ID]int{}}
+	f.wanted[m.Share] = append(f.wanted[m.Share], w)
 	for _, a := range m.Known {
 		if _, known := w.known[a.ID]; !known {
 			w.tell(ctx, a, peers.ViaTicket)
 		}
 	}
 	w.cancel = f.discover(ctx.Self(), m)
-	if f.beacons != nil && len(m.Beacons) > 0 {
-		ctx.Request(f.beacons, SeekAt{m.Share, m.Beacons})
+	f.seek(ctx, m.Share, w)
+}
+
+// seek has the beacons of all who want a share asked; w is the one that has come or gone.
+func (f *finder) seek(ctx actor.Context, id share.ID, w *search) {
+	if f.beacons == nil || len(w.beacons) == 0 {
+		return
 	}
+	var all []Meeting
+	for _, w := range f.wanted[id] {
+		all = append(all, w.beacons...)
+	}
+	ctx.Request(f.beacons, SeekAt{id, all})
 }
 
 // discover makes discovery tell this actor of the peers of a share, and of those
@@ -101,28 +112,40 @@ func (f *finder) discover(self *actor.PID, m FindSources) (cancel func()) {
 }
 
 func (f *finder) stopAll() {
-	for id := range f.wanted {
-		f.stop(id)
-	}
-}
-
-func (f *finder) stop(id share.ID) {
-	if w := f.wanted[id]; w != nil {
-		w.cancel()
-		if f.beacons != nil {
-			f.s.Send(f.beacons, StopSeeking{id})
+	for id, all := range f.wanted {
+		for _, w := range all {
+			w.cancel()
 		}
-		delete(f.wanted, id)
+		if f.beacons != nil {
+			f.s.Send(f.beacons, SeekAt{Share: id})
+		}
 	}
 }
 
-// named passes on unknown peers, and new addresses of known ones: whoever named a
-// peer first may have been wrong.
-func (f *finder) named(ctx actor.Context, m PeersNamed) {
-	w := f.wanted[m.Share]
-	if w == nil {
+// stop ends the search of the sender for a share, if there is one.
+func (f *finder) stop(ctx actor.Context, id share.ID) {
+	all := f.wanted[id]
+	i := slices.IndexFunc(all, func(w *search) bool { return w.transfer.Equal(ctx.Sender()) })
+	if i < 0 {
 		return
 	}
+	w := all[i]
+	w.cancel()
+	if f.wanted[id] = slices.Delete(all, i, i+1); len(all) == 1 {
+		delete(f.wanted, id)
+	}
+	f.seek(ctx, id, w)
+}
+
+func (f *finder) named(ctx actor.Context, m PeersNamed) {
+	for _, w := range f.wanted[m.Share] {
+		f.pass(ctx, w, m)
+	}
+}
+
+// pass passes on unknown peers, and new addresses of known ones: whoever named a
+// peer first may have been wrong.
+func (f *finder) pass(ctx actor.Context, w *search, m PeersNamed) {
 	for _, a := range m.Peers {
 		if !m.Sure && !f.believe(&a, m) {
 			continue
@@ -151,7 +174,7 @@ func (f *finder) named(ctx actor.Context, m PeersNamed) {
 
 // came takes a peer as a source that says of itself that it has the share, if the share is wanted.
 func (f *finder) came(ctx actor.Context, m SourceCame) {
-	if w := f.wanted[m.Else.Share]; w == nil || w.hidden {
+	if !slices.ContainsFunc(f.wanted[m.Else.Share], func(w *search) bool { return !w.hidden }) {
 		ctx.Respond(m.Else)
 		return
 	}
@@ -210,7 +233,7 @@ func (w *search) tell(ctx actor.Context, a peers.Addr, via peers.Via) {
 // ---- messages to the Finder ----
 
 // FindSources, Transfer -> Finder: sources of a share are wanted; Known are those to begin with.
-// Answered with SourceFound for each, now and later.
+// Answered with SourceFound for each, now and later. Each transfer of a share has its own.
 type FindSources struct {
 	Share   share.ID
 	Known   []peers.Addr

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"runtime"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -21,7 +23,7 @@ import (
 // running is a transfer that has not ended.
 type running struct {
 	pid    *actor.PID
-	serial uint64 // of its Handle
+	lists  bool // it is a question for the list of files
 	notify func(Event)
 }
 
@@ -40,7 +42,7 @@ type node struct {
 	beacon    *actor.PID // nil: the node is no beacon
 	beacons   *actor.PID // nil: it uses none
 	ranking   *peers.Ranking
-	transfers map[share.ID]running
+	transfers map[Handle]running
 	fleets    fleets
 	mirrors   map[share.ID]*actor.PID // of shares that are served on
 	started   int
@@ -73,7 +75,7 @@ func (n *node) Receive(ctx actor.Context) {
 	case OfferShare, AdmitRequest, ListRequest, ServeDone, ServeParked, ChildLost, SetUploadRate, ChildrenQuery, UploadsQuery:
 		ctx.Forward(n.seeder)
 	case transferEnded:
-		n.ended(ctx, m.Share)
+		n.ended(ctx, m.Handle)
 	case ServeOn:
 		n.serveOn(ctx, m)
 	case StayInFleet:
@@ -87,7 +89,7 @@ func (n *node) Receive(ctx actor.Context) {
 	case BeaconQuery, MeetingsChanged, Speak, stopSpeaking:
 		n.toBeacon(ctx)
 	case system.ChildFailed:
-		n.childFailed(m)
+		n.childFailed(ctx, m)
 	case rankingSaved:
 		n.saving = false
 	case system.WakeDue:
@@ -111,7 +113,7 @@ func (n *node) Receive(ctx actor.Context) {
 }
 
 func (n *node) start(ctx actor.Context) {
-	n.transfers, n.mirrors = map[share.ID]running{}, map[share.ID]*actor.PID{}
+	n.transfers, n.mirrors = map[Handle]running{}, map[share.ID]*actor.PID{}
 	n.ranking = peers.NewRanking(n.deps.Ranking)
 	n.ranking.Restore(n.deps.Remembered, n.s.Now())
 	n.meet(ctx)
@@ -124,7 +126,7 @@ func (n *node) start(ctx actor.Context) {
 }
 
 func (n *node) fetch(ctx actor.Context, m FetchShare) {
-	if n.transfers[m.Share].pid != nil {
+	if !m.ListOnly && n.fetches(m.Share) {
 		ctx.Respond(TransferStarted{Share: m.Share, Err: words.Error(share.ErrHeld, "share %s is being fetched by this node already", m.Share.Short())})
 		return
 	}
@@ -136,12 +138,29 @@ func (n *node) fetch(ctx actor.Context, m FetchShare) {
 	pid := n.s.Spawn(ctx, fmt.Sprint("transfer-", n.started), controlBox, func() actor.Actor {
 		return &transferActor{s: n.s, net: n.deps.Network, budget: n.budget, ration: ration, node: self, seeder: n.seeder, finder: n.finder, elects: n.deps.Elections, cmd: m}
 	}, system.OnPanicStop)
-	n.transfers[m.Share] = running{pid, m.serial, m.Notify}
+	n.transfers[m.Handle] = running{pid, m.ListOnly, m.Notify}
 	ctx.Respond(TransferStarted{Share: m.Share, Transfer: pid})
 }
 
+// fetches reports whether a share is being fetched.
+func (n *node) fetches(id share.ID) bool {
+	for h, t := range n.transfers {
+		if h.Share == id && !t.lists {
+			return true
+		}
+	}
+	return false
+}
+
+// handles are those of the transfers in an order that does not depend on the map.
+func (n *node) handles() []Handle {
+	return slices.SortedFunc(maps.Keys(n.transfers), func(a, b Handle) int {
+		return cmp.Or(a.Share.Compare(b.Share), cmp.Compare(a.serial, b.serial))
+	})
+}
+
 func (n *node) toTransfer(ctx actor.Context, m ToTransfer) {
-	if t := n.transfers[m.Transfer.Share]; t.pid != nil && t.serial == m.Transfer.serial {
+	if t, ok := n.transfers[m.Transfer]; ok {
 		ctx.RequestWithCustomSender(t.pid, m.Message, ctx.Sender())
 	} else if ctx.Sender() != nil {
 		ctx.Respond(ErrFinishing)
@@ -168,24 +187,25 @@ func (n *node) noMirror(ctx actor.Context, id share.ID) {
 	}
 }
 
-func (n *node) ended(ctx actor.Context, id share.ID) {
-	if pid := n.transfers[id].pid; pid != nil {
-		ctx.Stop(pid)
-		delete(n.transfers, id)
+func (n *node) ended(ctx actor.Context, h Handle) {
+	if t, ok := n.transfers[h]; ok {
+		ctx.Stop(t.pid)
+		delete(n.transfers, h)
 	}
 }
 
 // childFailed handles a transfer that panicked: whoever waits for it must be told.
-func (n *node) childFailed(m system.ChildFailed) {
+func (n *node) childFailed(ctx actor.Context, m system.ChildFailed) {
 	if n.coordinatorFailed(m) || n.officeFailed(m) {
 		return
 	}
-	for id, t := range n.transfers {
+	for h, t := range n.transfers {
 		if !t.pid.Equal(m.Who) {
 			continue
 		}
-		delete(n.transfers, id)
-		t.fail(id, internalError(m.Reason))
+		delete(n.transfers, h)
+		ctx.RequestWithCustomSender(n.finder, StopFinding{h.Share}, t.pid)
+		t.fail(h.Share, internalError(m.Reason))
 		return
 	}
 }
@@ -193,8 +213,8 @@ func (n *node) childFailed(m system.ChildFailed) {
 // stopped runs when no actor below is left: those who still wait for a transfer are told
 // that it has ended.
 func (n *node) stopped() {
-	for _, id := range sortedShares(n.transfers) {
-		n.transfers[id].fail(id, cmp.Or(n.failure, ErrStopped))
+	for _, h := range n.handles() {
+		n.transfers[h].fail(h.Share, cmp.Or(n.failure, ErrStopped))
 	}
 }
 
@@ -228,8 +248,8 @@ func (n *node) lied(ctx actor.Context, m PeerLied) {
 	}
 	n.saveAt = now
 	until, _ := n.ranking.Banned(m.Peer, now)
-	for _, id := range sortedShares(n.transfers) {
-		ctx.Send(n.transfers[id].pid, PeerBanned{m.Peer, until})
+	for _, h := range n.handles() {
+		ctx.Send(n.transfers[h].pid, PeerBanned{m.Peer, until})
 	}
 }
 
@@ -319,6 +339,9 @@ type Handle struct {
 type FetchShare struct {
 	Handle
 	Sources []peers.Addr
+	// ListOnly says that Disk.Open gets the list of files and ends the transfer with an error. Any
+	// number of these run beside one another and beside the one that fetches the share.
+	ListOnly bool
 	// Beacons are asked who else has it, if Deps.Meetings is set.
 	Beacons []Meeting
 	// Manifest, if known already, saves asking for it.
@@ -402,4 +425,4 @@ func (e *Unwanted) Error() string {
 }
 
 // transferEnded, Transfer -> Node: the transfer is over and may be stopped.
-type transferEnded struct{ Share share.ID }
+type transferEnded struct{ Handle }

@@ -293,6 +293,56 @@ func TestAFinderBelievesOneNamerSoManyPeers(t *testing.T) {
 	}
 }
 
+// Transfers of one share look for it beside one another: each is told who has it, and the beacons of all are asked.
+func TestAFinderLooksForSeveralTransfersOfAShare(t *testing.T) {
+	sw := newSwarm(t, 1)
+	n := sw.add("node", 1e6)
+	s := n.program.s
+	defer closeNode(t, s)
+	var asked []string
+	beacons := s.Spawn(nil, "some-beacons", 1000, receive(func(ctx actor.Context) {
+		if m, ok := ctx.Message().(SeekAt); ok {
+			at := ""
+			for _, x := range m.At {
+				at += string(x.Beacon.ID)
+			}
+			asked = append(asked, at)
+		}
+	}), system.OnPanicStop)
+	finder := s.Spawn(nil, "a-finder", 1000, func() actor.Actor { return newFinder(s, n, nil, beacons) }, system.OnPanicStop)
+	id, found := share.IDOf(nil), map[string]string{}
+	type end struct{}
+	wants := func(name string) *actor.PID {
+		return s.Spawn(nil, "transfer-of-"+name, 1000, receive(func(ctx actor.Context) {
+			switch m := ctx.Message().(type) {
+			case *actor.Started:
+				ctx.Request(finder, FindSources{Share: id, Known: []peers.Addr{{ID: peers.ID("known to " + name), Addrs: []string{"/sim"}}}, Beacons: []Meeting{{Beacon: peers.Addr{ID: peers.ID(name)}}}})
+			case end:
+				ctx.Request(finder, StopFinding{id})
+			case SourceFound:
+				found[name] += string(m.Addr.ID) + ", "
+			}
+		}), system.OnPanicStop)
+	}
+	a := wants("a")
+	sw.w.Settle()
+	b := wants("b")
+	sw.w.Settle()
+	name := func(who peers.ID) {
+		s.Send(finder, PeersNamed{Share: id, By: "peer", Via: peers.ViaPeer, Peers: []peers.Addr{{ID: who, Addrs: []string{"/sim"}}}})
+		sw.w.Settle()
+	}
+	name("x")
+	for _, pid := range []*actor.PID{a, a, b} {
+		s.Send(pid, end{})
+		sw.w.Settle()
+		name("y")
+	}
+	if found["a"] != "known to a, x, " || found["b"] != "known to b, x, y, " || !slices.Equal(asked, []string{"a", "ab", "b", ""}) {
+		t.Errorf("found %q; beacons asked %q", found, asked)
+	}
+}
+
 // The local network may say so often where a source is and no more: each word of it has the
 // source dialled there at once.
 func TestAFinderBelievesTheLocalNetworkSoOften(t *testing.T) {

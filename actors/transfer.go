@@ -165,7 +165,7 @@ func (t *transferActor) doSources(ctx actor.Context, what any) bool {
 	case transfer.FindSources:
 		ctx.Request(t.finder, FindSources{Share: t.cmd.Share, Known: t.cmd.Sources, Beacons: t.cmd.Beacons, Hidden: t.cmd.Config.Anonymous})
 	case transfer.StopFinding:
-		ctx.Send(t.finder, StopFinding{t.cmd.Share})
+		ctx.Request(t.finder, StopFinding{t.cmd.Share})
 	case transfer.Rank:
 		in, out := t.net.Traffic(x.Peer)
 		t.traffic = append(t.traffic, traffic{x.Peer, in, out})
@@ -264,7 +264,7 @@ func (t *transferActor) tell(ctx actor.Context, what any) bool {
 		t.s.Log().Warn("a transfer begins again from what is on disk", "share", t.cmd.Share.String(), "error", x.Why)
 	case transfer.Over:
 		// The Node first: whoever hears of the end may fetch the share again at once.
-		ctx.Send(t.node, transferEnded{t.cmd.Share})
+		ctx.Send(t.node, transferEnded{t.cmd.Handle})
 		x.Ended.Last = t.withTraffic(x.Ended.Last)
 		t.cmd.Notify(x.Ended)
 	default:
