@@ -198,14 +198,17 @@ func (c *catalog) like(e Entry) (found Entry) {
 	return found
 }
 
-// put keeps an entry: under its ID, or that of an entry for the same, or a new one.
-func (c *catalog) put(e Entry) (EntryID, error) {
+// put keeps an entry: under its ID, or that of an entry for the same, or a new one. Before anybody else
+// can change it, it is that of t, which may be nil.
+func (c *catalog) put(e Entry, t *Transfer) (EntryID, error) {
 	c.writing.Lock()
 	defer c.writing.Unlock()
 	was, ok := c.entry(e.ID)
 	switch {
 	case e.ID != 0 && !ok:
 		return 0, fmt.Errorf("%w: %d", ErrNoEntry, e.ID)
+	case was.State == EntryPaused:
+		return 0, errPaused
 	case e.ID == 0 && !e.Share.IsZero():
 		was = c.like(e)
 		e.ID = was.ID
@@ -213,7 +216,22 @@ func (c *catalog) put(e Entry) (EntryID, error) {
 	if was.ID != 0 {
 		e.Added = was.Added
 	}
-	return c.write(e)
+	id, err := c.write(e)
+	if t != nil && err == nil {
+		t.entry.Store(int64(id))
+	}
+	return id, err
+}
+
+// errPaused ends what was begun for an entry that was paused since.
+var errPaused = words.Error(ErrStopped, "the entry was paused meanwhile")
+
+// unpause notes that an entry is begun; it goes on unless it is paused again. There need be none.
+func (c *catalog) unpause(id EntryID) error {
+	if e, _ := c.entry(id); e.State != EntryPaused {
+		return nil
+	}
+	return c.change(id, func(e *Entry) { e.State = EntryOpening })
 }
 
 // write keeps an entry; writing is held.
@@ -265,9 +283,14 @@ func (c *catalog) change(id EntryID, f func(e *Entry)) error {
 	return err
 }
 
-// set records a state that has come about already: if it cannot be kept, that is logged.
-func (c *catalog) set(id EntryID, s EntryState, why error) {
+// set records a state that has come about already: if it cannot be kept, that is logged. wanted is false if
+// the entry is gone, or paused, which it stays.
+func (c *catalog) set(id EntryID, s EntryState, why error) (wanted bool) {
+	wanted = true
 	err := c.change(id, func(e *Entry) {
+		if wanted = e.State != EntryPaused; !wanted {
+			return
+		}
 		if e.State, e.Why = s, ""; why != nil {
 			e.Why = why.Error()
 		}
@@ -275,6 +298,7 @@ func (c *catalog) set(id EntryID, s EntryState, why error) {
 	if err != nil && !errors.Is(err, ErrNoEntry) && !errors.Is(err, ErrClosed) {
 		c.log.Warn("the state of an entry was not kept", "entry", id, "state", s, "error", err)
 	}
+	return wanted && !errors.Is(err, ErrNoEntry)
 }
 
 // remove forgets an entry; 0 is none.
@@ -349,13 +373,20 @@ func (c *catalog) offerPart(t *Transfer, p *store.Partial) {
 	}
 }
 
-// offer registers a Share, and returns the one that it replaces. It stands for the
-// entry of that one from then on.
+// offer registers a Share, unless its entry is paused or gone by now, and returns the one that it replaces.
+// It stands for the entry of that one from then on.
 func (c *catalog) offer(s *Share) (before *Share, err error) {
 	c.mu.Lock()
-	if c.closed {
+	if e, ok := c.entries[s.entry]; c.closed {
+		err = ErrClosed
+	} else if e.State == EntryPaused {
+		err = errPaused
+	} else if s.entry != 0 && !ok {
+		err = fmt.Errorf("%w: %d", ErrNoEntry, s.entry)
+	}
+	if err != nil {
 		c.mu.Unlock()
-		return nil, ErrClosed
+		return nil, err
 	}
 	before = c.shares[s.ID()]
 	c.shares[s.ID()] = s

@@ -14,6 +14,7 @@ import (
 
 	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/store/vfs"
 )
 
 // keptCatalog is a Catalog that keeps JSON, and fails when it is told to.
@@ -329,6 +330,105 @@ func TestPauseEndsWhatRunsAndKeepsTheEntry(t *testing.T) {
 		if !errors.Is(err, ErrNoEntry) {
 			t.Error(err)
 		}
+	}
+}
+
+// Whoever pauses an entry while it is resumed has the last word.
+func TestAPauseStandsThatComesWhileAnEntryIsResumed(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "file")
+	writeRandom(t, file, 1<<20, 1)
+	source := shareOf(t, file)
+	for name, e := range map[string]Entry{
+		"a path":   {Path: "old"},
+		"a ticket": {Ticket: source.Ticket(), Fetching: FetchOptions{Dir: "old", Keep: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			at := t.TempDir()
+			must(t, os.Mkdir(filepath.Join(at, "old"), 0o700))
+			writeRandom(t, filepath.Join(at, "old", "file"), 1<<20, 1)
+			disk, err := vfs.Dir(at)
+			must(t, err)
+			t.Cleanup(func() { disk.Close() })
+			g := gate{disk, make(chan struct{}, 99), make(chan struct{})}
+			n := openNode(t, func(c *Config) { c.Dir, c.Simulation.FS = "state", g })
+			e.State = EntryPaused
+			id, err := n.Add(e)
+			must(t, err)
+			resumed := make(chan error, 1)
+			go func() { resumed <- n.Resume(t.Context(), id) }()
+			<-g.came
+			if got := states(n); got[0] != EntryOpening {
+				t.Error("while it is resumed:", got)
+			}
+			must(t, n.Pause(t.Context(), id))
+			close(g.open)
+			if err := <-resumed; !errors.Is(err, ErrStopped) {
+				t.Error(err)
+			}
+			if got := states(n); got[0] != EntryPaused || len(n.Shares())+len(n.Transfers()) > 0 {
+				t.Error(got, n.Shares(), n.Transfers())
+			}
+			must(t, n.Resume(t.Context(), id))
+			for _, x := range n.Transfers() {
+				x.Wait(t.Context()) // what lies there may be in its way
+			}
+			if got := states(n); got[0] == EntryPaused || got[0] == EntryOpening {
+				t.Error("resumed again:", got)
+			}
+		})
+	}
+}
+
+// A transfer that is stopped before it has begun ends all the same.
+func TestAPauseStandsThatComesBetweenAnEntryAndItsFetch(t *testing.T) {
+	t.Parallel()
+	paused := make(chan error, 1)
+	k := &peeking{}
+	n := openNode(t, func(c *Config) { c.Catalog = k })
+	var once sync.Once
+	k.put = func(e Entry) (EntryID, error) {
+		if e.State == EntryFetching {
+			once.Do(func() { go func() { paused <- n.Pause(t.Context(), e.ID) }() })
+		}
+		return k.keptCatalog.Put(e)
+	}
+	id, err := n.Add(Entry{Ticket: someID(t), Fetching: FetchOptions{Dir: t.TempDir(), Keep: true, Peers: []string{silentPeer(t)}}})
+	must(t, err)
+	if err := n.Resume(t.Context(), id); err != nil && !errors.Is(err, ErrStopped) {
+		t.Error(err)
+	}
+	must(t, <-paused)
+	if got := states(n); got[0] != EntryPaused || len(n.Transfers()) > 0 {
+		t.Error(got, n.Transfers())
+	}
+}
+
+// A fetch that became whole when its entry was paused is not served, and neither is a path that was imported.
+func TestWhatIsPausedIsNotServedAtTheEnd(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "file")
+	writeRandom(t, file, 1<<20, 1)
+	s := shareOf(t, file)
+	n := openNode(t)
+	x, err := fetchInto(t, n, s.Ticket(), t.TempDir(), FetchOptions{Keep: true})
+	must(t, err)
+	pause := func(n *Node, id EntryID) {
+		must(t, n.catalog.change(id, func(e *Entry) { e.State = EntryPaused }))
+	}
+	pause(n, x.Entry())
+	n.settle(x, nil, func() {})
+	n.leaving.Wait()
+	if _, err := fetchInto(t, openNode(t), x.ID().String(), t.TempDir(), FetchOptions{Peers: n.Addrs()}); !errors.Is(err, share.ErrNotFound) || states(n)[0] != EntryPaused {
+		t.Error(err, states(n))
+	}
+	pause(s.node, s.Entry())
+	if _, err := s.node.offer(s); !errors.Is(err, ErrStopped) {
+		t.Error(err)
+	}
+	s.node.unshared(t.Context(), s.Entry(), errors.New("a test"))
+	if got := states(s.node); got[0] != EntryPaused {
+		t.Error(got)
 	}
 }
 

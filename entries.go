@@ -56,13 +56,13 @@ func (n *Node) Add(e Entry) (EntryID, error) {
 		*p = abs
 	}
 	e.ID, e.Added = 0, n.cfg.Wall()
-	return n.catalog.put(e)
+	return n.catalog.put(e, nil)
 }
 
 // Resume starts what an entry asks for. A path that is served is imported again, and
 // offered as it is now: under the same entry, with another share ID if it has
 // changed. A transfer that was begun goes on, and a share that was kept is served. Errors are
-// ErrNoEntry and those of Share and Fetch; a path that cannot be shared is EntryMissing from then on.
+// ErrNoEntry, those of Share and Fetch, and ErrStopped if the entry is paused before it has begun; a path that cannot be shared is EntryMissing from then on.
 func (n *Node) Resume(ctx context.Context, id EntryID) error {
 	e, ok := n.catalog.entry(id)
 	switch {
@@ -85,14 +85,15 @@ func (n *Node) Resume(ctx context.Context, id EntryID) error {
 // Pause ends what an entry asks for, fetching as well as serving, until Resume. What is
 // verified is kept.
 func (n *Node) Pause(ctx context.Context, id EntryID) error {
-	e, ok := n.catalog.entry(id)
-	if !ok {
-		return fmt.Errorf("%w: %d", ErrNoEntry, id)
-	}
-	if err := n.catalog.change(id, func(e *Entry) { e.State, e.Why = EntryPaused, "" }); err != nil {
+	var was Entry
+	err := n.catalog.change(id, func(e *Entry) {
+		was = *e
+		e.State, e.Why = EntryPaused, ""
+	})
+	if err != nil {
 		return err
 	}
-	return n.halt(ctx, e, 0)
+	return n.halt(ctx, was, 0)
 }
 
 // Remove ends what an entry asks for, and forgets the entry. No file is touched.
@@ -109,7 +110,7 @@ func (n *Node) Remove(ctx context.Context, id EntryID) error {
 
 // halt ends what an entry asked for; the entry is paused or gone, or it has a newer version. Children are told why.
 func (n *Node) halt(ctx context.Context, e Entry, why wire.Code) error {
-	if t := n.catalog.running(e.Share); t != nil && t.entry == e.ID {
+	if t := n.catalog.running(e.Share); t != nil && t.Entry() == e.ID {
 		return t.halt(ctx)
 	}
 	s := n.catalog.shared(e.Share)
@@ -150,12 +151,15 @@ func (n *Node) settle(t *Transfer, err error, then func()) {
 		switch {
 		case errors.Is(err, actors.ErrStopped): // whoever stopped it has done so
 		case t.opt.Keep && err == nil:
-			n.catalog.set(t.entry, EntryServed, nil)
+			if !n.catalog.set(t.Entry(), EntryServed, nil) {
+				n.catalog.proves(t.id, nil)
+				n.leave(t)
+			}
 		case t.opt.Keep:
-			n.catalog.set(t.entry, EntryFailed, err)
+			n.catalog.set(t.Entry(), EntryFailed, err)
 		default:
-			if err := n.catalog.remove(t.entry); err != nil && !errors.Is(err, ErrClosed) {
-				n.log.Warn("an entry has ended, and could not be forgotten", "entry", t.entry, "error", err)
+			if err := n.catalog.remove(t.Entry()); err != nil && !errors.Is(err, ErrClosed) {
+				n.log.Warn("an entry has ended, and could not be forgotten", "entry", t.Entry(), "error", err)
 			}
 		}
 		then()
@@ -197,6 +201,6 @@ func (n *Node) enter(t *Transfer, ticketOrID string, known *share.Manifest) (err
 			return err
 		}
 	}
-	t.entry, err = n.catalog.put(e)
+	_, err = n.catalog.put(e, t)
 	return err
 }

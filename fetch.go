@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/piecelease/fetcher/actors"
@@ -98,7 +99,7 @@ type Transfer struct {
 	node   *Node
 	id     share.ID
 	handle actors.Handle
-	entry  EntryID
+	entry  atomic.Int64
 	opt    FetchOptions
 	events feed[Event]
 	done   chan struct{}
@@ -106,6 +107,7 @@ type Transfer struct {
 	secret *share.Secret // of the ticket; nil: none
 	forget func()        // makes the host forget it
 	opened func()        // until it is called, peers that ask for the share are told to come back
+	halted atomic.Bool   // it is to stop
 
 	mu       sync.Mutex
 	manifest *share.Manifest
@@ -157,6 +159,9 @@ func (n *Node) Fetch(ctx context.Context, ticketOrID string, opt FetchOptions) (
 	if opt.OnDemand && fleet.Used() {
 		return nil, errors.New("a node of a fleet does not fetch on demand: its coordinator says what enters the fleet")
 	}
+	if err := n.catalog.unpause(opt.Entry); err != nil {
+		return nil, err
+	}
 	opt.Dir = cmp.Or(opt.Dir, ".")
 	known, err := n.knownManifest(opt.Dir, id)
 	if err != nil {
@@ -187,8 +192,8 @@ func (n *Node) Fetch(ctx context.Context, ticketOrID string, opt FetchOptions) (
 		n.settle(t, err, func() {})
 		return nil, err
 	}
-	if n.catalog.isClosed() {
-		t.stop() // Close has called it, but perhaps before there was anything to stop
+	if t.halted.Load() {
+		t.stop() // it was called before, but perhaps when there was nothing to stop yet
 	}
 	return t, nil
 }
@@ -251,7 +256,7 @@ func (d *disk) Open(ctx context.Context, m *share.Manifest, wanted []bool) (acto
 	t.partial = p
 	t.mu.Unlock()
 	t.node.catalog.offerPart(t, p)
-	t.node.catalog.change(t.entry, func(e *Entry) { e.Name = m.Name })
+	t.node.catalog.change(t.Entry(), func(e *Entry) { e.Name = m.Name })
 	t.opened()
 	return timed{p, &t.node.syncs}, nil
 }
@@ -454,7 +459,7 @@ func (t *Transfer) Events(ctx context.Context) <-chan Event { return t.events.re
 // entry is removed. Stop waits until the transfer has ended; if ctx ends first, it ends all the same.
 func (t *Transfer) Stop(ctx context.Context) error {
 	if t.node.catalog.running(t.id) == t {
-		if err := t.node.catalog.remove(t.entry); err != nil && !errors.Is(err, ErrClosed) {
+		if err := t.node.catalog.remove(t.Entry()); err != nil && !errors.Is(err, ErrClosed) {
 			return err
 		}
 	}
@@ -472,14 +477,17 @@ func (t *Transfer) halt(ctx context.Context) error {
 	}
 }
 
-func (t *Transfer) stop() { t.node.program.StopTransfer(t.handle) }
+func (t *Transfer) stop() {
+	t.halted.Store(true)
+	t.node.program.StopTransfer(t.handle)
+}
 
 // SetDownloadRate bounds what this transfer requests from others, in bytes per second
 // of file content, from now on; 0 is no bound but that of the node.
 func (t *Transfer) SetDownloadRate(rate int64) { t.node.program.SetTransferRate(t.handle, rate) }
 
 // Entry is the transfer's entry in the node's catalog.
-func (t *Transfer) Entry() EntryID { return t.entry }
+func (t *Transfer) Entry() EntryID { return EntryID(t.entry.Load()) }
 
 // Path is where the share is, or the part of it that was chosen, once that is
 // complete; empty before.

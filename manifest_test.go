@@ -174,18 +174,27 @@ func TestAQuestionOutlastsWhoeverTookItsPlace(t *testing.T) {
 	}
 }
 
-// gate is a disk that holds up whoever looks at the folder old.
+// gate is a disk that holds up whoever looks at the folder old, or makes it.
 type gate struct {
 	vfs.FS
 	came, open chan struct{}
 }
 
 func (g gate) Lstat(name string) (vfs.Info, error) {
+	g.hold(name)
+	return g.FS.Lstat(name)
+}
+
+func (g gate) Mkdir(name string) error {
+	g.hold(name)
+	return g.FS.Mkdir(name)
+}
+
+func (g gate) hold(name string) {
 	if name == "old" {
 		g.came <- struct{}{}
 		<-g.open
 	}
-	return g.FS.Lstat(name)
 }
 
 // A fetch reads for hours, when it has the list of files, before it has a place on the disk. Whoever
@@ -250,16 +259,13 @@ func TestAQuestionWaitsForOneThatHearsAsMuch(t *testing.T) {
 	}
 }
 
-// peeking is a catalog that keeps nothing, and calls seen when it is to.
+// peeking is a catalog whose Put is put.
 type peeking struct {
 	keptCatalog
-	seen func()
+	put func(Entry) (EntryID, error)
 }
 
-func (p *peeking) Put(Entry) (EntryID, error) {
-	p.seen()
-	return 0, errors.New("a test")
-}
+func (p *peeking) Put(e Entry) (EntryID, error) { return p.put(e) }
 
 // Whoever waits for a fetch that could not begin does not hear that the share is here.
 func TestAFetchThatDoesNotBeginIsNoSuccess(t *testing.T) {
@@ -267,7 +273,10 @@ func TestAFetchThatDoesNotBeginIsNoSuccess(t *testing.T) {
 	var seen []*Transfer
 	p := &peeking{}
 	n := openNode(t, func(c *Config) { c.Catalog = p })
-	p.seen = func() { seen = n.Transfers() }
+	p.put = func(Entry) (EntryID, error) {
+		seen = n.Transfers()
+		return 0, errors.New("a test")
+	}
 	if _, err := n.Fetch(t.Context(), someID(t), FetchOptions{Dir: t.TempDir(), Peers: []string{silentPeer(t)}}); err == nil {
 		t.Error("it has begun")
 	}

@@ -110,6 +110,9 @@ func (n *Node) Share(ctx context.Context, path string, opt ShareOptions) (*Share
 	if err := opt.validate(); err != nil {
 		return nil, err
 	}
+	if err := n.catalog.unpause(opt.Entry); err != nil {
+		return nil, err
+	}
 	e := Entry{ID: opt.Entry, State: EntryServed, Path: path, Serving: opt, Added: n.cfg.Wall()}
 	if n.cfg.Simulation.FS == nil {
 		var err error
@@ -128,7 +131,7 @@ func (n *Node) Share(ctx context.Context, path string, opt ShareOptions) (*Share
 	s := &Share{node: n, manifest: imp.Manifest, imported: imp, allow: opt.Allow, guard: n.guardOf(imp.Manifest.ID(), opt), idle: idle, done: make(chan struct{})}
 	e.Share, e.Name = s.ID(), imp.Manifest.Name
 	old, _ := n.catalog.entry(e.ID)
-	if s.entry, err = n.catalog.put(e); err != nil {
+	if s.entry, err = n.catalog.put(e, nil); err != nil {
 		imp.Tree.Close()
 		return nil, err
 	}
