@@ -234,6 +234,16 @@ func (c *catalog) unpause(id EntryID) error {
 	return c.change(id, func(e *Entry) { e.State = EntryOpening })
 }
 
+// repause undoes unpause, as nothing was begun for the entry.
+func (c *catalog) repause(id EntryID) {
+	if e, _ := c.entry(id); e.State != EntryOpening || c.running(e.Share) != nil {
+		return
+	}
+	if err := c.change(id, func(e *Entry) { e.State = EntryPaused }); err != nil && !errors.Is(err, ErrNoEntry) && !errors.Is(err, ErrClosed) {
+		c.log.Warn("an entry is still paused, and that could not be kept", "entry", id, "error", err)
+	}
+}
+
 // write keeps an entry; writing is held.
 func (c *catalog) write(e Entry) (EntryID, error) {
 	if c.isClosed() {

@@ -380,6 +380,20 @@ func TestAPauseStandsThatComesWhileAnEntryIsResumed(t *testing.T) {
 	}
 }
 
+// What cannot be resumed is as paused as before.
+func TestWhatCannotBeResumedStaysPaused(t *testing.T) {
+	t.Parallel()
+	n := openNode(t)
+	id, err := n.Add(Entry{Ticket: someID(t), State: EntryPaused, Fetching: FetchOptions{Dir: t.TempDir(), Keep: true}})
+	must(t, err)
+	if err := n.Resume(t.Context(), id); !errors.Is(err, ErrNoSource) {
+		t.Error(err)
+	}
+	if got := states(n); got[0] != EntryPaused {
+		t.Error(got)
+	}
+}
+
 // A transfer that is stopped before it has begun ends all the same.
 func TestAPauseStandsThatComesBetweenAnEntryAndItsFetch(t *testing.T) {
 	t.Parallel()

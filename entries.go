@@ -68,17 +68,27 @@ func (n *Node) Resume(ctx context.Context, id EntryID) error {
 	switch {
 	case !ok:
 		return fmt.Errorf("%w: %d", ErrNoEntry, id)
-	case e.Path != "":
-		opt := e.Serving
-		opt.Entry = id
-		_, err := n.Share(ctx, e.Path, opt)
-		return err
-	case e.State == EntryServed, n.catalog.running(e.Share) != nil:
+	case e.Path == "" && (e.State == EntryServed || n.catalog.running(e.Share) != nil):
 		return nil
 	}
-	opt := e.Fetching
-	opt.Entry = id
-	_, err := n.Fetch(ctx, e.Ticket, opt)
+	err := n.begin(ctx, e)
+	if err != nil && e.State == EntryPaused {
+		n.catalog.repause(id)
+	}
+	return err
+}
+
+// begin begins to serve or to fetch what an entry asks for.
+func (n *Node) begin(ctx context.Context, e Entry) (err error) {
+	if e.Path != "" {
+		opt := e.Serving
+		opt.Entry = e.ID
+		_, err = n.Share(ctx, e.Path, opt)
+	} else {
+		opt := e.Fetching
+		opt.Entry = e.ID
+		_, err = n.Fetch(ctx, e.Ticket, opt)
+	}
 	return err
 }
 
