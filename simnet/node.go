@@ -51,6 +51,7 @@ type Node struct {
 	wall time.Duration // how far its wall clock is ahead
 
 	seeds   []*Content
+	seeded  []*Content // all that it ever had from the start, withdrawn or not
 	fetches []*Fetch
 	fleets  []*Fleet // that it coordinates
 
@@ -156,7 +157,7 @@ func (x *Node) start() {
 
 // Seed gives the node all of content, to serve as long as it runs.
 func (x *Node) Seed(c *Content) *Node {
-	x.seeds = append(x.seeds, c)
+	x.seeds, x.seeded = append(x.seeds, c), append(x.seeded, c)
 	if x.Alive() {
 		x.host.Offer(c)
 	}

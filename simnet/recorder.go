@@ -378,7 +378,7 @@ func (r *recorder) end() {
 // sum completes the record of a node when all is over.
 func (w *watched) sum() {
 	x, rec := w.x, &w.rec
-	rec.Acts, rec.Seeds, rec.Fetches = x.acts.Name, len(x.seeds) > 0, len(x.fetches) > 0
+	rec.Acts, rec.Seeds, rec.Fetches = x.acts.Name, len(x.seeded) > 0, len(x.fetches) > 0
 	over := true
 	for i, f := range x.fetches {
 		rec.Wanted += f.c.bytes

@@ -254,13 +254,13 @@ func (n *Net) copies() float64 {
 	var sent, had int64
 	seen := map[*Content]bool{}
 	for _, x := range n.nodes {
-		for _, c := range x.seeds {
+		for _, c := range x.seeded {
 			if !seen[c] {
 				seen[c] = true
 				had += c.bytes
 			}
 		}
-		if len(x.seeds) > 0 {
+		if len(x.seeded) > 0 {
 			sent += x.Sent()
 		}
 	}

@@ -78,7 +78,7 @@ func (v *view) tiles() []tile {
 			out = append(out, tile{Label: "median node", Value: v.tookText(middle), Note: fmt.Sprintf("of %d that fetch", len(v.order))})
 		}
 	}
-	out = append(out, tile{Label: "fetched", Value: bytesText(v.Fetched), Note: "and verified, by all"})
+	out = append(out, tile{Label: "fetched", Value: bytesText(v.Fetched), Note: "and verified, by the fetches of the scenario"})
 	out = append(out, tile{Label: "came twice", Value: fmt.Sprintf("%.2f %%", 100*float64(v.Twice)/float64(max(1, v.Fetched))), Note: bytesText(v.Twice)})
 	out = append(out, tile{Label: "copies by sources", Value: fmt.Sprintf("%.2f", v.Copies), Note: "1 means each byte once"})
 	return append(out, tile{Label: "faults", Value: fmt.Sprint(len(v.Result.Faults)), Bad: len(v.Result.Faults) > 0})
@@ -140,7 +140,7 @@ func (v *view) story() (out []string) {
 			if c.Pieces == 1 {
 				some = fmt.Sprintf("the only piece of %s was", c.Name)
 			}
-			out = append(out, fmt.Sprintf("At times between %s and %s %s held by nobody, or only by nodes that lie or are not running.", seconds(v.at(from)), seconds(v.at(to)), some))
+			out = append(out, fmt.Sprintf("At times between %s and %s %s held by nobody, or only by nodes that lie, are frozen or are not running.", seconds(v.at(from)), seconds(v.at(to)), some))
 		}
 	}
 	return out

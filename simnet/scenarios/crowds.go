@@ -92,7 +92,7 @@ var crowds = []*simnet.Scenario{
 				copies := float64(source.Sent()) / float64(c.Bytes())
 				r.Timeline().Note("the source sent %.2f copies, and the slowest took %v", copies, slowest)
 				most := 1 + 0.25*float64(r.Nodes-1)
-				r.Expect(copies <= most, "the source sent %.2f copies of the share to %d nodes, %.1f are allowed", copies, r.Nodes, most)
+				r.Expect(copies <= most, "the source sent %.2f copies of the share to %d nodes; at most %.1f copies are allowed", copies, r.Nodes, most)
 				r.Expect(r.Soon(slowest, 20*time.Second), "the slowest took %v", slowest)
 			})
 		},

@@ -21,7 +21,7 @@ func frozen(s *depots.Story, d *depots.Depot, want bool) actors.DepotStatus {
 // ticking are scenarios of clocks: those of machines that sleep are right, those that jump
 // end no lease.
 var ticking = []*simnet.Scenario{
-	ofDepot("clock-jumps-a-year", "The clock jumps a year ahead: nothing ends until its owner has set it right and said so; then all ends when it should.", func(s *depots.Story) {
+	ofDepot("clock-jumps-a-year", "A depot's clock jumps a year ahead: no lease ends until the depot's owner has set the clock right and said so; then each ends when it should.", func(s *depots.Story) {
 		d, a, c := pair(s)
 		h := s.Hold(a, d, c, 10*day)
 		s.Kept(d, c)
@@ -45,7 +45,7 @@ var ticking = []*simnet.Scenario{
 		s.Sleep(time.Hour, d)
 		s.Gone(d, c)
 	}),
-	ofDepot("clock-back", "The clock goes back by some hours, which is believed and lengthens nothing, then by a month, which is not believed.", func(s *depots.Story) {
+	ofDepot("clock-back", "A depot's clock goes back by some hours, which is believed and lengthens no lease, then by a month, which is not believed.", func(s *depots.Story) {
 		d, a, c := pair(s)
 		s.Hold(a, d, c, 20*day)
 		s.Kept(d, c)

@@ -52,7 +52,7 @@ var losing = []*simnet.Scenario{
 		s.Expect(a.Sent()-sent < c.Bytes()*3/4, "%d bytes were sent to mend a single bit of a share of %d", a.Sent()-sent, c.Bytes())
 		until(s, a, d, h)
 		x := s.Add(simnet.NodeConfig{Name: "reader"}).Fetch(c, d.Node)
-		s.Until("the share is fetched from the depot", time.Minute, func() bool { return over(x) })
+		s.Until("the share has been fetched from the depot", time.Minute, func() bool { return over(x) })
 	}),
 	ofDepot("half-lost", "Half of the files of a share are gone, then all of it, list and all: its leases stand, and it is fetched again.", func(s *depots.Story) {
 		d, a, c := pair(s)
@@ -253,7 +253,7 @@ var losing = []*simnet.Scenario{
 		s.Pass(time.Hour)
 		s.Kept(d, c)
 		f := b.Fetch(c, d.Node)
-		s.Until("the share is fetched from the depot", time.Minute, func() bool { return over(f) })
+		s.Until("the share has been fetched from the depot", time.Minute, func() bool { return over(f) })
 		s.Expect(d.State(half) == depot.Coming, "the share of which a part was copied is %v", d.State(half))
 		d.Sleep(depot.Starter - 2*day)
 		s.Pass(61 * time.Minute)

@@ -144,7 +144,7 @@ func twoSources(r *simnet.Run, pieces int) {
 	r.Finally(func() {
 		sent := float64(f.source.Sent()+second.Sent()) / float64(f.c.Bytes())
 		r.Timeline().Note("%.3f copies entered the fleet", sent)
-		r.Expect(sent <= most, "%.3f copies entered the fleet, %.2f are allowed", sent, most)
+		r.Expect(sent <= most, "%.3f copies entered the fleet; at most %.2f are allowed", sent, most)
 		for _, x := range f.fetches {
 			r.Expect(x.Took() <= limit, "%s took %v, and at most %v is allowed", x.Node().Name(), x.Took(), limit)
 		}

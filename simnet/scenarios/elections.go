@@ -310,7 +310,7 @@ func (f *electors) entered(most float64) {
 	f.r.Finally(func() {
 		sent := float64(f.source.Sent()) / float64(f.c.Bytes())
 		f.r.Timeline().Note("%.3f copies entered the fleet", sent)
-		f.r.Expect(sent <= most, "%.3f copies entered the fleet, %.2f are allowed", sent, most)
+		f.r.Expect(sent <= most, "%.3f copies entered the fleet; at most %.2f are allowed", sent, most)
 	})
 }
 

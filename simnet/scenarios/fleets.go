@@ -176,7 +176,7 @@ var fleets = []*simnet.Scenario{
 	},
 	{
 		Name: "member-claims-all",
-		Says: "A member of a fleet says that it has every piece, to all or to the coordinator alone, and has none.",
+		Says: "A member of a fleet says that it has every piece, to all or to the coordinator alone, before it has any.",
 		Set: func(r *simnet.Run) {
 			f, source, members, _ := newFleet(r, 8, 4)
 			rng := r.Rand("claims")
@@ -262,7 +262,7 @@ func whole(r *simnet.Run, f *simnet.Fleet, source *simnet.Node, copies float64) 
 	r.Finally(func() {
 		sent := float64(source.Sent()) / float64(f.Content().Bytes())
 		r.Timeline().Note("%.3f copies entered the fleet", sent)
-		r.Expect(sent <= copies, "%.3f copies entered the fleet, %.2f are allowed", sent, copies)
+		r.Expect(sent <= copies, "%.3f copies entered the fleet; at most %.2f are allowed", sent, copies)
 		st, err := f.Status()
 		// A coordinator that has just restarted does not know yet what its members have.
 		begun := st.Absent > 0

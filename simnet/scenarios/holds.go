@@ -130,7 +130,7 @@ func heldByFleet(s *depots.Story, length, long time.Duration) {
 	s.Pass(ends - s.Elapsed())
 	s.Expect(y.lapsed == 0, "no lease for %v", y.lapsed)
 	s.Expect(renewals+others >= int(long/length), "renewals: %d, and %d by another member, in %v", renewals, others, long)
-	s.Timeline().Note("renewals: %d; members killed in their turn: %d", renewals, kills)
+	s.Timeline().Note("renewals: %d; members killed while it was their turn: %d", renewals, kills)
 }
 
 // turnsOf has a member renew in rounds of a store; took is called when it has the turn.

@@ -33,7 +33,7 @@ var ordinary = []*simnet.Scenario{
 			c := r.File("film", 16*mib+5)
 			source := r.Add(simnet.NodeConfig{Name: "source"}).Seed(c)
 			f := r.Add(simnet.NodeConfig{Name: "node"}).Fetch(c, source)
-			r.Finally(func() { r.Expect(r.Soon(f.Took(), 6*time.Second), "the fetch took %v; the line needs 2 s", f.Took()) })
+			r.Finally(func() { r.Expect(r.Soon(f.Took(), 6*time.Second), "the fetch took %v; the line needs 1.4 s", f.Took()) })
 		},
 	},
 	{
