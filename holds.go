@@ -75,10 +75,11 @@ func (n *Node) DropHold(ctx context.Context, id int64) (HoldList, error) {
 	return actors.AskHolds(ctx, n.program, actors.DropHold{Want: id})
 }
 
-// DropHeldVersion ends an earlier version of what a Hold keeps, at one depot or, if at is empty, at all. The latest that a depot has
-// whole stays.
-func (n *Node) DropHeldVersion(ctx context.Context, x share.ID, at peers.ID) (HoldList, error) {
-	return actors.AskHolds(ctx, n.program, actors.DropVersion{Share: x, Depot: at})
+// DropHeld ends all that keeps a share at one depot or, if at is empty, at any: all Holds of it, or this depot's part in them, and
+// that it is an earlier version of what a Hold keeps; but the latest that a depot has whole stays. It ends as DropHold does, all or
+// nothing of it.
+func (n *Node) DropHeld(ctx context.Context, x share.ID, at peers.ID) (HoldList, error) {
+	return actors.AskHolds(ctx, n.program, actors.DropShare{Share: x, Depot: at})
 }
 
 // SetHoldBudget sets how many passes a depot may be paid in 31 days, for all that it keeps for this node; 0: any number. It

@@ -79,6 +79,8 @@ type renewals struct {
 	asked   []holdAsked
 	dirty   bool // the book has to be written
 	saving  bool
+	words   bookWords
+	behind  []peers.ID // whose visits did not do all, as the book could not be written
 	over    bool
 	wake    system.Alarm
 }
@@ -97,6 +99,8 @@ type depotVisit struct {
 	since  time.Time
 	tasks  []renewal.Task
 	begun  bool   // it was asked what it keeps
+	waits  bool   // for the book
+	unsure bool   // it waited for that in vain
 	turn   func() // ends our turn to renew the fleet's leases; nil: we do not have it
 	others error  // ... as another member is to do it
 	paid   int64  // units, for the first of tasks
@@ -131,7 +135,7 @@ func (r *renewals) Receive(ctx actor.Context) {
 		r.load(ctx)
 	case holdsLoaded:
 		r.loaded(ctx, m)
-	case KeepHold, DropHold, DropVersion, SetBudget, VisitDepot, DepotAt, HoldsQuery:
+	case KeepHold, DropHold, DropShare, SetBudget, VisitDepot, DepotAt, HoldsQuery:
 		r.told(ctx)
 	case DepotAnswer:
 		r.answered(ctx, m)
@@ -188,87 +192,6 @@ func (r *renewals) next() (at time.Time) {
 		at = times.Earliest(at, r.retry)
 	}
 	return at
-}
-
-// ---- the book ----
-
-type holdsLoaded struct {
-	book renewal.Book
-	err  error
-}
-
-func (r *renewals) load(ctx actor.Context) {
-	r.visits, r.ended, r.errs = map[peers.ID]*depotVisit{}, map[peers.ID]int{}, map[renewal.Key]visitError{}
-	r.loading = true
-	r.s.Task(ctx, func(ctx context.Context) any {
-		b, err := r.cfg.Book.LoadHolds(ctx)
-		return holdsLoaded{b, err}
-	})
-}
-
-func (r *renewals) loaded(ctx actor.Context, m holdsLoaded) {
-	r.loading = false
-	if m.err != nil {
-		r.s.Log().Error("the list of what depots keep for this node cannot be read", "error", m.err)
-		r.retry = r.s.Now().Add(depotRetry)
-	} else {
-		r.core = renewal.New(r.cfg.Renewal, r.s.Seed("renewals"))
-		r.core.Resume(m.book, r.s.Wall())
-	}
-	for _, e := range r.early {
-		r.command(ctx, e.what, e.who, m.err)
-	}
-	r.early = nil
-}
-
-type holdsSaved struct{ err error }
-
-// save writes the book if it has changed, one writing at a time.
-func (r *renewals) save(ctx actor.Context) {
-	if !r.dirty || r.saving || r.s.Now().Before(r.retry) {
-		return
-	}
-	r.dirty, r.saving = false, true
-	for i := range r.asked {
-		r.asked[i].saving = true
-	}
-	b := r.core.Book()
-	r.forget(b)
-	r.s.Task(ctx, func(ctx context.Context) any { return holdsSaved{r.cfg.Book.SaveHolds(ctx, b)} })
-}
-
-// forget drops the errors of what is not wanted or held any more, or was not refused when its depot was asked last.
-func (r *renewals) forget(b renewal.Book) {
-	refused := map[renewal.Key]bool{}
-	for _, w := range b.Wants {
-		for _, id := range w.Depots { // also one in whose place another was asked
-			refused[renewal.Key{Depot: id, Share: w.Share}] = true
-		}
-	}
-	for _, a := range b.Accounts {
-		refused[renewal.Key{Depot: a.Depot}] = true
-	}
-	for _, h := range b.Holds {
-		refused[h.Key] = h.Why != ""
-	}
-	maps.DeleteFunc(r.errs, func(k renewal.Key, _ visitError) bool { return !refused[k] })
-}
-
-func (r *renewals) saved(ctx actor.Context, m holdsSaved) {
-	r.saving = false
-	if m.err == nil {
-		return
-	}
-	r.s.Log().Error("the list of what depots keep for this node could not be written", "error", m.err)
-	r.dirty, r.retry = true, r.s.Now().Add(depotRetry)
-	r.asked = slices.DeleteFunc(r.asked, func(a holdAsked) bool {
-		if a.saving {
-			l := r.list(a.want, a.after)
-			l.Unwritten = fmt.Errorf("the list of what depots keep for this node could not be written: %w", m.err)
-			r.respond(ctx, a.who, l)
-		}
-		return a.saving
-	})
 }
 
 func (r *renewals) stop() {
@@ -367,6 +290,13 @@ func (r *renewals) work(ctx actor.Context, v *depotVisit) {
 		t := v.tasks[0]
 		if t.Fleet && v.others != nil {
 			r.leave(v)
+			continue
+		}
+		if r.waits(v) {
+			return
+		}
+		if r.unsure(v) {
+			r.refused(v, errUnwritten)
 			continue
 		}
 		until := v.at.Add(r.s.Now().Sub(v.since) + t.Length).Unix()
@@ -489,7 +419,11 @@ func (r *renewals) close(v *depotVisit) {
 func (r *renewals) late() {
 	now := r.s.Now()
 	for _, id := range slices.Sorted(maps.Keys(r.visits)) { // failed draws a time
-		if v := r.visits[id]; v != nil && !now.Before(v.giveUp) {
+		switch v := r.visits[id]; {
+		case v == nil || now.Before(v.giveUp):
+		case v.waits:
+			r.failed(v, errUnwritten)
+		default:
 			r.failed(v, ErrDepotAway)
 		}
 	}

@@ -46,8 +46,13 @@ func (h *heldWorld) Close()                                              {}
 func (h *heldWorld) Offered(share.ID, peers.ID) (int, wire.Reply) {
 	return 1, wire.Reply{Status: h.offered}
 }
-func (h *heldWorld) LoadHolds(context.Context) (renewal.Book, error)          { return h.book, h.fault }
-func (h *heldWorld) SaveHolds(_ context.Context, b renewal.Book) error        { h.book = b; return h.fault }
+func (h *heldWorld) LoadHolds(context.Context) (renewal.Book, error) { return h.book, h.fault }
+func (h *heldWorld) SaveHolds(_ context.Context, b renewal.Book) error {
+	if h.fault == nil {
+		h.book = b
+	}
+	return h.fault
+}
 func (h *heldWorld) Paid(context.Context, peers.ID, wire.Paid) (int64, error) { return h.purse, nil }
 func (h *heldWorld) Pay(_ context.Context, _ peers.Addr, units int64) (m wire.Pay, err error) {
 	if h.purse = units; units > 0 {

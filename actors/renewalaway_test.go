@@ -56,13 +56,13 @@ func TestReleaseOfAVersionWaitsForNoOtherDepot(t *testing.T) {
 	edit(2, "b", 11)
 	edit(2, "b", 12)
 	away["a"] = true
-	h.s.Send(h.pid, DropVersion{Share: id(1)})
+	h.s.Send(h.pid, DropShare{Share: id(1)})
 	h.w.Run(24 * time.Hour) // some visits fail
 	if len(h.r.asked) != 0 {
 		t.Fatalf("the first waits: %+v", h.r.asked)
 	}
 	began := h.s.Now()
-	h.s.Send(h.pid, DropVersion{Share: id(11)})
+	h.s.Send(h.pid, DropShare{Share: id(11)})
 	for h.w.Run(time.Second); len(h.r.asked) > 0 && h.s.Now().Sub(began) < 24*time.Hour; h.w.Run(time.Second) {
 	}
 	if took := h.s.Now().Sub(began); took > 2*time.Minute {

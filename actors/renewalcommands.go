@@ -28,9 +28,9 @@ type KeepHold struct {
 // is.
 type DropHold struct{ Want int64 }
 
-// DropVersion, API -> Node -> renewals: the owner no longer wants an earlier version of a share, at one depot or, without one, at all.
-// Answered as KeepHold is.
-type DropVersion struct {
+// DropShare, API -> Node -> renewals: the owner no longer wants a share kept by a depot or, without one, by any: neither for a Want
+// nor as an earlier version. Answered as KeepHold is.
+type DropShare struct {
 	Share share.ID
 	Depot peers.ID
 }
@@ -101,7 +101,7 @@ func (n *node) renewals(self *actor.PID) func() actor.Actor {
 }
 
 // AskHolds is what depots keep for a node, after it was told something: KeepHold, DropHold,
-// DropVersion, SetBudget, VisitDepot, DepotAt or HoldsQuery. If the book was not written, it returns both.
+// DropShare, SetBudget, VisitDepot, DepotAt or HoldsQuery. If the book was not written, it returns both.
 func AskHolds(ctx context.Context, p *Program, what any) (HoldList, error) {
 	l, err := system.Ask[HoldList](ctx, p.s, p.node, what)
 	return l, cmp.Or(err, l.Unwritten)
@@ -145,8 +145,8 @@ func (r *renewals) command(ctx actor.Context, what any, from *actor.PID, err err
 	case DropHold:
 		a.want = m.Want
 		r.core.Unwant(m.Want, now)
-	case DropVersion:
-		a.at = r.core.DropVersion(m.Share, m.Depot, now)
+	case DropShare:
+		a.at = r.core.DropShare(m.Share, m.Depot, now)
 	case SetBudget:
 		r.core.SetBudget(m.Depot, m.Units, now)
 		a.noWait = true
@@ -165,6 +165,7 @@ func (r *renewals) command(ctx actor.Context, what any, from *actor.PID, err err
 		return
 	}
 	r.dirty, r.retry = true, time.Time{} // it is written now, also if that failed lately
+	r.words.said++
 	r.asked = append(r.asked, a)
 }
 

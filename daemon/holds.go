@@ -178,8 +178,7 @@ func (d *depots) Hold(ctx context.Context, h api.Hold) ([]api.Held, error) {
 		err = d.member.told(d.member.holds.list(ctx, l, wantOf(l)))
 	}
 	if len(out) == 0 || h.Fleet && err != nil { // no depot granted anything, or the fleet is not told: undo the request
-		d.unhold(ctx, l, before)
-		return nil, err
+		return nil, d.unhold(ctx, l, before, err)
 	}
 	d.log.Info("depots keep a share from now on", "entry", h.Entry, "hold", l.Want, "share", m.ID().String(), "depots", len(depots))
 	if want.Keep != keep {
@@ -298,25 +297,26 @@ func (d *depots) keepHold(ctx context.Context, want fetcher.Hold, addrs []string
 	l, err := d.node.KeepHold(ctx, want, addrs, false)
 	switch {
 	case l.Unwritten != nil:
-		d.unhold(ctx, l, before)
+		err = d.unhold(ctx, l, before, err)
 	case err != nil:
 		err = api.Refuse(api.ErrRequest, "%v", err)
 	}
 	return l, err
 }
 
-// unhold undoes the request just made.
-func (d *depots) unhold(ctx context.Context, l fetcher.HoldList, before *fetcher.Hold) {
+// unhold undoes the request just made, because of why, and returns what its owner is to hear.
+func (d *depots) unhold(ctx context.Context, l fetcher.HoldList, before *fetcher.Hold, why error) (err error) {
 	ctx = context.WithoutCancel(ctx)
-	var err error
 	if before == nil {
 		_, err = d.node.DropHold(ctx, l.Want)
 	} else {
 		_, err = d.node.KeepHold(ctx, *before, depotAddrs(l, before.Depots), true)
 	}
-	if err != nil {
-		d.log.Warn("a failed request to depots could not be undone", "error", err)
+	if err == nil {
+		return why
 	}
+	d.log.Warn("a failed request to depots could not be undone", "error", err)
+	return api.Refuse(why, "%s. Nor could be written that the request is taken back: if the node ends before that is written, it stands again afterwards. See fetcher holds, and release it then", api.ProblemOf(why).Detail)
 }
 
 // unasked says why a depot could not be asked again for what it had granted before; nil if it was asked.

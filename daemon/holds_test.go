@@ -366,3 +366,37 @@ func execCatalog(t *testing.T, dir, query string) {
 	defer c.Close()
 	must(t, sqlitex.ExecuteScript(c, query, nil))
 }
+
+// What two requests have a depot keep is released as one: no kill leaves half of it, which would be renewed and paid.
+func TestAShareIsReleasedAsOne(t *testing.T) {
+	t.Parallel()
+	depot := begun(t, t.TempDir(), func(c *Config) { c.Depot = filepath.Join(t.TempDir(), "depot") })
+	dir := t.TempDir()
+	d := begun(t, dir)
+	_, err := depot.AddAccount(t.Context(), api.AddAccount{Name: "me", Key: string(d.node.ID()), Quota: 1e9})
+	must(t, err)
+	film := added(t, d, api.Add{Paths: []string{file(t, "film", t.TempDir(), "film")}})
+	for _, pin := range []bool{false, true} {
+		_, err := d.Hold(t.Context(), api.Hold{Entry: film.ID, Depots: depot.node.Addrs()[:1], Pin: pin})
+		must(t, err)
+	}
+	execCatalog(t, dir, `CREATE TRIGGER half BEFORE INSERT ON hold_depots WHEN (SELECT count(*) FROM hold_wants) = 1 BEGIN SELECT RAISE(ABORT, 'half of it'); END`)
+	got, err := d.Release(t.Context(), api.Release{Share: film.Share})
+	if err != nil || len(got) != 1 || got[0].State != "none" {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// A request that is refused, and cannot be taken back on the disk, says so: it would be there after a kill.
+func TestAHoldThatCannotBeTakenBackIsSaid(t *testing.T) {
+	t.Parallel()
+	depot := begun(t, t.TempDir(), func(c *Config) { c.Depot = filepath.Join(t.TempDir(), "depot") })
+	dir := t.TempDir()
+	d := begun(t, dir) // which has no account there
+	film := added(t, d, api.Add{Paths: []string{file(t, "film", t.TempDir(), "film")}})
+	execCatalog(t, dir, `CREATE TRIGGER full BEFORE DELETE ON hold_wants BEGIN SELECT RAISE(ABORT, 'the disk is full'); END`)
+	_, err := d.Hold(t.Context(), api.Hold{Entry: film.ID, Depots: depot.node.Addrs()[:1]})
+	if err == nil || !strings.Contains(err.Error(), "it stands again afterwards") {
+		t.Error(err)
+	}
+}

@@ -33,7 +33,7 @@ func (d *depots) Release(ctx context.Context, r api.Release) ([]api.Held, error)
 	if err != nil {
 		return nil, err
 	}
-	l, was := before, toRelease(before, id, at)
+	was := toRelease(before, id, at)
 	if at != nil && len(was) == 0 { // a lease that nothing renews
 		held, err := at.Release(ctx, id, "")
 		v, err := heldView(at, held.Holding, err)
@@ -42,24 +42,20 @@ func (d *depots) Release(ctx context.Context, r api.Release) ([]api.Held, error)
 	if len(was) == 0 {
 		return nil, api.Refuse(api.ErrNoEntry, "no depot keeps that share for this node; to end a lease that this node does not renew, name its depot")
 	}
-	told := false // the depots, now
-	for _, w := range slices.Clone(l.Wants) {
-		if w.Share != id || at != nil && !slices.Contains(w.Depots, at.ID()) {
-			continue
-		}
-		if l, err = d.without(ctx, l, w, at); err != nil {
-			return nil, err
-		}
-		told = true
+	var only peers.ID
+	if at != nil {
+		only = at.ID()
 	}
-	if slices.ContainsFunc(l.Holds, func(h fetcher.HoldStanding) bool { return h.Share == id && (h.Kept || !told) }) { // an earlier version of what is kept, or what was to end before
-		var only peers.ID
-		if at != nil {
-			only = at.ID()
+	for _, w := range before.Wants {
+		if w.Share == id && (at == nil || slices.Contains(w.Depots, only)) {
+			if err := d.without(ctx, before, w, only); err != nil {
+				return nil, err
+			}
 		}
-		if l, err = d.node.DropHeldVersion(ctx, id, only); err != nil {
-			return nil, err
-		}
+	}
+	l, err := d.node.DropHeld(ctx, id, only) // after the fleet's list, which a node that is killed before this carries out at its next start
+	if err != nil {
+		return nil, err
 	}
 	return releasedOf(before, l, was)
 }
@@ -83,26 +79,16 @@ func toRelease(l fetcher.HoldList, id share.ID, at *fetcher.Depot) []fetcher.Hol
 	return all
 }
 
-// without ends a hold, or what one depot keeps of it.
-func (d *depots) without(ctx context.Context, l fetcher.HoldList, w fetcher.Hold, at *fetcher.Depot) (fetcher.HoldList, error) {
+// without tells the fleet that a hold ends, or what one depot keeps of it, if the fleet has the depots keep it.
+func (d *depots) without(ctx context.Context, l fetcher.HoldList, w fetcher.Hold, at peers.ID) error {
 	d.log.Info("depots are no longer to keep a share", "hold", w.ID, "share", w.Share.String())
-	var left []peers.ID
-	if at != nil {
-		left = slices.DeleteFunc(slices.Clone(w.Depots), func(id peers.ID) bool { return id == at.ID() })
+	if !w.Fleet {
+		return nil
 	}
-	if w.Fleet {
-		less := w
-		if less.Depots = left; w.Copies > len(left) {
-			less.Copies = 0
-		}
-		if err := d.member.holds.list(ctx, l, less); err != nil {
-			return l, err
-		}
+	if w.Depots = slices.DeleteFunc(slices.Clone(w.Depots), func(id peers.ID) bool { return at == "" || id == at }); w.Copies > len(w.Depots) {
+		w.Copies = 0
 	}
-	if len(left) > 0 {
-		return d.node.KeepHold(ctx, w, depotAddrs(l, left), false)
-	}
-	return d.node.DropHold(ctx, w.ID)
+	return d.member.holds.list(ctx, l, w)
 }
 
 // releasedOf returns what became of holds that were to end; an error if none has ended, and a depot refuses to end one.

@@ -33,6 +33,9 @@ func (s *Service) Resume(b Book, now time.Time) {
 		d.Next = times.Earliest(d.Next, now.Add(s.of(d, s.cfg.longest())))
 	}
 	s.last = max(s.last, b.Last)
+	for _, h := range b.Holds { // whose Want may have been dropped before it was ever written
+		s.last = max(s.last, h.Want, slices.Max(append([]int64{0}, h.Also...)))
+	}
 }
 
 // Know enters our account at a depot.

@@ -95,3 +95,18 @@ func TestVersionsOfAnOldBookKeepTheirOrder(t *testing.T) {
 	v.whole("a", 4)
 	v.keeps("a", 2, 3, 4)
 }
+
+// A Want that was dropped before a book with it was written leaves its ID to no other, which would keep what it had.
+func TestTheHoldsOfAWantThatWasNeverWrittenAreNoOthers(t *testing.T) {
+	v := keeping(t, 0, "a")
+	v.whole("a", 0)
+	b := v.s.Book()
+	b.Wants, b.Last = nil, 0
+	v.s = New(v.s.cfg, 1)
+	v.s.Resume(b, v.now)
+	id := v.s.NextID()
+	v.s.Want(Want{ID: id, Share: shareID(7), Bytes: 9, Depots: []peers.ID{"a"}}, v.now)
+	if h := v.s.depots["a"].holds[shareID(0)]; v.s.fate(h) != release {
+		t.Errorf("%+v is kept for %d", h, id)
+	}
+}

@@ -26,6 +26,47 @@ func (s *Service) DropVersion(x share.ID, at peers.ID, now time.Time) (visit []p
 	return visit
 }
 
+// DropShare ends what keeps a share at one depot or, without one, at any: the wants of it, or this depot's part in them, and that it
+// is an earlier version. It returns the depots to be visited for that.
+func (s *Service) DropShare(x share.ID, at peers.ID, now time.Time) (visit []peers.ID) {
+	told := false
+	for _, w := range slices.Clone(s.byShare[x]) {
+		if at != "" && !slices.Contains(w.Depots, at) {
+			continue
+		}
+		told = true
+		less := *w
+		if less.Depots = slices.DeleteFunc(slices.Clone(w.Depots), func(id peers.ID) bool { return at == "" || id == at }); len(less.Depots) == 0 {
+			s.Unwant(w.ID, now)
+		} else {
+			s.Want(less, now)
+		}
+		for _, id := range s.At(w.ID) {
+			s.Hurry(id, now)
+			visit = append(visit, id)
+		}
+		for id, d := range s.depots {
+			if d.some(func(h *Hold) bool { return h.Want == w.ID }) {
+				visit = append(visit, id)
+			}
+		}
+	}
+	if !told || s.kept(x) { // an earlier version of what is kept, or what was to end before
+		visit = append(visit, s.DropVersion(x, at, now)...)
+	}
+	return visit
+}
+
+// kept reports whether a depot is to keep a share.
+func (s *Service) kept(x share.ID) bool {
+	for _, d := range s.depots {
+		if h := d.holds[x]; h != nil && s.fate(h) == keep {
+			return true
+		}
+	}
+	return false
+}
+
 // earlier returns the shares that a Want had before it turns to next, the latest last, as far as depots have them for it.
 func (s *Service) earlier(w *Want, next share.ID) []share.ID {
 	was := append(slices.Clone(w.Was), w.Share)
