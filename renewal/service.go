@@ -134,7 +134,8 @@ type depot struct {
 	fault  string // why the visit under way has failed so far; empty: it has not
 	waits  bool   // ... and something in it waits for another
 	barred bool   // it did not know us when it was visited last, though it has leases of ours
-	looks  int    // visits in a row after which something was still to come
+	looks  int    // visits in a row after which something was still to come, since the last share was new there
+	defers int    // ... after which something waited for another
 }
 
 // New returns a Service with no holds. The seed determines the delays.
@@ -423,6 +424,10 @@ func (s *Service) settle(d *depot, x share.ID, now time.Time) {
 	}
 }
 
+// lookSoon is the longest time until a depot that has only begun to fetch is visited again. It doubles, so a share is known to be
+// there by the time that it took once more.
+const lookSoon = time.Second
+
 // close ends a visit: the next one is drawn, or comes soon after a failure, and while a
 // share is coming or being repaired.
 func (s *Service) close(d *depot, now time.Time) {
@@ -432,13 +437,14 @@ func (s *Service) close(d *depot, now time.Time) {
 	switch {
 	case d.waits && d.fault == "":
 		d.Failed = 0
-		d.looks++
-		d.Next = times.Earliest(d.Next, now.Add(s.of(d, s.cfg.backOff(s.cfg.RetryMin, d.looks))))
+		d.defers++
+		d.Next = times.Earliest(d.Next, now.Add(s.of(d, s.cfg.backOff(s.cfg.RetryMin, d.defers))))
 	case d.fault == "":
-		d.Good, d.Failed = now, 0
+		d.Good, d.Failed, d.defers = now, 0, 0
 		if d.some(func(h *Hold) bool { return h.State != Stable && s.needs(h) != nil }) { // something is still to come
 			d.looks++
-			d.Next = times.Earliest(d.Next, now.Add(s.of(d, s.cfg.backOff(s.cfg.RetryMin/20, d.looks))))
+			soon := s.cfg.backOff(min(s.of(d, s.cfg.RetryMin/20), lookSoon), d.looks)
+			d.Next = times.Earliest(d.Next, now.Add(min(soon, s.of(d, s.cfg.RetryMax))))
 		} else {
 			d.looks = 0
 		}

@@ -181,6 +181,7 @@ func (s *Service) plan(w *Want, known windows, now time.Time) {
 		switch h := d.holds[w.Share]; {
 		case h == nil:
 			d.enter(&Hold{Key: Key{id, w.Share}, Want: w.ID, Since: now, Bytes: w.Bytes, Size: w.Bytes})
+			d.looks = 0
 		case h.Want != w.ID && !s.wants[h.Want].at(h.Key):
 			h.Also = append(slices.DeleteFunc(slices.Clone(h.Also), func(id int64) bool { return id == w.ID || s.wants[id] == nil }), h.Want)
 			h.Want = w.ID
