@@ -70,16 +70,21 @@ func (n *Node) KeepHold(ctx context.Context, h Hold, depots []string, noWait boo
 }
 
 // DropHold ends a Hold: leases that nothing else needs are released, at once or when the
-// depot can be reached again.
-func (n *Node) DropHold(ctx context.Context, id int64) (HoldList, error) {
-	return actors.AskHolds(ctx, n.program, actors.DropHold{Want: id})
+// depot can be reached again. With noWait it does not wait for that.
+func (n *Node) DropHold(ctx context.Context, id int64, noWait bool) (HoldList, error) {
+	return actors.AskHolds(ctx, n.program, actors.DropHold{Want: id, NoWait: noWait})
 }
 
 // DropHeld ends all that keeps a share at one depot or, if at is empty, at any: all Holds of it, or this depot's part in them, and
 // that it is an earlier version of what a Hold keeps; but the latest that a depot has whole stays. It ends as DropHold does, all or
 // nothing of it.
-func (n *Node) DropHeld(ctx context.Context, x share.ID, at peers.ID) (HoldList, error) {
-	return actors.AskHolds(ctx, n.program, actors.DropShare{Share: x, Depot: at})
+func (n *Node) DropHeld(ctx context.Context, x share.ID, at peers.ID, noWait bool) (HoldList, error) {
+	return actors.AskHolds(ctx, n.program, actors.DropShare{Share: x, Depot: at, NoWait: noWait})
+}
+
+// AwaitVisits waits for what a call with noWait did not wait for, and returns what that would have returned then. since is its answer.
+func (n *Node) AwaitVisits(ctx context.Context, since HoldList) (HoldList, error) {
+	return actors.AskHolds(ctx, n.program, actors.AwaitVisits{Since: since})
 }
 
 // SetHoldBudget sets how many passes a depot may be paid in 31 days, for all that it keeps for this node; 0: any number. It

@@ -131,7 +131,7 @@ func TestAHoldStands(t *testing.T) {
 		t.Errorf("%+v, %v", held, err)
 	}
 
-	if l, err = owner.DropHold(t.Context(), w.ID); err != nil || len(l.Wants)+len(l.Holds) != 0 {
+	if l, err = owner.DropHold(t.Context(), w.ID, false); err != nil || len(l.Wants)+len(l.Holds) != 0 {
 		t.Errorf("%+v, %v", l, err)
 	}
 	if held, err := at.Holdings(t.Context()); err != nil || len(held) != 0 {
@@ -152,7 +152,7 @@ func TestAHoldThatIsRefusedSaysWhy(t *testing.T) {
 	if err := l.Errs[renewal.Key{Depot: k.node.ID(), Share: s.ID()}]; !errors.As(err, &r) || r.Reason != depot.UnknownAccount {
 		t.Errorf("%v", l.Errs)
 	}
-	if _, err := owner.DropHold(t.Context(), l.Want); err != nil {
+	if _, err := owner.DropHold(t.Context(), l.Want, false); err != nil {
 		t.Error(err)
 	}
 	if l, err = owner.KeepHold(t.Context(), h, []string{"/ip4/127.0.0.1/tcp/1/p2p/" + string(owner.ID())}, false); err != nil || len(l.Errs) == 0 {

@@ -44,7 +44,7 @@
 //	                  needs of the world; wire.Hold, wire.Renew, wire.Release, wire.Holdings, wire.Usage
 //	depotcall.go      depotCall: one request of this node to a depot; AskDepot
 //	renewal.go        renewals: renewal's actor, what depots keep for this node;
-//	                  renewalcommands.go: KeepHold, DropHold, DropShare, SetBudget, VisitDepot,
+//	                  renewalcommands.go: KeepHold, DropHold, DropShare, AwaitVisits, SetBudget, VisitDepot,
 //	                  DepotAt, HoldsQuery
 //
 // A message belongs to its receiver once it is sent. Between nodes the messages of package

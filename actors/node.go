@@ -84,7 +84,7 @@ func (n *node) Receive(ctx actor.Context) {
 		n.coordinates(ctx)
 	case AskDepot, DepotQuery, ClockOK, CollectNow, CrawlNow, ScrubNow, LookAt, Imported, Importing:
 		n.toDepot(ctx)
-	case KeepHold, DropHold, DropShare, SetBudget, VisitDepot, DepotAt, HoldsQuery:
+	case KeepHold, DropHold, DropShare, AwaitVisits, SetBudget, VisitDepot, DepotAt, HoldsQuery:
 		n.toHolds(ctx)
 	case BeaconQuery, MeetingsChanged, Speak, stopSpeaking:
 		n.toBeacon(ctx)

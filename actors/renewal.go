@@ -121,12 +121,13 @@ type earlyHold struct {
 
 // holdAsked is a request that waits until each depot with holds of a want was visited.
 type holdAsked struct {
-	who    *actor.PID
-	want   int64
-	at     []peers.ID // depots that are visited for it, besides those of want
-	after  int        // in visits later than this one
-	noWait bool       // it waits for the book alone
-	saving bool       // the book that is written, or was last, has it
+	who     *actor.PID
+	want    int64
+	at      []peers.ID // depots that are visited for it, besides those of want
+	after   int        // in visits later than this one
+	noWait  bool       // it waits for the book alone
+	saving  bool       // the book that is written, or was last, has it
+	written bool       // ... and one before: it waits for visits alone
 }
 
 func (r *renewals) Receive(ctx actor.Context) {
@@ -135,7 +136,7 @@ func (r *renewals) Receive(ctx actor.Context) {
 		r.load(ctx)
 	case holdsLoaded:
 		r.loaded(ctx, m)
-	case KeepHold, DropHold, DropShare, SetBudget, VisitDepot, DepotAt, HoldsQuery:
+	case KeepHold, DropHold, DropShare, AwaitVisits, SetBudget, VisitDepot, DepotAt, HoldsQuery:
 		r.told(ctx)
 	case DepotAnswer:
 		r.answered(ctx, m)

@@ -52,7 +52,7 @@ func (r *renewals) save(ctx actor.Context) {
 	r.dirty, r.saving = false, true
 	r.words.writing = r.words.said
 	for i := range r.asked {
-		r.asked[i].saving = true
+		r.asked[i].saving = !r.asked[i].written
 	}
 	b := r.core.Book()
 	r.forget(b)

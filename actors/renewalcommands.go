@@ -26,14 +26,21 @@ type KeepHold struct {
 
 // DropHold, API -> Node -> renewals: the owner no longer wants something. Answered as KeepHold
 // is.
-type DropHold struct{ Want int64 }
+type DropHold struct {
+	Want   int64
+	NoWait bool
+}
 
 // DropShare, API -> Node -> renewals: the owner no longer wants a share kept by a depot or, without one, by any: neither for a Want
 // nor as an earlier version. Answered as KeepHold is.
 type DropShare struct {
-	Share share.ID
-	Depot peers.ID
+	Share  share.ID
+	Depot  peers.ID
+	NoWait bool
 }
+
+// AwaitVisits, API -> Node -> renewals: what a NoWait was answered with. Answered with HoldList as the same without NoWait would be.
+type AwaitVisits struct{ Since HoldList }
 
 // VisitDepot, API -> Node -> renewals: a depot is to be visited now, as what was missing for it may be there.
 // Answered with HoldList, before the visit.
@@ -73,6 +80,8 @@ type HoldList struct {
 	Budgets map[peers.ID]renewal.Budget // of depots that have one
 	// Unwritten is why the book was not written that has what was asked. It stands until it is taken back or the node ends.
 	Unwritten error
+
+	since holdAsked // of a NoWait: what waits for its visits
 }
 
 // toHolds forwards a message to the renewals.
@@ -101,7 +110,7 @@ func (n *node) renewals(self *actor.PID) func() actor.Actor {
 }
 
 // AskHolds is what depots keep for a node, after it was told something: KeepHold, DropHold,
-// DropShare, SetBudget, VisitDepot, DepotAt or HoldsQuery. If the book was not written, it returns both.
+// DropShare, AwaitVisits, SetBudget, VisitDepot, DepotAt or HoldsQuery. If the book was not written, it returns both.
 func AskHolds(ctx context.Context, p *Program, what any) (HoldList, error) {
 	l, err := system.Ask[HoldList](ctx, p.s, p.node, what)
 	return l, cmp.Or(err, l.Unwritten)
@@ -143,10 +152,16 @@ func (r *renewals) command(ctx actor.Context, what any, from *actor.PID, err err
 		}
 		a.noWait = m.NoWait
 	case DropHold:
-		a.want = m.Want
+		a.want, a.noWait = m.Want, m.NoWait
 		r.core.Unwant(m.Want, now)
 	case DropShare:
-		a.at = r.core.DropShare(m.Share, m.Depot, now)
+		a.at, a.noWait = r.core.DropShare(m.Share, m.Depot, now), m.NoWait
+	case AwaitVisits:
+		a = m.Since.since
+		a.who, a.noWait, a.written = from, false, true
+		a.after = min(a.after, r.serial) // it may have begun anew
+		r.asked = append(r.asked, a)
+		return
 	case SetBudget:
 		r.core.SetBudget(m.Depot, m.Units, now)
 		a.noWait = true
@@ -192,22 +207,24 @@ func (r *renewals) moved(to peers.Addr, now time.Time) bool {
 	return false
 }
 
-// answer answers the requests that have nothing left to wait for.
+// answer answers the requests that have nothing left to wait for. One that is written does not wait for a book that cannot be.
 func (r *renewals) answer(ctx actor.Context) {
-	if len(r.asked) == 0 || r.dirty || r.saving {
+	if len(r.asked) == 0 || r.saving || r.dirty && !r.s.Now().Before(r.retry) {
 		return
 	}
 	all := r.core.Holds(r.s.Wall())
 	wait := r.asked[:0]
 	for _, a := range r.asked {
 		at := append(r.core.At(a.want), a.at...)
-		if a.noWait || !slices.ContainsFunc(all, func(h renewal.Standing) bool {
+		if r.dirty && !a.written || !a.noWait && slices.ContainsFunc(all, func(h renewal.Standing) bool {
 			return (a.want != 0 && h.Want == a.want || slices.Contains(at, h.Depot)) && r.ended[h.Depot] <= a.after
 		}) {
-			r.respond(ctx, a.who, r.list(a.want, a.after))
-		} else {
 			wait = append(wait, a)
+			continue
 		}
+		l := r.list(a.want, a.after)
+		l.since = a
+		r.respond(ctx, a.who, l)
 	}
 	clear(r.asked[len(wait):])
 	r.asked = wait

@@ -126,6 +126,11 @@ func (f *fleetHolds) round(depot peers.ID) (*rounds.Round, error) {
 // keep has depots keep what the fleet's list says of a share.
 func (f *fleetHolds) keep(ctx context.Context, l fetcher.ListedShare) error {
 	d := f.m.d
+	leave, err := d.holds.asking.Take(ctx, holdOf{share: l.ID})
+	if err != nil {
+		return err
+	}
+	defer leave()
 	d.holds.changing.Lock()
 	defer d.holds.changing.Unlock()
 	all, err := d.node.Holds(ctx)
@@ -138,7 +143,7 @@ func (f *fleetHolds) keep(ctx context.Context, l fetcher.ListedShare) error {
 	}
 	switch k := l.Kept; {
 	case k == nil && known:
-		_, err = d.node.DropHold(ctx, want.ID)
+		_, err = d.node.DropHold(ctx, want.ID, true)
 	case k == nil || known && sameHold(*k, listedHold(all, want)):
 	default:
 		want.Bytes, want.Length, want.Copies = k.Bytes, k.Length, k.Copies

@@ -150,7 +150,7 @@ func TestTheTurnToRenewIsOneMembersAtATime(t *testing.T) {
 	}
 }
 
-// While a depot is slow to answer (here: for as long as the lock is held that a hold has meanwhile), a member goes on
+// While what depots are to keep is being changed (here: for as long as the lock for that is held), a member goes on
 // telling its fleet how far it is.
 func TestASlowDepotDoesNotSilenceAMember(t *testing.T) {
 	rig.Slow(t)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/internal/turns"
 	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/renewal"
@@ -22,12 +23,19 @@ type holds struct {
 	d     *Daemon
 	ready chan struct{} // closed when the catalog is open
 
-	changing sync.Mutex // held while the wants are read and changed
+	asking   turns.Turns[holdOf] // of whoever has depots keep something; taken before changing
+	changing sync.Mutex          // held while the wants are read and changed, not while a depot is waited for
 
 	mu           sync.Mutex // guards the fields below
 	good, failed uint64     // visits
 	behind       []*keeper  // that serve a version that depots are still to follow
 	why          map[peers.ID]string
+}
+
+// holdOf names what only one at a time has depots keep: an entry, or a share for the fleet.
+type holdOf struct {
+	entry int64
+	share share.ID
 }
 
 func newHolds(d *Daemon) *holds {
@@ -130,67 +138,6 @@ func refusalOf(l fetcher.HoldList, h fetcher.HoldStanding) error {
 	return nil
 }
 
-// Hold has depots elsewhere keep what an entry serves, from now on.
-func (d *depots) Hold(ctx context.Context, h api.Hold) ([]api.Held, error) {
-	k, err := d.keeper(h.Entry)
-	if err != nil {
-		return nil, err
-	}
-	d.holds.changing.Lock() // first, as the version must not be replaced before it is held
-	defer d.holds.changing.Unlock()
-	m, err := k.whole(ctx)
-	if err != nil {
-		return nil, err
-	}
-	depots, err := d.depotIDs(h.Depots)
-	if err != nil {
-		return nil, err
-	}
-	long, err := longest(h.For)
-	if err != nil {
-		return nil, err
-	}
-	ask, err := d.asksFor(h, m.ID())
-	if err != nil {
-		return nil, err
-	}
-	was, err := d.node.DepotsAt(ctx, h.Depots...)
-	if err != nil {
-		return nil, err
-	}
-	before, want, addrs := wanted(was, ask)
-	if n := distinct(want.Depots, depots); h.Copies > n {
-		return nil, api.Refuse(api.ErrRequest, "%d copies need %d depots; named so far: %d. Name %d more", h.Copies, h.Copies, n, h.Copies-n)
-	}
-	if err := d.setBudget(ctx, depots, h.Budget); err != nil {
-		return nil, err
-	}
-	want.Share, want.Bytes, want.Length, want.Copies, want.Name = m.ID(), fetcher.HoldBytes(m), long, h.Copies, k.view().Name
-	keep := asBefore(h.Keep, want.Keep)
-	want.Keep = max(want.Keep, keep) // what is released cannot be had back when the request is undone
-	addrs = slices.Concat(addrs, h.Depots, depotAddrs(was, depots))
-	l, err := d.keepHold(ctx, want, addrs, before)
-	if err != nil {
-		return nil, err
-	}
-	out, err := d.heldAt(was, l, m, depots, h.Depots)
-	if len(out) > 0 && h.Fleet {
-		err = d.member.told(d.member.holds.list(ctx, l, wantOf(l)))
-	}
-	if len(out) == 0 || h.Fleet && err != nil { // no depot granted anything, or the fleet is not told: undo the request
-		return nil, d.unhold(ctx, l, before, err)
-	}
-	d.log.Info("depots keep a share from now on", "entry", h.Entry, "hold", l.Want, "share", m.ID().String(), "depots", len(depots))
-	if want.Keep != keep {
-		want = wantOf(l)
-		want.Keep = keep
-		if _, err = d.node.KeepHold(ctx, want, addrs, true); err != nil {
-			return out, err
-		}
-	}
-	return out, nil
-}
-
 // lookAgain has a missing entry looked at at once if all of it is back, and waits a moment for it.
 func (k *keeper) lookAgain(ctx context.Context) {
 	e, cursor := k.entry(), k.d.feed.From("")
@@ -236,11 +183,6 @@ func asBefore(asked *int, before int) int {
 	return before
 }
 
-// wantOf is the want that was asked about.
-func wantOf(l fetcher.HoldList) fetcher.Hold {
-	return l.Wants[slices.IndexFunc(l.Wants, func(w fetcher.Hold) bool { return w.ID == l.Want })]
-}
-
 // setBudget sets what this node pays each of some depots in a month; nil leaves it as it is.
 func (d *depots) setBudget(ctx context.Context, depots []peers.ID, budget *int64) error {
 	for _, id := range depots {
@@ -267,18 +209,6 @@ func (d *depots) listed(id share.ID) error {
 	return nil
 }
 
-// wanted returns what is wanted of the same so far, with the addresses of its depots, and the
-// want to change: new, if there is none.
-func wanted(l fetcher.HoldList, new fetcher.Hold) (before *fetcher.Hold, want fetcher.Hold, addrs []string) {
-	for _, w := range l.Wants {
-		if w.Fleet != new.Fleet || w.Entry != new.Entry || w.Pin != new.Pin || w.Pin && w.Share != new.Share {
-			continue
-		}
-		return &w, w, depotAddrs(l, w.Depots)
-	}
-	return nil, new, nil
-}
-
 // depotAddrs returns the addresses of depots.
 func depotAddrs(l fetcher.HoldList, depots []peers.ID) (out []string) {
 	for _, id := range depots {
@@ -290,33 +220,6 @@ func depotAddrs(l fetcher.HoldList, depots []peers.ID) (out []string) {
 		}
 	}
 	return out
-}
-
-// keepHold has depots keep something, and takes that back if it was not written.
-func (d *depots) keepHold(ctx context.Context, want fetcher.Hold, addrs []string, before *fetcher.Hold) (fetcher.HoldList, error) {
-	l, err := d.node.KeepHold(ctx, want, addrs, false)
-	switch {
-	case l.Unwritten != nil:
-		err = d.unhold(ctx, l, before, err)
-	case err != nil:
-		err = api.Refuse(api.ErrRequest, "%v", err)
-	}
-	return l, err
-}
-
-// unhold undoes the request just made, because of why, and returns what its owner is to hear.
-func (d *depots) unhold(ctx context.Context, l fetcher.HoldList, before *fetcher.Hold, why error) (err error) {
-	ctx = context.WithoutCancel(ctx)
-	if before == nil {
-		_, err = d.node.DropHold(ctx, l.Want)
-	} else {
-		_, err = d.node.KeepHold(ctx, *before, depotAddrs(l, before.Depots), true)
-	}
-	if err == nil {
-		return why
-	}
-	d.log.Warn("a failed request to depots could not be undone", "error", err)
-	return api.Refuse(why, "%s. Nor could be written that the request is taken back: if the node ends before that is written, it stands again afterwards. See fetcher holds, and release it then", api.ProblemOf(why).Detail)
 }
 
 // unasked says why a depot could not be asked again for what it had granted before; nil if it was asked.
@@ -377,28 +280,29 @@ func together(all []error) error {
 	return api.Refuse(errors.Join(kinds...), "%v", errors.Join(all...))
 }
 
-// follow makes depots keep the version that an entry serves now, once no request about holds waits for depots: a keeper waits for none.
+// follow makes depots keep the version that an entry serves now, once no request to keep that entry waits for depots: a keeper waits for none.
 func (d *depots) follow(k *keeper) {
 	d.holds.mu.Lock()
 	defer d.holds.mu.Unlock()
-	if d.holds.behind = append(d.holds.behind, k); len(d.holds.behind) == 1 {
-		d.runs.Go(d.catchUp)
+	if !slices.Contains(d.holds.behind, k) {
+		d.holds.behind = append(d.holds.behind, k)
+		d.runs.Go(func() { d.catchUp(k) })
 	}
 }
 
 // catchUp carries out what follow was asked for.
-func (d *depots) catchUp() {
+func (d *depots) catchUp(k *keeper) {
+	leave, err := d.holds.asking.Take(k.life, holdOf{entry: int64(k.id)})
+	d.holds.mu.Lock()
+	d.holds.behind = slices.DeleteFunc(d.holds.behind, func(o *keeper) bool { return o == k })
+	d.holds.mu.Unlock()
+	if err != nil { // it has ended
+		return
+	}
+	defer leave()
 	d.holds.changing.Lock()
 	defer d.holds.changing.Unlock()
-	d.holds.mu.Lock()
-	all := d.holds.behind
-	d.holds.behind = nil
-	d.holds.mu.Unlock()
-	for _, k := range all {
-		if k.life.Err() == nil {
-			d.followTo(k.life, int64(k.id), k.list())
-		}
-	}
+	d.followTo(k.life, int64(k.id), k.list())
 }
 
 func (d *depots) followTo(ctx context.Context, entry int64, m *share.Manifest) {

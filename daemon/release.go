@@ -23,11 +23,10 @@ func (d *depots) Release(ctx context.Context, r api.Release) ([]api.Held, error)
 			return nil, api.Refuse(api.ErrRequest, "%v", err)
 		}
 	}
-	d.holds.changing.Lock()
-	defer d.holds.changing.Unlock()
 	var asked []string
+	var only peers.ID
 	if at != nil {
-		asked = []string{r.Depot}
+		asked, only = []string{r.Depot}, at.ID()
 	}
 	before, err := d.node.DepotsAt(ctx, asked...)
 	if err != nil {
@@ -39,25 +38,35 @@ func (d *depots) Release(ctx context.Context, r api.Release) ([]api.Held, error)
 		v, err := heldView(at, held.Holding, err)
 		return []api.Held{v}, err
 	}
-	if len(was) == 0 {
-		return nil, api.Refuse(api.ErrNoEntry, "no depot keeps that share for this node; to end a lease that this node does not renew, name its depot")
-	}
-	var only peers.ID
-	if at != nil {
-		only = at.ID()
-	}
-	for _, w := range before.Wants {
-		if w.Share == id && (at == nil || slices.Contains(w.Depots, only)) {
-			if err := d.without(ctx, before, w, only); err != nil {
-				return nil, err
-			}
-		}
-	}
-	l, err := d.node.DropHeld(ctx, id, only) // after the fleet's list, which a node that is killed before this carries out at its next start
+	before, l, err := d.drop(ctx, id, only)
 	if err != nil {
 		return nil, err
 	}
+	if was = toRelease(before, id, at); len(was) == 0 {
+		return nil, api.Refuse(api.ErrNoEntry, "no depot keeps that share for this node; to end a lease that this node does not renew, name its depot")
+	}
+	if l, err = d.node.AwaitVisits(ctx, l); err != nil {
+		return nil, err
+	}
 	return releasedOf(before, l, was)
+}
+
+// drop writes that a share is to be kept no more, at one depot or, without one, at all. It returns how that stands, and how it stood before.
+func (d *depots) drop(ctx context.Context, id share.ID, only peers.ID) (before, l fetcher.HoldList, err error) {
+	d.holds.changing.Lock()
+	defer d.holds.changing.Unlock()
+	if before, err = d.node.Holds(ctx); err != nil {
+		return before, l, err
+	}
+	for _, w := range before.Wants {
+		if w.Share == id && (only == "" || slices.Contains(w.Depots, only)) {
+			if err := d.without(ctx, before, w, only); err != nil {
+				return before, l, err
+			}
+		}
+	}
+	l, err = d.node.DropHeld(ctx, id, only, true) // after the fleet's list, which a node that is killed before this carries out at its next start
+	return before, l, err
 }
 
 // toRelease are the leases of a share and of the versions before it, without those that were never granted where

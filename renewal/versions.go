@@ -41,12 +41,8 @@ func (s *Service) DropShare(x share.ID, at peers.ID, now time.Time) (visit []pee
 		} else {
 			s.Want(less, now)
 		}
-		for _, id := range s.At(w.ID) {
-			s.Hurry(id, now)
-			visit = append(visit, id)
-		}
-		for id, d := range s.depots {
-			if d.some(func(h *Hold) bool { return h.Want == w.ID }) {
+		for id, d := range s.depots { // no other that is to take it over
+			if (at == "" || id == at) && d.some(func(h *Hold) bool { return h.Want == w.ID }) {
 				visit = append(visit, id)
 			}
 		}

@@ -1,0 +1,154 @@
+package daemon
+
+import (
+	"context"
+	"slices"
+
+	"github.com/piecelease/fetcher"
+	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
+)
+
+// holdAsked is a request to have depots keep something, once it is written.
+type holdAsked struct {
+	api.Hold
+	m       *share.Manifest
+	depots  []peers.ID
+	was     fetcher.HoldList // before it
+	before  *fetcher.Hold    // what was wanted of the same; nil: nothing
+	keep    int              // earlier versions, from when it is granted
+	written fetcher.HoldList
+}
+
+// Hold has depots elsewhere keep what an entry serves, from now on. While it waits for them, others may ask for other things.
+func (d *depots) Hold(ctx context.Context, h api.Hold) ([]api.Held, error) {
+	k, err := d.keeper(h.Entry)
+	if err != nil {
+		return nil, err
+	}
+	leave, err := d.holds.asking.Take(ctx, holdOf{entry: int64(k.id)}) // first, as the version must not be replaced before it is held
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	m, err := k.whole(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if h.Fleet {
+		leave, err := d.holds.asking.Take(ctx, holdOf{share: m.ID()})
+		if err != nil {
+			return nil, err
+		}
+		defer leave()
+	}
+	a, err := d.askHold(ctx, h, m, k.view().Name)
+	if err != nil {
+		return nil, err
+	}
+	l, err := d.node.AwaitVisits(ctx, a.written)
+	if err != nil {
+		return nil, api.Refuse(api.ErrRequest, "%v", err)
+	}
+	return d.granted(ctx, a, l)
+}
+
+// askHold writes what is asked for.
+func (d *depots) askHold(ctx context.Context, h api.Hold, m *share.Manifest, name string) (a holdAsked, err error) {
+	d.holds.changing.Lock()
+	defer d.holds.changing.Unlock()
+	a.Hold, a.m = h, m
+	if a.depots, err = d.depotIDs(h.Depots); err != nil {
+		return a, err
+	}
+	long, err := longest(h.For)
+	if err != nil {
+		return a, err
+	}
+	ask, err := d.asksFor(h, m.ID())
+	if err != nil {
+		return a, err
+	}
+	if a.was, err = d.node.DepotsAt(ctx, h.Depots...); err != nil {
+		return a, err
+	}
+	before, want, addrs := wanted(a.was, ask)
+	if n := distinct(want.Depots, a.depots); h.Copies > n {
+		return a, api.Refuse(api.ErrRequest, "%d copies need %d depots; named so far: %d. Name %d more", h.Copies, h.Copies, n, h.Copies-n)
+	}
+	if err := d.setBudget(ctx, a.depots, h.Budget); err != nil {
+		return a, err
+	}
+	want.Share, want.Bytes, want.Length, want.Copies, want.Name = m.ID(), fetcher.HoldBytes(m), long, h.Copies, name
+	a.before, a.keep = before, asBefore(h.Keep, want.Keep)
+	want.Keep = max(want.Keep, a.keep) // what is released cannot be had back when the request is undone
+	a.written, err = d.node.KeepHold(ctx, want, slices.Concat(addrs, h.Depots, depotAddrs(a.was, a.depots)), true)
+	switch {
+	case a.written.Unwritten != nil:
+		err = d.unhold(ctx, a.written, before, err)
+	case err != nil:
+		err = api.Refuse(api.ErrRequest, "%v", err)
+	}
+	return a, err
+}
+
+// granted is what became of a request whose depots were visited; it is undone if none has granted it, or the fleet is not told.
+func (d *depots) granted(ctx context.Context, a holdAsked, l fetcher.HoldList) ([]api.Held, error) {
+	d.holds.changing.Lock()
+	defer d.holds.changing.Unlock()
+	now, err := d.node.Holds(context.WithoutCancel(ctx))
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(now.Wants, func(w fetcher.Hold) bool { return w.ID == l.Want })
+	if i < 0 {
+		return nil, api.Refuse(api.ErrRequest, "what the depots were to keep was released while they were waited for")
+	}
+	want := now.Wants[i]
+	out, err := d.heldAt(a.was, l, a.m, a.depots, a.Depots)
+	if len(out) > 0 && a.Fleet {
+		err = d.member.told(d.member.holds.list(ctx, now, want))
+	}
+	if len(out) == 0 || a.Fleet && err != nil {
+		if a.before != nil { // without what was released meanwhile
+			a.before.Depots = slices.DeleteFunc(slices.Clone(a.before.Depots), func(id peers.ID) bool { return !slices.Contains(want.Depots, id) })
+		}
+		return nil, d.unhold(ctx, l, a.before, err)
+	}
+	d.log.Info("depots keep a share from now on", "entry", a.Entry, "hold", l.Want, "share", a.m.ID().String(), "depots", len(a.depots))
+	if want.Keep != a.keep {
+		want.Keep = a.keep
+		if _, err = d.node.KeepHold(ctx, want, nil, true); err != nil {
+			return out, err
+		}
+	}
+	return out, nil
+}
+
+// wanted returns what is wanted of the same so far, with the addresses of its depots, and the
+// want to change: new, if there is none.
+func wanted(l fetcher.HoldList, new fetcher.Hold) (before *fetcher.Hold, want fetcher.Hold, addrs []string) {
+	for _, w := range l.Wants {
+		if w.Fleet != new.Fleet || w.Entry != new.Entry || w.Pin != new.Pin || w.Pin && w.Share != new.Share {
+			continue
+		}
+		return &w, w, depotAddrs(l, w.Depots)
+	}
+	return nil, new, nil
+}
+
+// unhold undoes the request just made, because of why, and returns what its owner is to hear.
+func (d *depots) unhold(ctx context.Context, l fetcher.HoldList, before *fetcher.Hold, why error) (err error) {
+	ctx = context.WithoutCancel(ctx)
+	if before == nil || len(before.Depots) == 0 {
+		_, err = d.node.DropHold(ctx, l.Want, true)
+	} else {
+		_, err = d.node.KeepHold(ctx, *before, depotAddrs(l, before.Depots), true)
+	}
+	if err == nil {
+		return why
+	}
+	d.log.Warn("a failed request to depots could not be undone", "error", err)
+	return api.Refuse(why, "%s. Nor could be written that the request is taken back: if the node ends before that is written, it stands again afterwards. See fetcher holds, and release it then", api.ProblemOf(why).Detail)
+}
