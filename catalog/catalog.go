@@ -84,6 +84,10 @@ func (d *DB) Set(ctx context.Context, id ID, f func(*Wish) error) (e Entry, err 
 		if err := e.Wish.Check(); err != nil {
 			return err
 		}
+		chosen := !slices.Equal(before.Only, e.Only) || !slices.Equal(before.Skip, e.Skip)
+		if chosen {
+			e.chose(Choice{before.Only, before.Skip})
+		}
 		if e.Wish.key() != key {
 			return fmt.Errorf("the change would turn entry %d into another entry; remove it and add a new one", id)
 		}
@@ -91,7 +95,7 @@ func (d *DB) Set(ctx context.Context, id ID, f func(*Wish) error) (e Entry, err 
 		if err != nil {
 			return err
 		}
-		if !slices.Equal(before.Only, e.Only) || !slices.Equal(before.Skip, e.Skip) || e.Repair && !before.Repair {
+		if chosen || e.Repair && !before.Repair {
 			e.State, e.Why = Asked, ""
 		}
 		return t.rows(`UPDATE entries SET wish = ?2, state = ?3, why = ?4 WHERE id = ?1`, nil, int64(id), string(text), int64(e.State), e.Why)

@@ -81,6 +81,7 @@ type Wish struct {
 	Peers     []string      `json:"peers,omitempty"`      // Fetch: further sources, multiaddrs
 	Only      []string      `json:"only,omitempty"`       // Fetch: patterns of what to fetch; none: all
 	Skip      []string      `json:"skip,omitempty"`       // Fetch: patterns of what to leave out
+	Earlier   []Choice      `json:"earlier,omitempty"`    // Fetch: what Only and Skip were before, the newest last; kept by the catalog
 	First     []string      `json:"first,omitempty"`      // Fetch: patterns of what to fetch before the rest
 	Priority  int           `json:"priority,omitempty"`   // from -1, low, to 1, high
 	Paused    bool          `json:"paused,omitempty"`     // nothing is done for it
@@ -88,6 +89,28 @@ type Wish struct {
 	SeedTime  time.Duration `json:"seed_time,omitempty"`  // Fetch: serve on for this long; 0: no limit
 	Up        int64         `json:"up,omitempty"`         // bytes per second sent to others; 0: no limit of its own
 	Down      int64         `json:"down,omitempty"`       // Fetch: bytes per second requested; 0: no limit of its own
+}
+
+// Choice is what is chosen of a share: all, or what matches a pattern of Only, without what matches one of Skip.
+type Choice struct {
+	Only []string `json:"only,omitempty"`
+	Skip []string `json:"skip,omitempty"`
+}
+
+// chose keeps the choice before as an earlier one, once, and forgets the oldest if they are too many or too large.
+func (w *Wish) chose(before Choice) {
+	same := func(c Choice) bool { return slices.Equal(c.Only, before.Only) && slices.Equal(c.Skip, before.Skip) }
+	w.Earlier = append(slices.DeleteFunc(slices.Clone(w.Earlier), same), before)
+	size := 0
+	for i, c := range slices.Backward(w.Earlier) {
+		for _, s := range slices.Concat(c.Only, c.Skip) {
+			size += len(s)
+		}
+		if len(w.Earlier)-i > maxEarlier || size > maxWish/8 {
+			w.Earlier = w.Earlier[i+1:]
+			return
+		}
+	}
 }
 
 // Status is what has become of an entry.
@@ -114,6 +137,7 @@ type Status struct {
 const (
 	MaxEntries = 100_000
 	MaxOlder   = 16 // earlier versions that are remembered
+	maxEarlier = 64 // earlier choices that are remembered
 
 	maxText = 16 << 10 // bytes of one text
 	maxList = 1 << 10  // texts in a list

@@ -330,21 +330,32 @@ func removeMade(e catalog.Entry, m *share.Manifest, placed map[string]bool, imp 
 	return gone, notMade(e.Path)
 }
 
-// madeOf returns a function that reports whether a file of the share was put in its place for an entry, as NAME.partial
-// says, which stays as long as only a part is here. Of what it does not speak of it is what was chosen.
+// madeOf returns a function that reports whether a file of the share was put in its place for an entry: it was chosen at some time,
+// and is in its place as NAME.partial says, which stays as long as only a part is here, and has what others fetched too. Of what that
+// does not speak of it is what is chosen.
 func madeOf(e catalog.Entry, m *share.Manifest, placed map[string]bool) func(share.Entry) bool {
-	only, err := share.ParseGlobs(e.Only)
-	skip, err2 := share.ParseGlobs(e.Skip)
-	if errors.Join(err, err2) != nil { // the catalog has checked them
-		return func(f share.Entry) bool { return placed[f.Path] }
+	now := chosenBy(catalog.Choice{Only: e.Only, Skip: e.Skip}, m)
+	ever := []func(share.Entry) bool{now}
+	for _, c := range e.Earlier {
+		ever = append(ever, chosenBy(c, m))
 	}
-	only, skip = only.In(m), skip.In(m)
 	return func(f share.Entry) bool {
 		if f.Kind == share.File && placed != nil {
-			return placed[f.Path]
+			return placed[f.Path] && slices.ContainsFunc(ever, func(chosen func(share.Entry) bool) bool { return chosen(f) })
 		}
-		return (len(e.Only) == 0 || only.Match(f.Path)) && !skip.Match(f.Path)
+		return now(f)
 	}
+}
+
+// chosenBy returns a function that reports whether a choice has a file of the share.
+func chosenBy(c catalog.Choice, m *share.Manifest) func(share.Entry) bool {
+	only, err := share.ParseGlobs(c.Only)
+	skip, err2 := share.ParseGlobs(c.Skip)
+	if errors.Join(err, err2) != nil { // the catalog has checked them
+		return func(share.Entry) bool { return false }
+	}
+	only, skip = only.In(m), skip.In(m)
+	return func(f share.Entry) bool { return (len(c.Only) == 0 || only.Match(f.Path)) && !skip.Match(f.Path) }
 }
 
 // isStill reports whether what lies at name is entry is of what was imported, as it was then, and is what f was when it was
@@ -375,6 +386,8 @@ func discarded(e catalog.Entry, found store.Found) (gone []string, kept string) 
 		return gone, ""
 	case e.Found:
 		return gone, wasThere(found.Path)
+	case withOthers(e, found):
+		return gone, fmt.Sprintf("%s has what others have fetched of the same share, and stays", found.Path)
 	}
 	at, kept, err := store.Discard(e.Dir, found.Manifest)
 	switch {
@@ -386,6 +399,17 @@ func discarded(e catalog.Entry, found store.Found) (gone []string, kept string) 
 		return gone, fmt.Sprintf("%s is a copy that this node did not make, and stays", found.Path)
 	}
 	return append(gone, at), ""
+}
+
+// withOthers reports whether a NAME.partial is also that of others, who have put files in their place that were never chosen for an entry.
+func withOthers(e catalog.Entry, found store.Found) bool {
+	made := madeOf(e, found.Manifest, found.Placed)
+	for _, f := range found.Manifest.Entries() {
+		if found.Placed[f.Path] && !made(f) {
+			return true
+		}
+	}
+	return false
 }
 
 // besides returns another entry, of all, that has files in the place of a fetch, or has that place among its files.

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"net"
@@ -492,4 +493,32 @@ func aSocket(dir string) error {
 	}
 	l.SetUnlinkOnClose(false)
 	return l.Close()
+}
+
+// What another node has fetched of the share into the same place, while this one did not run or was paused, is not this one's.
+func TestRemoveLeavesWhatAnotherFetchedMeanwhile(t *testing.T) {
+	rig.Slow(t)
+	t.Parallel()
+	for _, only := range [][]string{{"photos"}, nil} {
+		_, ticket := photos(t)
+		to, dir := t.TempDir(), t.TempDir()
+		b := begun(t, dir)
+		got := until(t, b, added(t, b, api.Add{Ticket: ticket, Dir: to, Only: []string{"docs"}}).ID, "here", in(api.Served))
+		must(t, b.Close())
+		c := begun(t, t.TempDir())
+		until(t, c, added(t, c, api.Add{Ticket: ticket, Dir: to, Only: only}).ID, "here", in(api.Served))
+		must(t, c.Close())
+		b = begun(t, dir)
+		until(t, b, got.ID, "here", in(api.Served))
+		r, err := b.Remove(t.Context(), got.ID, true)
+		must(t, err)
+		t.Logf("only %q: removed: %v; %s", only, r.Data, r.Kept)
+		same(t, filepath.Join(to, "tree", "photos", "2"), "two")
+		if _, err := os.Stat(filepath.Join(to, "tree", "docs", "1")); only != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Error("what this node has fetched:", err)
+		}
+		if _, err := os.Stat(filepath.Join(to, "tree.partial")); only != nil && err != nil {
+			t.Error("what the other one remembers:", err)
+		}
+	}
 }

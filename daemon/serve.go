@@ -27,7 +27,7 @@ const stopTime = 5 * time.Second
 // serve imports the paths of an entry and serves them, until something else is wanted.
 func (k *keeper) serve(e catalog.Entry) {
 	// Before they are read, so that later changes are noticed.
-	k.d.watch.add(k.id, e.Paths)
+	k.d.watch.set(k.id, e.Paths)
 	defer k.d.watch.remove(k.id)
 	s, err := k.version(e)
 	if err != nil {
@@ -221,7 +221,7 @@ func unreadable(err error, paths []string) (why string, more bool) {
 // lookOut rests until something changes at some paths, or where they were, for at most d. gone
 // says that one of them was missing.
 func (k *keeper) lookOut(paths []string, gone bool, d time.Duration) {
-	k.d.watch.add(k.id, paths)
+	k.d.watch.set(k.id, paths)
 	defer k.d.watch.remove(k.id)
 	if gone && !slices.ContainsFunc(paths, absent) { // they came back before they were watched
 		k.pause(quiet)
@@ -340,6 +340,7 @@ func (k *keeper) pause(d time.Duration) {
 // renew checks the files again, and serves what they are now; it returns nil if it cannot.
 func (k *keeper) renew(old *fetcher.Share) *fetcher.Share {
 	e := k.entry()
+	k.d.watch.set(k.id, e.Paths)
 	s, err := k.version(e)
 	if err != nil {
 		k.withdraw(old)
@@ -386,7 +387,7 @@ func (k *keeper) others() {
 
 // serveKept serves a share that was fetched before, from where it lies.
 func (k *keeper) serveKept(e catalog.Entry) {
-	k.d.watch.add(k.id, []string{e.Path})
+	k.d.watch.set(k.id, []string{e.Path})
 	defer k.d.watch.remove(k.id)
 	var s *fetcher.Share
 	err := notMounted(e)

@@ -46,15 +46,16 @@ func newWatch(changed func(id catalog.ID, chmod bool)) (*watch, error) {
 	return h, nil
 }
 
-// add starts reporting changes below its paths to an entry.
-func (h *watch) add(id catalog.ID, paths []string) {
+// set makes the folders below its paths, as they are now, those of which changes are reported to an entry.
+func (h *watch) set(id catalog.ID, paths []string) {
 	if h == nil {
 		return
 	}
+	h.remove(id)
 	for _, p := range paths {
 		real := leadsTo(p, 0)
 		h.addReal(id, real)
-		if real != p && absent(p) { // the link itself may change, too
+		if real != p { // the link itself may change, too
 			h.addReal(id, p)
 		}
 	}
@@ -72,6 +73,8 @@ func (h *watch) addReal(id catalog.ID, p string) {
 		switch {
 		case err != nil || !e.IsDir():
 			return nil // the import reports what cannot be read
+		case at != p && strings.HasSuffix(at, ".partial"):
+			return fs.SkipDir // of a fetch into the same folder
 		case !h.folder(id, at):
 			return fs.SkipAll
 		}

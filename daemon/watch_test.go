@@ -3,9 +3,12 @@ package daemon
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
+	"github.com/piecelease/fetcher/api"
 	"github.com/piecelease/fetcher/catalog"
+	"github.com/piecelease/fetcher/internal/rig"
 )
 
 // A change beside a served path, in the same folder, is no reason to read it again.
@@ -29,4 +32,79 @@ func TestOnlyWhatIsServedIsWatched(t *testing.T) {
 			t.Errorf("%q: told: %v", name, told)
 		}
 	}
+}
+
+// What changes later in a folder that was made, or got its name, while it was served is noticed as well.
+func TestAChangeInANewFolderIsNoticed(t *testing.T) {
+	rig.Slow(t)
+	t.Parallel()
+	for _, renamed := range []bool{false, true} {
+		src := t.TempDir()
+		file(t, "one", src, "old", "f")
+		d := begun(t, t.TempDir())
+		e := added(t, d, api.Add{Paths: []string{src}})
+		if d.watch == nil {
+			t.Skip("this system does not tell of changes")
+		}
+		if renamed {
+			must(t, os.Rename(filepath.Join(src, "old"), filepath.Join(src, "new")))
+		} else {
+			file(t, "two", src, "new", "f")
+		}
+		now := until(t, d, e.ID, "a new version", func(x api.Entry) bool { return x.State == api.Served && x.Share != e.Share })
+		file(t, "three", src, "new", "g")
+		until(t, d, e.ID, "another version", func(x api.Entry) bool { return x.State == api.Served && x.Share != now.Share })
+	}
+}
+
+// What is fetched into a folder that is served does not end what is served of it, nor is it part of that before it is whole.
+func TestAFetchIntoAServedFolderDoesNotDisturbIt(t *testing.T) {
+	rig.Slow(t)
+	t.Parallel()
+	a, d, src := begun(t, t.TempDir()), begun(t, t.TempDir()), t.TempDir()
+	from := added(t, a, api.Add{Paths: []string{file(t, strings.Repeat("0123456789abcdef", 1<<18), t.TempDir(), "big")}})
+	file(t, "one", src, "f")
+	e := added(t, d, api.Add{Paths: []string{src}})
+	if d.watch == nil {
+		t.Skip("this system does not tell of changes")
+	}
+	into := added(t, d, api.Add{Ticket: from.Ticket, Dir: src, LimitDown: 100_000})
+	until(t, d, into.ID, "under way", func(x api.Entry) bool { return x.State == api.Fetching && x.Verified > 0 })
+	file(t, "two", src, "g")
+	now := until(t, d, e.ID, "another version", func(x api.Entry) bool { return x.State == api.Failed || x.Share != e.Share })
+	if now.State != api.Served {
+		t.Errorf("while a fetch into it goes on, it is %s: %s", now.State, now.Reason)
+	}
+	paused := true
+	_, err := d.Set(t.Context(), into.ID, api.Set{Paused: &paused})
+	must(t, err)
+	_, err = d.Set(t.Context(), e.ID, api.Set{Rescan: true})
+	must(t, err)
+	now = until(t, d, e.ID, "served", func(x api.Entry) bool { return x.State == api.Served && x.Share != e.Share })
+	files, err := d.Files(t.Context(), now.ID)
+	must(t, err)
+	for _, f := range files {
+		if strings.HasPrefix(f.Path, "big.partial/") {
+			t.Errorf("it serves %s", f.Path)
+		}
+	}
+}
+
+// A path that is a link is served anew when it leads elsewhere.
+func TestALinkThatLeadsElsewhereIsNoticed(t *testing.T) {
+	rig.Slow(t)
+	t.Parallel()
+	top := t.TempDir()
+	file(t, "one", top, "first", "f")
+	file(t, "second", top, "second", "f")
+	current, next := filepath.Join(top, "current"), filepath.Join(top, "next")
+	must(t, os.Symlink("first", current))
+	d := begun(t, t.TempDir())
+	e := added(t, d, api.Add{Paths: []string{current}})
+	if d.watch == nil {
+		t.Skip("this system does not tell of changes")
+	}
+	must(t, os.Symlink("second", next))
+	must(t, os.Rename(next, current))
+	until(t, d, e.ID, "a new version", func(x api.Entry) bool { return x.State == api.Served && x.Share != e.Share })
 }

@@ -96,6 +96,19 @@ func FindIn(d vfs.FS, id share.ID) (Found, error) {
 	return Found{}, nil
 }
 
+// isStage reports whether d, at a path, is the NAME.partial of a fetch.
+func isStage(d vfs.FS, at string) bool {
+	if !strings.HasSuffix(at, partialSuffix) {
+		return false
+	}
+	b, err := vfs.ReadFile(d, "manifest", share.MaxManifest)
+	if err != nil {
+		return false
+	}
+	_, err = share.DecodeManifest(b)
+	return err == nil
+}
+
 // placedIn returns the files that the note in the folder name says are in their place.
 func placedIn(d vfs.FS, name string, m *share.Manifest) (map[string]bool, error) {
 	stage, err := d.Sub(name)

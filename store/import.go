@@ -192,11 +192,11 @@ func (im *importing) scan(ctx context.Context) error {
 		if err := s.entry(ctx, im.where.dir, im.where.name, e); err != nil {
 			return err
 		}
-		if len(s.states) > 0 {
+		if len(s.left) > 0 {
 			return words.Error(share.ErrPath, "the private key of this node is never shared")
 		}
 	}
-	im.found, im.targets, im.skipped, im.excluded, im.trouble = s.found, s.targets, s.skipped, s.excluded, s.states
+	im.found, im.targets, im.skipped, im.excluded, im.trouble = s.found, s.targets, s.skipped, s.excluded, s.left
 	return s.bad.err()
 }
 

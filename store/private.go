@@ -84,6 +84,6 @@ func (s *scan) leaveState(prefix string) error {
 		return words.Error(share.ErrPath, "the %v", errState)
 	}
 	s.excluded++
-	s.states = append(s.states, fmt.Sprintf("%q was left out: the %v", strings.TrimSuffix(prefix, "/"), errState))
+	s.left = append(s.left, fmt.Sprintf("%q was left out: the %v", strings.TrimSuffix(prefix, "/"), errState))
 	return nil
 }

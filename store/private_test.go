@@ -109,3 +109,31 @@ func TestAnotherNameOfTheKeyIsNotShared(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// What a fetch into a shared folder has not completed is left out of the share; a folder that is only called like that is not, and
+// neither is one that is shared by itself.
+func TestAnIncompleteFetchIsNotShared(t *testing.T) {
+	top := t.TempDir()
+	tree{"x": "x", "notes.partial/manifest": "mine", "film.partial/data/film": "half", "sub/film.partial/bits": "bits"}.make(t, top)
+	of, err := store.Import(t.Context(), filepath.Join(top, "x"), store.ImportOptions{})
+	must(t, err)
+	of.Tree.Close()
+	for _, at := range []string{"film.partial", "sub/film.partial"} {
+		must(t, os.WriteFile(filepath.Join(top, at, "manifest"), of.Manifest.Bytes(), 0o600))
+	}
+	for from, want := range map[string]string{".": "notes.partial/manifest x", "film.partial": "data/film manifest"} {
+		im, err := store.Import(t.Context(), filepath.Join(top, from), store.ImportOptions{})
+		must(t, err)
+		im.Tree.Close()
+		var paths []string
+		for _, e := range im.Manifest.Entries() {
+			paths = append(paths, e.Path)
+		}
+		if got := strings.Join(paths, " "); got != want {
+			t.Errorf("shared of %s: %s", from, got)
+		}
+		if w := strings.Join(im.Warnings, "\n"); from == "." && (im.Excluded != 2 || !strings.Contains(w, `"sub/film.partial" was left out: it is of a fetch into this folder that is not complete`)) {
+			t.Errorf("%d left out: %s", im.Excluded, w)
+		}
+	}
+}

@@ -112,7 +112,7 @@ type scan struct {
 	excluded int // files and folders left out
 	sharing  bool
 	key      vfs.Info // of the private key of the node that shares
-	states   []string // what is said of state directories, and other names of the key, that were left out
+	left     []string // what is said of state directories, other names of the key, and fetches, that were left out
 }
 
 // walk lists what lies below d in path order, and everything that cannot be
@@ -140,6 +140,11 @@ func (s *scan) folder(ctx context.Context, d vfs.FS, prefix string) error {
 	}
 	if s.sharing && stateAmong(d, list) {
 		return s.leaveState(prefix)
+	}
+	if s.sharing && prefix != "" && isStage(d, strings.TrimSuffix(prefix, "/")) {
+		s.excluded++
+		s.left = append(s.left, fmt.Sprintf("%q was left out: it is of a fetch into this folder that is not complete", strings.TrimSuffix(prefix, "/")))
+		return nil
 	}
 	if len(list) == 0 && prefix != "" {
 		s.found = append(s.found, found{path: strings.TrimSuffix(prefix, "/"), kind: share.Dir})
@@ -213,7 +218,7 @@ func (s *scan) file(at string, e vfs.Listed) {
 		s.bad.add(at, fmt.Errorf("%w: %d bytes, and a file may have at most %d (2.2 TB)", share.ErrLimit, e.Info.Size, int64(share.MaxFileSize)))
 	case s.key.Inode != 0 && e.Info.Stamp().Like(s.key.Stamp()):
 		s.excluded++
-		s.states = append(s.states, fmt.Sprintf("%q was left out: it is the private key of this node, which is never shared", at))
+		s.left = append(s.left, fmt.Sprintf("%q was left out: it is the private key of this node, which is never shared", at))
 	default:
 		s.found = append(s.found, foundFile(at, e.Info))
 	}
