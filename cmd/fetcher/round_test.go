@@ -194,7 +194,7 @@ func TestRoundMistakes(t *testing.T) {
 		"nats://":                       {"run", "--kv", "http://x/y", "--name", "x", "--every", "1h", "--", "true"},
 		"--name":                        {"run", "--kv", kv, "--every", "1h", "--", "true"},
 		`not a name: "a/b"; a name has`: {"run", "--kv", kv, "--name", "a/b", "--every", "1h", "--", "true"},
-		"--every must be given":               {"run", "--kv", kv, "--name", "x", "--", "true"},
+		"--every must be given":         {"run", "--kv", kv, "--name", "x", "--", "true"},
 		"--every: it must be from 1 s to 32 d, not 1000h": {"run", "--kv", kv, "--name", "x", "--every", "1000h", "--", "true"},
 		"round run needs a command after --":              {"run", "--kv", kv, "--name", "x", "--every", "1h"},
 		"no-such-command":                                 {"run", "--kv", kv, "--name", "x", "--every", "1h", "--", "no-such-command"},
