@@ -107,7 +107,7 @@ func (s *Service) InBudget(id peers.ID, units int64, now time.Time) error {
 func (s *Service) renewals(now time.Time, f func(x Standing, d *depot, at time.Time)) {
 	for _, x := range s.Holds(now) {
 		if d := s.depots[x.Depot]; d.Paid && x.Kept && x.State != Missing && x.State != Unknown {
-			f(x, d, later(x.Expires.Add(-s.window(d)), now))
+			f(x, d, later(x.Expires.Add(-s.window(d.holds[x.Share])), now))
 		}
 	}
 }

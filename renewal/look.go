@@ -26,7 +26,7 @@ type Standing struct {
 func (s *Service) Holds(now time.Time) []Standing {
 	var out []Standing
 	for _, d := range s.depots {
-		why, tooLittle := d.Why, s.window(d)-s.of(d, s.cfg.longest())
+		why := d.Why
 		for _, h := range d.holds {
 			if h.Why == why { // one hold was refused; its own Why says so
 				why = ""
@@ -36,7 +36,7 @@ func (s *Service) Holds(now time.Time) []Standing {
 			left, kept := max(h.Expires.Sub(now), 0), s.fate(h) == keep
 			out = append(out, Standing{
 				Hold: *h, Left: left, Next: d.Next, Why: cmp.Or(h.Why, why), Kept: kept, OnBy: h.Expires,
-				Late: kept && h.State != Unknown && (left <= tooLittle || d.barred),
+				Late: kept && h.State != Unknown && (left <= s.tooLittle(h) || d.barred),
 			})
 		}
 	}

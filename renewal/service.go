@@ -153,52 +153,6 @@ func (s *Service) depot(id peers.ID, now time.Time) *depot {
 	return d
 }
 
-// length returns the length of lease to request for a hold.
-func (s *Service) length(h *Hold) time.Duration {
-	w := s.needs(h)
-	if w == nil {
-		w = s.wants[h.Want]
-	}
-	if w == nil || w.Length == 0 {
-		return s.cfg.Length
-	}
-	return w.Length
-}
-
-// shortest returns the length of the shortest lease that a depot grants us. A depot that
-// grants less than was requested is visited correspondingly more often, but at most a
-// thousand times as often: what it grants is its own affair, what we do for it is ours.
-func (s *Service) shortest(d *depot) time.Duration {
-	shortest := time.Duration(0)
-	for _, h := range d.holds {
-		if s.fate(h) != keep {
-			continue
-		}
-		length := s.length(h)
-		if h.Granted > 0 {
-			length = max(min(length, h.Granted), length/1000)
-		}
-		if shortest == 0 || length < shortest {
-			shortest = length
-		}
-	}
-	return cmp.Or(shortest, s.cfg.Length)
-}
-
-// of scales a time of the Config to the leases of a depot.
-func (s *Service) of(d *depot, t time.Duration) time.Duration {
-	return time.Duration(float64(t) * (float64(s.shortest(d)) / float64(s.cfg.Length)))
-}
-
-// sample draws the time of the next visit of a depot.
-func (s *Service) sample(d *depot, now time.Time) time.Time {
-	low, between := s.of(d, s.cfg.Mean-s.cfg.Range/2), s.of(d, s.cfg.Range)
-	return now.Add(low + time.Duration(s.rng.Int64N(int64(between)+1)))
-}
-
-// window returns how much of a lease at a depot is left when its renewal begins.
-func (s *Service) window(d *depot) time.Duration { return s.of(d, s.cfg.renewWithin()) }
-
 // Wake returns when a depot becomes due; zero if never.
 func (s *Service) Wake() (at time.Time) {
 	for _, d := range s.depots {
@@ -238,14 +192,10 @@ func (s *Service) Due(now time.Time) (visit []peers.ID) {
 // due reports whether a depot is to be visited.
 func (d *depot) due(now time.Time) bool { return !d.busy && len(d.holds) > 0 && !now.Before(d.Next) }
 
-// windows are those of depots, as far as they were computed; in one planning they stay the same.
-type windows map[peers.ID]time.Duration
-
 // planAll plans every Want, in the order of their IDs.
 func (s *Service) planAll(now time.Time) {
-	known := windows{}
 	for _, id := range slices.Sorted(maps.Keys(s.wants)) {
-		s.plan(s.wants[id], known, now)
+		s.plan(s.wants[id], now)
 	}
 }
 
@@ -292,9 +242,8 @@ func (s *Service) Visited(id peers.ID, all []Heard, now time.Time) (tasks []Task
 			h.Expires = now
 		}
 	}
-	window := s.window(d) // all states are known by now
-	for _, h := range d.holds {
-		if t := s.task(d, h, window, now); t.Verb != 0 {
+	for _, h := range d.holds { // all states are known by now
+		if t := s.task(d, h, now); t.Verb != 0 {
 			tasks = append(tasks, t)
 		} else if h.State == Stable { // whatever was refused before
 			h.Why = ""
@@ -316,7 +265,7 @@ func (s *Service) Visited(id peers.ID, all []Heard, now time.Time) (tasks []Task
 
 // task returns what to do about a hold on which a depot has just reported; nothing if its
 // Verb is 0.
-func (s *Service) task(d *depot, h *Hold, window time.Duration, now time.Time) (t Task) {
+func (s *Service) task(d *depot, h *Hold, now time.Time) (t Task) {
 	t = Task{Share: h.Share, Bytes: s.size(h), Length: s.length(h)}
 	left := h.Expires.Sub(now)
 	switch s.fate(h) {
@@ -328,7 +277,7 @@ func (s *Service) task(d *depot, h *Hold, window time.Duration, now time.Time) (
 		}
 		return t
 	}
-	switch due := left <= window; {
+	switch due := left <= s.window(h); {
 	case h.State == Missing && s.needs(h) != nil:
 		t.Verb = Offer
 	case h.State == Missing:

@@ -61,7 +61,7 @@ func (s *Service) Want(w Want, now time.Time) {
 		s.hurryAll(&w, now)
 		defer s.replan(had.Share, now)
 	}
-	s.plan(s.enter(w, now), windows{}, now)
+	s.plan(s.enter(w, now), now)
 }
 
 // enter adds a Want whose ID is new; it is planned later.
@@ -105,9 +105,8 @@ func (s *Service) Unwant(id int64, now time.Time) {
 
 // replan plans the wants of a share that another Want has left: they take over its holds.
 func (s *Service) replan(x share.ID, now time.Time) {
-	known := windows{}
 	for _, o := range s.byShare[x] {
-		s.plan(o, known, now)
+		s.plan(o, now)
 	}
 }
 
@@ -160,9 +159,9 @@ func (s *Service) hurryAll(w *Want, now time.Time) (all []*depot) {
 
 // plan chooses the depots of a Want, and enters the holds to be made. An existing hold that
 // its own Want does not need belongs to this Want from now on.
-func (s *Service) plan(w *Want, known windows, now time.Time) {
+func (s *Service) plan(w *Want, now time.Time) {
 	for i, id := range w.At {
-		if s.hopeless(w, id, known, now) {
+		if s.hopeless(w, id, now) {
 			if spare := s.spare(w, now); spare != "" {
 				w.At[i] = spare
 			}
@@ -226,18 +225,13 @@ func (s *Service) owners(h *Hold) (out []*Want) {
 
 // hopeless reports whether a depot cannot be relied on to keep the share of a Want: it has
 // refused it, does not know us any more, or is away and the lease ends soon.
-func (s *Service) hopeless(w *Want, id peers.ID, known windows, now time.Time) bool {
+func (s *Service) hopeless(w *Want, id peers.ID, now time.Time) bool {
 	d := s.depots[id]
 	if d == nil || d.busy || d.Failed == 0 || d.holds[w.Share] == nil {
 		return false
 	}
-	if d.barred {
-		return true
-	}
-	if known[id] == 0 {
-		known[id] = s.window(d)
-	}
-	return d.holds[w.Share].Expires.Sub(now) <= known[id]/2
+	h := d.holds[w.Share]
+	return d.barred || h.Expires.Sub(now) <= s.window(h)/2
 }
 
 // spare returns a depot that may keep the share of a Want and is not asked to yet; empty if
