@@ -298,6 +298,9 @@ func (s *Service) task(d *depot, h *Hold, now time.Time) (t Task) {
 	return t
 }
 
+// noTime is why a renewal does not count that its depot granted and that changed nothing.
+const noTime = "it takes the renewal, but adds no time to the lease"
+
 // Renewed says how a lease stands that was renewed or made. It is charged for the time
 // that this added, unless the depot granted it though something was missing: then it takes no
 // passes any more.
@@ -321,7 +324,11 @@ func (s *Service) Renewed(id peers.ID, heard Heard, now time.Time) {
 		}
 		s.reported(d, h, heard, now, false)
 		h.Why = ""
-		if t, ok := d.owed[heard.Share]; !ok || t.Length == s.length(h) { // else it was repaired, and its end stays
+		switch t, ok := d.owed[heard.Share]; {
+		case ok && t.Length != s.length(h): // it was repaired, and its end stays
+		case ok && heard.Added <= 0 && left <= s.window(h):
+			h.Why, d.fault = noTime, noTime
+		default:
 			h.Granted = max(left, 1)
 		}
 	}
@@ -399,7 +406,7 @@ func (s *Service) close(d *depot, now time.Time) {
 		}
 	default:
 		d.Failed++
-		d.Next = times.Earliest(d.Next, now.Add(min(s.of(d, s.cfg.backOff(s.cfg.RetryMin, d.Failed)), s.untold(d))))
+		d.Next = times.Earliest(d.Next, now.Add(min(s.of(d, s.cfg.backOff(s.cfg.RetryMin, d.Failed)), s.untold(d, now))))
 	}
 	s.planAll(now)
 	if d.fault == "" {
@@ -412,13 +419,17 @@ func (s *Service) close(d *depot, now time.Time) {
 	}
 }
 
-// untold returns how soon to retry a failed depot that does not know yet what to release: well
-// before that would end anyway, but not too often for a depot that grants very short leases.
-func (s *Service) untold(d *depot) time.Duration {
+// untold returns how soon to retry a failed depot that does not know yet what to release, or grants only leases that are shorter than
+// what is left: well before that would end anyway, but not too often for a depot that grants very short leases.
+func (s *Service) untold(d *depot, now time.Time) time.Duration {
 	soon := s.cfg.RetryMax
 	for _, h := range d.holds {
-		if h.Granted > 0 && s.fate(h) == release {
-			soon = min(soon, max(h.Granted/15, s.cfg.RetryMin/100))
+		lasts := h.Granted
+		if h.Why == noTime {
+			lasts = h.Expires.Sub(now)
+		}
+		if h.Granted > 0 && (h.Why == noTime || s.fate(h) == release) {
+			soon = min(soon, max(lasts/15, s.cfg.RetryMin/100))
 		}
 	}
 	return soon
