@@ -19,7 +19,7 @@
 // # Wants
 //
 // A Want asks that a number of its depots keep a share. A depot that lacks the share is
-// offered it, and so is one that has lost some of it. A depot that refuses, or is away until
+// offered it, and so is one that has lost some of it. A depot that refuses, or is away (for more than Misses visits) when
 // the lease nearly ends, is replaced by another, if there is one, and one that does not know us any more at once: what it
 // has is then neither renewed nor released, and stands as it was last heard; but one that has all of the
 // share is kept in the last days of its lease while the other has not. When the Want changes

@@ -237,7 +237,10 @@ func (s *Service) Visited(id peers.ID, all []Heard, now time.Time) (tasks []Task
 	for x, h := range d.holds {
 		h.Maybe = time.Time{}
 		if heard, ok := said[x]; ok {
-			s.reported(d, h, heard, now, true)
+			known := h.Expires
+			if s.reported(d, h, heard, now, true); h.State == Stable && !known.IsZero() && h.Expires.After(known.Add(jitter)) {
+				s.takeBack(h, now)
+			}
 		} else if h.State = Missing; h.Expires.After(now) {
 			h.Expires = now
 		}

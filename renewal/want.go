@@ -213,6 +213,21 @@ func (s *Service) moveBack(d *depot, now time.Time) {
 	}
 }
 
+// takeBack makes the depot of a hold keep the share again that this member of a fleet has moved elsewhere, as others have renewed the lease
+// here meanwhile: the copy is where it was, and what was to replace it ends.
+func (s *Service) takeBack(h *Hold, now time.Time) {
+	for _, w := range s.byShare[h.Share] {
+		i := slices.IndexFunc(w.At, func(id peers.ID) bool {
+			o := s.depots[id].holds[h.Share]
+			return o != nil && o.Since.After(h.Since)
+		})
+		if w.Fleet && !w.at(h.Key) && slices.Contains(w.Depots, h.Depot) && i >= 0 {
+			s.Hurry(w.At[i], now)
+			w.At[i] = h.Depot
+		}
+	}
+}
+
 // owners returns the wants that a hold is or was for.
 func (s *Service) owners(h *Hold) (out []*Want) {
 	for _, id := range append(slices.Clone(h.Also), h.Want) {
@@ -223,15 +238,15 @@ func (s *Service) owners(h *Hold) (out []*Want) {
 	return out
 }
 
-// hopeless reports whether a depot cannot be relied on to keep the share of a Want: it has
-// refused it, does not know us any more, or is away and the lease ends soon.
+// hopeless reports whether a depot cannot be relied on to keep the share of a Want: it does not know us any more, has nothing
+// of it, or the lease ends soon and more visits in a row have failed than may.
 func (s *Service) hopeless(w *Want, id peers.ID, now time.Time) bool {
 	d := s.depots[id]
 	if d == nil || d.busy || d.Failed == 0 || d.holds[w.Share] == nil {
 		return false
 	}
 	h := d.holds[w.Share]
-	return d.barred || h.Expires.Sub(now) <= s.window(h)/2
+	return d.barred || h.State == Missing || h.State == Unknown || d.Failed > s.cfg.Misses && h.Expires.Sub(now) <= s.window(h)/2
 }
 
 // spare returns a depot that may keep the share of a Want and is not asked to yet; empty if
