@@ -57,17 +57,35 @@ func (d *depots) budgetWarnings(l fetcher.HoldList) (out []string) {
 	return out
 }
 
-// holdWarnings returns which leases end soon, and why they were not renewed.
+// comesWithin is how long a depot may take to have all of a share, over a slow line, before its owner is warned.
+const comesWithin = 3 * 24 * time.Hour
+
+// holdWarnings returns which leases end soon, and why they were not renewed, and which depots have a lease and for long not the share.
 func (d *depots) holdWarnings(l fetcher.HoldList) (out []string) {
 	for _, h := range l.Holds {
-		if !h.Late {
-			continue
-		}
 		others := unseen(l, h)
 		h.Why = standingWhy(l, h)
-		out = append(out, lateText(h, earlierOf(l, h), d.heldName(l, h.Key), others))
+		switch {
+		case h.Late:
+			out = append(out, lateText(h, earlierOf(l, h), d.heldName(l, h.Key), others))
+		case h.Kept && (h.State == renewal.Coming || h.State == renewal.Corrupt) && h.Lacking > comesWithin:
+			out = append(out, lackingText(h, d.heldName(l, h.Key), depotAddrs(l, []peers.ID{h.Depot})[0]))
+		}
 	}
 	return out
+}
+
+// lackingText warns of the depot at addr, which has a lease and not all of the share.
+func lackingText(h fetcher.HoldStanding, name, addr string) string {
+	what := "it has not all of it yet"
+	if h.State == renewal.Corrupt {
+		what = "some of it is lost there, and has not come again"
+	}
+	if h.Why != "" {
+		what += " (" + h.Why + ")"
+	}
+	return fmt.Sprintf("the lease of %s at the depot %s is renewed, but the depot has lacked some of the share for %s: %s. fetcher holdings --on %s says what keeps it from coming",
+		name, h.Depot.Short(), words.Duration(h.Lacking.Round(time.Second)), what, addr)
 }
 
 // lateText warns of a lease that should have been renewed; left is how long the depot keeps the version before, others says that

@@ -20,6 +20,8 @@ type Standing struct {
 	OnBy time.Time
 	// Late: it should have been renewed, and was not; or it will not be, as the depot does not know us any more.
 	Late bool
+	// Lacking is for how long its depot has not had all of it.
+	Lacking time.Duration
 }
 
 // Holds returns all holds, those that lapse first at the front.
@@ -34,10 +36,14 @@ func (s *Service) Holds(now time.Time) []Standing {
 		}
 		for _, h := range d.holds {
 			left, kept := max(h.Expires.Sub(now), 0), s.fate(h) == keep
-			out = append(out, Standing{
+			x := Standing{
 				Hold: *h, Left: left, Next: d.Next, Why: cmp.Or(h.Why, why), Kept: kept, OnBy: h.Expires,
 				Late: kept && h.State != Unknown && (left <= s.tooLittle(h) || d.barred),
-			})
+			}
+			if !h.Lacks.IsZero() {
+				x.Lacking = max(now.Sub(h.Lacks), 0)
+			}
+			out = append(out, x)
 		}
 	}
 	slices.SortFunc(out, func(a, b Standing) int {

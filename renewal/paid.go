@@ -80,7 +80,8 @@ func (h *Hold) cover(now time.Time, added time.Duration) {
 // heard of it: the answer was lost, or another member of a fleet did it.
 func (s *Service) reported(d *depot, h *Hold, said Heard, now time.Time, visit bool) {
 	d.Heard = later(d.Heard, now)
-	h.State, h.Bytes, h.Expires = said.State, said.Bytes, now.Add(max(said.Left, 0))
+	h.is(said.State, now)
+	h.Bytes, h.Expires = said.Bytes, now.Add(max(said.Left, 0))
 	length := s.length(h)
 	if added := Added(h.Covered, now.Add(min(said.Left, length)), now); added > 0 {
 		if visit && added > jitter {
@@ -94,6 +95,16 @@ func (s *Service) reported(d *depot, h *Hold, said Heard, now time.Time, visit b
 	}
 	if most := now.Add(2*length + s.cfg.renewWithin()); h.Covered.After(most) { // the clock was set back
 		h.Covered = most
+	}
+}
+
+// is enters what a depot has of a hold.
+func (h *Hold) is(state State, now time.Time) {
+	h.State = state
+	if state == Stable {
+		h.Lacks = time.Time{}
+	} else if h.Lacks.IsZero() {
+		h.Lacks = now
 	}
 }
 

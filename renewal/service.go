@@ -47,9 +47,10 @@ type Hold struct {
 	Granted time.Duration // its length when it was last granted or renewed; 0: not known
 	Maybe   time.Time     // how long it may last after an offer that the depot did not answer; zero: not in doubt
 	State   State
-	Cost    int64  // passes paid so far, in units
-	Why     string // why the last request for it was refused
-	Name    string `json:",omitempty"` // of the last Want that it was for, once that is dropped
+	Lacks   time.Time `json:",omitzero"` // since when its depot has not had all of it; zero: it has
+	Cost    int64     // passes paid so far, in units
+	Why     string    // why the last request for it was refused
+	Name    string    `json:",omitempty"` // of the last Want that it was for, once that is dropped
 }
 
 // Of says whether a hold is, or was, for a Want.
@@ -241,7 +242,7 @@ func (s *Service) Visited(id peers.ID, all []Heard, now time.Time) (tasks []Task
 			if s.reported(d, h, heard, now, true); h.State == Stable && !known.IsZero() && h.Expires.After(known.Add(jitter)) {
 				s.takeBack(h, now)
 			}
-		} else if h.State = Missing; h.Expires.After(now) {
+		} else if h.is(Missing, now); h.Expires.After(now) {
 			h.Expires = now
 		}
 	}
