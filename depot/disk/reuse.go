@@ -42,7 +42,9 @@ func (r *Root) Reuse(ctx context.Context, p *store.Partial, from share.ID) error
 		}
 		values, err := pieceOf(dir, fileOf(at, old, old.Entry(s.Entry)), old, i, s, buf[:s.Len])
 		if err != nil {
-			return err
+			if err := r.lost(err); err != nil {
+				return err
+			}
 		}
 		if values == nil { // another piece of the same value may be whole
 			continue

@@ -58,7 +58,10 @@ func (r *Root) Manifest(id share.ID) (*share.Manifest, error) {
 	}
 	b, err := vfs.ReadFile(dir, Folder(id)+"/manifest", share.MaxManifest)
 	if err != nil {
-		return nil, err
+		if away := r.lost(err); away != nil {
+			return nil, away
+		}
+		return nil, words.Error(fs.ErrNotExist, "the list of files of %v cannot be read: %v", id, err)
 	}
 	if share.IDOf(b) != id {
 		return nil, words.Error(fs.ErrNotExist, "the list of files of %v is damaged", id)
@@ -127,10 +130,9 @@ func (r *Root) Look(id share.ID) (s depot.OnDisk, err error) {
 	}
 	m, at := s.Manifest, content(id)
 	info, err := dir.Lstat(path.Join(at, m.Name))
-	switch {
-	case err == nil:
+	if err == nil {
 		s.Whole = m.Single() == (info.Type == 0)
-	case !errors.Is(err, fs.ErrNotExist):
+	} else if err := r.lost(err); err != nil {
 		return s, err
 	}
 	s.Bad = share.NewSet(m.Layout().Pieces())
@@ -139,8 +141,10 @@ func (r *Root) Look(id share.ID) (s depot.OnDisk, err error) {
 			continue
 		}
 		info, err := dir.Lstat(fileOf(at, m, e))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) && !vfs.NotDir(err) {
-			return s, err
+		if err != nil {
+			if err := r.lost(err); err != nil {
+				return s, err
+			}
 		}
 		if err != nil || info.Type != 0 || info.Size != e.Size {
 			first, n := m.Layout().PiecesOf(i)
@@ -150,6 +154,19 @@ func (r *Root) Look(id share.ID) (s depot.OnDisk, err error) {
 		}
 	}
 	return s, nil
+}
+
+// lost returns nil if an error about a name of a share means that what it names is not there, or is lost. A disk that is away
+// makes no share damaged, nor does a process that has too many files open: then lost returns why nothing is known.
+func (r *Root) lost(err error) error {
+	if errors.Is(err, fs.ErrNotExist) || vfs.NotDir(err) {
+		return nil
+	}
+	if vfs.TooManyOpen(err) {
+		return err
+	}
+	_, away := r.there()
+	return away
 }
 
 // empty reports whether a folder is not there, or has nothing but what a crash left half written.
@@ -187,7 +204,9 @@ func (r *Root) Scrub(m *share.Manifest, p share.Piece, bad *share.Set, enough fu
 		}
 		values, err := pieceOf(dir, fileOf(at, m, m.Entry(s.Entry)), m, p, s, buf[:s.Len])
 		if err != nil {
-			return p, err
+			if err := r.lost(err); err != nil {
+				return p, err
+			}
 		}
 		if values == nil {
 			bad.Add(p)
@@ -200,18 +219,15 @@ func (r *Root) Scrub(m *share.Manifest, p share.Piece, bad *share.Set, enough fu
 }
 
 // pieceOf reads a piece from the disk, and returns the hashes of its blocks; nil if it does not match the manifest.
-// A piece that the disk cannot read is lost.
+// If the disk cannot read it, the error says why.
 func pieceOf(dir vfs.FS, name string, m *share.Manifest, p share.Piece, s share.Span, buf []byte) ([]share.Hash, error) {
 	f, err := dir.Open(name)
-	if errors.Is(err, fs.ErrNotExist) || err != nil && vfs.NotDir(err) {
-		return nil, nil
-	}
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	if n, _ := f.ReadAt(buf, s.Offset); n < s.Len {
-		return nil, nil // what the disk cannot read is lost
+	if n, err := f.ReadAt(buf, s.Offset); n < s.Len {
+		return nil, err
 	}
 	_, pieces := m.Layout().PiecesOf(s.Entry)
 	if values, value := share.HashPiece(nil, buf, s.Offset, pieces == 1); value == m.PieceValue(p) {
