@@ -24,6 +24,19 @@ func charge(t *tx, acc account, bytes int64, added time.Duration) error {
 	return t.exec(`UPDATE accounts SET credit = ?2 WHERE id = ?1`, acc.id, int64(left))
 }
 
+// chargeFound takes the cost of a lease that was found from its account's credit, as far as that goes: bytes for added seconds longer.
+func (t *tx) chargeFound(id, bytes, added int64) error {
+	acc, err := t.account(depot.Account(id))
+	if err != nil || acc.paid == 0 {
+		return err
+	}
+	missing, left := renewal.Cost(bytes, time.Duration(added)*time.Second, renewal.Credit(acc.credit))
+	if missing > 0 {
+		left = 0
+	}
+	return t.exec(`UPDATE accounts SET credit = ?2 WHERE id = ?1`, id, int64(left))
+}
+
 var errNotNoted = errors.New("a payment whose passes were spent is no longer noted in the database of leases, so its account was not credited")
 
 // paymentTime is how long a payment is remembered: longer than a pass can be spent.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"zombiezen.com/go/sqlite"
@@ -33,10 +35,14 @@ func (d *DB) takeShare(ctx context.Context, now time.Time, id share.ID, why depo
 // Leases that only the disk knows are entered, even beyond a quota; an unknown account is
 // made, with no quota. All leases are written beside the data again. Found returns the state.
 //
+// What a lease has here and not in the database costs its account what it would have cost, as far as its credit goes. Either the
+// transaction that was to enter it failed or was killed, and nothing was paid; or the database is a copy from before it was paid. An
+// account pays what it is told that is missing, so its credit was used up then, or covered all of it.
+//
 // The crawler may have read those leases a while ago. Of a share that the database knows, those count that are beside
 // it now: one that was released meanwhile does not come back.
 func (d *DB) Found(ctx context.Context, now time.Time, id share.ID, bytes int64, whole bool, leases []depot.Promise) (state depot.State, err error) {
-	return d.found(ctx, now, id, bytes, whole, func(t *tx, known bool) ([]depot.Promise, error) {
+	return d.found(ctx, now, id, bytes, whole, true, func(t *tx, known bool) ([]depot.Promise, error) {
 		if !known || t.beside == nil {
 			return leases, nil
 		}
@@ -44,13 +50,14 @@ func (d *DB) Found(ctx context.Context, now time.Time, id share.ID, bytes int64,
 	})
 }
 
-// Imported is Found with leases that another depot has promised: they need not be beside the share.
+// Imported is Found with leases that another depot has promised: they need not be beside the share, and were paid for there.
 func (d *DB) Imported(ctx context.Context, now time.Time, id share.ID, bytes int64, whole bool, leases []depot.Promise) (state depot.State, err error) {
-	return d.found(ctx, now, id, bytes, whole, func(*tx, bool) ([]depot.Promise, error) { return leases, nil })
+	return d.found(ctx, now, id, bytes, whole, false, func(*tx, bool) ([]depot.Promise, error) { return leases, nil })
 }
 
-// found enters a share with leases, which may depend on whether it is known.
-func (d *DB) found(ctx context.Context, now time.Time, id share.ID, bytes int64, whole bool, of func(t *tx, known bool) ([]depot.Promise, error)) (state depot.State, err error) {
+// found enters a share with leases, which may depend on whether it is known. due says that those that the database does not know are
+// to be paid for.
+func (d *DB) found(ctx context.Context, now time.Time, id share.ID, bytes int64, whole, due bool, of func(t *tx, known bool) ([]depot.Promise, error)) (state depot.State, err error) {
 	if bytes < 0 || bytes > depot.MaxBytes {
 		return depot.None, fmt.Errorf("%v takes %d bytes; a share may take 0 to %d", id, bytes, int64(depot.MaxBytes))
 	}
@@ -81,7 +88,7 @@ func (d *DB) found(ctx context.Context, now time.Time, id share.ID, bytes int64,
 		}
 		t.touch(r.id) // its leases may have been lost, alone or with its data
 		for _, p := range append(all, leases...) {
-			if err := t.reenter(&r, p, bytes); err != nil {
+			if err := t.reenter(&r, p, bytes, due); err != nil {
 				return err
 			}
 		}
@@ -102,7 +109,8 @@ func starter(now time.Time, leases []depot.Promise) depot.Promise {
 
 // reenter makes sure that a lease from the disk is in the database, and takes what the share takes: bytes as the crawler knows, 0 if it
 // does not, unless the share is measured. What another account has declared says nothing. One that has ended only counts for the grace.
-func (t *tx) reenter(r *row, p depot.Promise, bytes int64) error {
+// due says that what is new is to be paid for; if nobody knows yet what the share takes, resize does that.
+func (t *tx) reenter(r *row, p depot.Promise, bytes int64, due bool) error {
 	at := p.Expires.Unix()
 	if at <= t.now {
 		return t.exec(`UPDATE shares SET lapsed = max(lapsed, ?2) WHERE id = ?1`, r.id, at)
@@ -123,12 +131,14 @@ func (t *tx) reenter(r *row, p depot.Promise, bytes int64) error {
 		if r.measured {
 			bytes = r.bytes
 		}
-		return t.enter(r.id, account, bytes, at, 1)
+		err = t.enter(r.id, account, bytes, at, 1)
+	} else if bytes = l.bytes; at > l.expires {
+		err = t.extend(r.id, account, at, 1)
 	}
-	if at > l.expires {
-		return t.extend(r.id, account, at, 1)
+	if added := at - max(l.expires, t.now); err == nil && due && added > 0 {
+		err = t.chargeFound(account, bytes, added)
 	}
-	return nil
+	return err
 }
 
 // Measure records what a share takes, now that its manifest is here. Leases for which a
@@ -159,8 +169,21 @@ func (d *DB) Measure(ctx context.Context, now time.Time, id share.ID, bytes int6
 }
 
 // resize makes leases for which nobody declared a size count what the share takes: the
-// starter's, and those that were found without a manifest, which count nothing.
+// starter's, and those that were found without a manifest, which count nothing. If these were found since the database
+// is complete, nobody has paid for them: see Found.
 func (t *tx) resize(id, bytes int64) error {
+	due := map[int64]int64{} // how long the lease of each account is
+	if err := t.rows(`SELECT account, expires - granted FROM leases WHERE share = ?1 AND bytes = 0 AND granted > (SELECT complete_since FROM meta)`, func(s *sqlite.Stmt) error {
+		due[s.ColumnInt64(0)] = s.ColumnInt64(1)
+		return nil
+	}, id); err != nil {
+		return err
+	}
+	for _, account := range slices.Sorted(maps.Keys(due)) {
+		if err := t.chargeFound(account, bytes, due[account]); err != nil {
+			return err
+		}
+	}
 	if err := t.exec(`UPDATE accounts SET used = used + ?2 - l.bytes FROM leases l
 	  WHERE l.share = ?1 AND l.account = accounts.id AND (l.account = 1 OR l.bytes = 0)`, id, bytes); err != nil {
 		return err
