@@ -17,7 +17,7 @@ type DepotNode interface {
 	Accounts(ctx context.Context) ([]Account, error)
 	AddAccount(ctx context.Context, a AddAccount) (Account, error)
 	SetAccount(ctx context.Context, name string, s SetAccount) (Account, error)
-	RemoveAccount(ctx context.Context, name string) (Account, error)
+	RemoveAccount(ctx context.Context, name string, credit bool) (Account, error)
 	Leases(ctx context.Context, account, after string, limit int) ([]Lease, error)
 	Rehearse(ctx context.Context) (Crawl, error)
 	// Export returns what writes shares above an ID, with their leases.
@@ -238,8 +238,11 @@ func (s *Server) depot(a huma.API) {
 	}) (Account, error) {
 		return n.SetAccount(ctx, in.Name, in.Body)
 	})
-	add(a, "DELETE", "/v1/depot/accounts/{name}", "removeAccount", "Remove an account that holds nothing", func(ctx context.Context, in *OfAccount) (Account, error) {
-		return n.RemoveAccount(ctx, in.Name)
+	add(a, "DELETE", "/v1/depot/accounts/{name}", "removeAccount", "Remove an account that holds nothing", func(ctx context.Context, in *struct {
+		OfAccount
+		Credit bool `query:"credit" doc:"remove also what it has paid and not used up"`
+	}) (Account, error) {
+		return n.RemoveAccount(ctx, in.Name, in.Credit)
 	})
 	add(a, "GET", "/v1/depot/leases", "leases", "The live leases of an account, by share ID", func(ctx context.Context, in *struct {
 		Account string `query:"account" required:"true" maxLength:"256"`
@@ -302,9 +305,9 @@ func (c *Client) SetAccount(ctx context.Context, name string, s SetAccount) (out
 	return out, c.ask(ctx, "PATCH", "/v1/depot/accounts/"+url.PathEscape(name), s, &out)
 }
 
-// RemoveAccount removes an account that holds nothing.
-func (c *Client) RemoveAccount(ctx context.Context, name string) (out Account, err error) {
-	return out, c.ask(ctx, "DELETE", "/v1/depot/accounts/"+url.PathEscape(name), nil, &out)
+// RemoveAccount removes an account that holds nothing, and, if credit says so, what it has paid and not used up.
+func (c *Client) RemoveAccount(ctx context.Context, name string, credit bool) (out Account, err error) {
+	return out, c.ask(ctx, "DELETE", fmt.Sprintf("/v1/depot/accounts/%s?credit=%t", url.PathEscape(name), credit), nil, &out)
 }
 
 // Leases returns the live leases of an account.

@@ -263,8 +263,8 @@ func (l *lender) setKeys(ctx context.Context, id depot.Account, s api.SetAccount
 // Passes returns how many whole passes a credit is worth.
 func Passes(credit int64) int { return int(credit / int64(renewal.Paid(1))) }
 
-// RemoveAccount removes an account that holds nothing.
-func (d *depots) RemoveAccount(ctx context.Context, name string) (api.Account, error) {
+// RemoveAccount removes an account that holds nothing. credit says that it may lose what it has paid and not used up.
+func (d *depots) RemoveAccount(ctx context.Context, name string, credit bool) (api.Account, error) {
 	l, now, id, err := d.accountNamed(ctx, name)
 	if err != nil {
 		return api.Account{}, err
@@ -276,7 +276,11 @@ func (d *depots) RemoveAccount(ctx context.Context, name string) (api.Account, e
 	if id == depot.StarterAccount {
 		return v, api.Refuse(api.ErrRequest, "%q is for what the depot finds on its disk: it cannot be removed", v.Name)
 	}
-	return v, depotError(l.db.RemoveAccount(ctx, now, id), name)
+	err = l.db.RemoveAccount(ctx, now, id, credit)
+	if errors.Is(err, depot.ErrCredit) {
+		return v, api.Refuse(api.ErrHave, "the account %q has paid for %s that it has not used up: fetcher depot account rm --credit removes it all the same", v.Name, words.Count(Passes(v.Credit), "pass"))
+	}
+	return v, depotError(err, name)
 }
 
 // Leases returns the live leases of an account.

@@ -46,7 +46,7 @@ func TestSnapshotsOfLaterRoundsReachTheFleet(t *testing.T) {
 			t.Fatalf("snapshot %d is not at the other member: %v", seq, err)
 		}
 		must(t, keeper.lender.db.CycleDone(t.Context(), time.Now(), depot.Cycle{})) // else nothing is removed
-		_, err = keeper.RemoveAccount(t.Context(), fmt.Sprint("account", seq))
+		_, err = keeper.RemoveAccount(t.Context(), fmt.Sprint("account", seq), false)
 		must(t, err)
 		ids = append(ids, id)
 	}
@@ -189,7 +189,7 @@ func TestSnapshotsThatFailLeaveNothing(t *testing.T) {
 			t.Errorf("it is on the list: %+v", r.Shares)
 		}
 		must(t, lender.lender.db.CycleDone(t.Context(), time.Now(), depot.Cycle{})) // else nothing is removed
-		_, err = lender.RemoveAccount(t.Context(), string(rune('a'+i)))
+		_, err = lender.RemoveAccount(t.Context(), string(rune('a'+i)), false)
 		must(t, err)
 	}
 }

@@ -49,6 +49,7 @@ var (
 	ErrNoKey     = errors.New("no account has this key")
 	ErrTaken     = errors.New("another account has this name or key")
 	ErrPaying    = errors.New("a payment by the account is not recorded yet")
+	ErrCredit    = errors.New("the account has paid for more than it has used")
 	ErrInUse     = errors.New("the account holds leases: release them, or wait for their end")
 )
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/piecelease/fetcher/depot"
 	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/renewal"
 )
 
 // account is a row of accounts.
@@ -76,10 +77,12 @@ func (d *DB) SetAccount(ctx context.Context, id depot.Account, s depot.Terms) er
 }
 
 // RemoveAccount removes an account that holds no live lease, and its keys. Before the crawler has seen all of the disk it removes none:
-// a lease found later would be that of the next account of the name. Nor does it remove one that may have spent passes that are not entered yet.
-func (d *DB) RemoveAccount(ctx context.Context, now time.Time, id depot.Account) error {
+// a lease found later would be that of the next account of the name. Nor does it remove one that may have spent passes that are not entered yet, or,
+// unless its credit may go too, one that has a pass or more of that.
+func (d *DB) RemoveAccount(ctx context.Context, now time.Time, id depot.Account, credit bool) error {
 	return d.write(ctx, now, func(t *tx) error {
-		if _, err := t.account(id); err != nil || id == depot.StarterAccount {
+		acc, err := t.account(id)
+		if err != nil || id == depot.StarterAccount {
 			return fmt.Errorf("%d: %w", id, depot.ErrNoAccount)
 		}
 		if _, _, err := t.settle(1, int64(id)); err != nil {
@@ -94,6 +97,9 @@ func (d *DB) RemoveAccount(ctx context.Context, now time.Time, id depot.Account)
 		if paying, err := t.ints(`SELECT 1 FROM payments WHERE account = ?1 AND units = 0 AND at >= ?2 LIMIT 1`,
 			[]any{int64(id), t.now - int64(paymentTime/time.Second)}); err != nil || paying {
 			return cmp.Or(err, depot.ErrPaying)
+		}
+		if !credit && renewal.Credit(acc.credit) >= renewal.Paid(1) {
+			return depot.ErrCredit
 		}
 		return removeAccounts(t, int64(id))
 	})

@@ -656,7 +656,7 @@ func TestAccountsAndKeys(t *testing.T) {
 		"move of none":       {r.MoveKey(ctx, "b", "z"), depot.ErrNoKey},
 		"remove of none":     {r.RemoveKey(ctx, "b"), depot.ErrNoKey},
 		"set the starter":    {r.SetAccount(ctx, depot.StarterAccount, depot.Terms{Quota: 1, MaxLease: day}), depot.ErrNoAccount},
-		"remove the starter": {r.RemoveAccount(ctx, start, depot.StarterAccount), depot.ErrNoAccount},
+		"remove the starter": {r.RemoveAccount(ctx, start, depot.StarterAccount, false), depot.ErrNoAccount},
 	} {
 		if !errors.Is(got.err, got.want) {
 			t.Errorf("%s: %v", name, got.err)
@@ -678,17 +678,20 @@ func TestAccountsAndKeys(t *testing.T) {
 	_, err = r.Hold(ctx, start, r.ask(99, ids[0], 1))
 	refused(t, err, depot.UnknownAccount)
 	r.stable(ids[0])
-	if err := r.RemoveAccount(ctx, start, 2); !errors.Is(err, depot.ErrInUse) {
+	if err := r.RemoveAccount(ctx, start, 2, false); !errors.Is(err, depot.ErrInUse) {
 		t.Error(err)
 	}
 	p := depot.Payment{Account: 2, Request: [16]byte{1}, Units: 64}
 	_, _, err = r.Intend(ctx, start, p)
 	r.ok(err)
-	if err := r.RemoveAccount(ctx, start.Add(11*day), 2); !errors.Is(err, depot.ErrPaying) {
+	if err := r.RemoveAccount(ctx, start.Add(11*day), 2, false); !errors.Is(err, depot.ErrPaying) {
 		t.Error(err)
 	}
 	r.ok(r.Deposit(ctx, start, p))
-	r.ok(r.RemoveAccount(ctx, start.Add(11*day), 2))
+	if err := r.RemoveAccount(ctx, start.Add(11*day), 2, false); !errors.Is(err, depot.ErrCredit) {
+		t.Error("64 passes that were paid are gone, and nobody was asked:", err)
+	}
+	r.ok(r.RemoveAccount(ctx, start.Add(11*day), 2, true))
 	if _, err := r.AccountOf(ctx, "a"); !errors.Is(err, depot.ErrNoKey) {
 		t.Error(err)
 	}

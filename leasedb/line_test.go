@@ -227,7 +227,7 @@ func TestAReleaseAndARemovalTogether(t *testing.T) {
 	errs := r.together(func() error {
 		_, err := r.Release(r.Context(), start, release)
 		return err
-	}, func() error { return r.RemoveAccount(r.Context(), start, 2) })
+	}, func() error { return r.RemoveAccount(r.Context(), start, 2, false) })
 	if errors.Join(errs...) != nil || len(r.disk[ids[0]]) != 0 {
 		t.Error(errs, r.disk[ids[0]])
 	}

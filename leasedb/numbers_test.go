@@ -18,7 +18,7 @@ func TestNumbersOfAccountsAreNotUsedAgain(t *testing.T) {
 	r := newRig(t)
 	a, err := r.AddAccount(t.Context(), start, "a", depot.Terms{MaxLease: day})
 	r.ok(err)
-	r.ok(r.RemoveAccount(t.Context(), start, a))
+	r.ok(r.RemoveAccount(t.Context(), start, a, false))
 	b, err := r.AddAccount(t.Context(), start, "b", depot.Terms{MaxLease: day})
 	r.ok(err)
 	if a == b {

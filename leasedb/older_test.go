@@ -89,16 +89,16 @@ func TestALeaseOnTheDiskIsNotGivenToTheNextOfItsName(t *testing.T) {
 	r.lose()
 	p2, err := r.Named(t.Context(), "p2")
 	r.ok(err)
-	if err := r.RemoveAccount(t.Context(), start, p2); !errors.Is(err, depot.ErrIncomplete) {
+	if err := r.RemoveAccount(t.Context(), start, p2, false); !errors.Is(err, depot.ErrIncomplete) {
 		t.Errorf("before the crawler has been round: %v", err)
 	}
 	_, err = r.Found(t.Context(), start, ids[0], 100, true, promised)
 	r.ok(err)
 	r.ok(r.CycleDone(t.Context(), start, depot.Cycle{}))
-	if err := r.RemoveAccount(t.Context(), start, p2); !errors.Is(err, depot.ErrInUse) {
+	if err := r.RemoveAccount(t.Context(), start, p2, false); !errors.Is(err, depot.ErrInUse) {
 		t.Errorf("once its lease was found: %v", err)
 	}
-	r.ok(r.RemoveAccount(t.Context(), start.Add(11*day), p2))
+	r.ok(r.RemoveAccount(t.Context(), start.Add(11*day), p2, false))
 }
 
 // An account is made with its key, or not at all.

@@ -286,9 +286,10 @@ func (a depots) accountListCommand() *cobra.Command {
 }
 
 func (a depots) accountRmCommand() *cobra.Command {
-	return &cobra.Command{Use: "rm NAME", Short: "Remove an account that holds nothing", Args: anAccount, ValidArgsFunction: a.completeAccount, RunE: func(cmd *cobra.Command, args []string) error {
+	var credit bool
+	c := &cobra.Command{Use: "rm NAME", Short: "Remove an account that holds nothing", Args: anAccount, ValidArgsFunction: a.completeAccount, RunE: func(cmd *cobra.Command, args []string) error {
 		return a.asking(cmd.Context(), func(c *api.Client) error {
-			acc, err := c.RemoveAccount(cmd.Context(), args[0])
+			acc, err := c.RemoveAccount(cmd.Context(), args[0], credit)
 			if err != nil {
 				return err
 			}
@@ -297,6 +298,8 @@ func (a depots) accountRmCommand() *cobra.Command {
 			return nil
 		})
 	}}
+	c.Flags().BoolVar(&credit, "credit", false, "also remove what it has paid and not used up")
+	return c
 }
 
 // creditGone says what an account that was removed had paid for nothing.
