@@ -118,7 +118,8 @@ func heldOf(id share.ID, now time.Time, g depot.Granted) depotAsked {
 }
 
 func (d *depotActor) hold(ctx actor.Context, m wire.Hold) {
-	from := d.believe(senderOf(d.s, ctx), m.Sources)
+	by := senderOf(d.s, ctx)
+	from := d.believe(by, m.Sources)
 	here := d.here
 	l, keep, reserve := d.cfg.Ledger, d.cfg.Keep, d.cfg.Reserve
 	d.ask(ctx, true, d.refuseHeld(m.Share), func(ctx context.Context, now time.Time, account depot.Account) (a depotAsked, err error) {
@@ -142,7 +143,7 @@ func (d *depotActor) hold(ctx actor.Context, m wire.Hold) {
 		}
 		k, err := l.Share(ctx, m.Share) // the answer may be outdated
 		if err == nil && (k.State == depot.Coming || k.State == depot.Corrupt) {
-			err = keep.SaveSources(m.Share, from)
+			err = keep.SaveSources(m.Share, by, from)
 		}
 		a = heldOf(m.Share, now, g)
 		a.state = k.State

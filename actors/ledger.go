@@ -67,9 +67,9 @@ type Keep interface {
 	// Free is the number of bytes that still fit.
 	Free() (int64, error)
 
-	// Sources are the peers to fetch a share from, as stored by SaveSources.
+	// Sources are the peers to fetch a share from, as stored by SaveSources for each that holds it.
 	Sources(id share.ID) []peers.Addr
-	SaveSources(id share.ID, from []peers.Addr) error
+	SaveSources(id share.ID, by peers.ID, from []peers.Addr) error
 	// Manifest is the manifest of a share; nil if it is not here.
 	Manifest(id share.ID) *share.Manifest
 	// Open opens the place of a share, to fetch its missing pieces. It takes those that other shares have, which are like

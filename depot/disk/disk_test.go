@@ -76,7 +76,7 @@ func TestFolderIsTheDepotsOrIsLeftAlone(t *testing.T) {
 	away := func(what string) {
 		t.Helper()
 		for name, err := range map[string]error{"ready": r.Ready(t.Context(), b), "write": writeWhole(r, id, nil), "remove": r.Remove(id), "sweep": r.Sweep(),
-			"sources": r.SaveSources(id, nil)} {
+			"sources": r.SaveSources(id, "by", nil)} {
 			if !errors.Is(err, ErrAway) {
 				t.Errorf("%s, %s: %v", what, name, err)
 			}
@@ -160,7 +160,7 @@ func TestLeasesAndSourcesLieBesideAShare(t *testing.T) {
 		t.Error(last, err)
 	}
 	from := []peers.Addr{{ID: "p", Addrs: []string{"/ip4/192.0.2.1/tcp/1"}}}
-	if err := r.SaveSources(id, from); err != nil {
+	if err := r.SaveSources(id, "by", from); err != nil {
 		t.Fatal(err)
 	}
 	if got := r.Sources(id); len(got) != 1 || got[0].ID != "p" || !slices.Equal(got[0].Addrs, from[0].Addrs) {

@@ -34,7 +34,7 @@ func TestLeasesAreWrittenOnlyIfTheyCanBeRead(t *testing.T) {
 func TestSourcesMakeNoShare(t *testing.T) {
 	r, _ := ready(t)
 	id := share.IDOf([]byte("x"))
-	if err := r.SaveSources(id, []peers.Addr{{ID: "p"}}); err != nil {
+	if err := r.SaveSources(id, "by", []peers.Addr{{ID: "p"}}); err != nil {
 		t.Log(err)
 	}
 	if next, err := r.After(share.ID{}); err != nil || len(next) > 0 {

@@ -51,6 +51,7 @@ type Root struct {
 	bring   sync.Mutex   // held while a share is brought
 	comes   atomic.Int64 // bytes of that which are not written yet
 	growing growing
+	sources sync.Mutex // held while sources are stored
 
 	mu     sync.Mutex // guards the fields below
 	dir    vfs.FS     // nil: Ready has not succeeded yet

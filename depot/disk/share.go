@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/piecelease/fetcher/depot"
@@ -17,17 +18,25 @@ import (
 	"github.com/piecelease/fetcher/store/vfs"
 )
 
-const maxSources = 64 << 10
+const (
+	maxSources = 32 << 10 // bytes of the sources that one peer has named
+	maxNamers  = 8        // peers whose sources of a share are kept
+)
 
-// SaveSources stores where to fetch a share that has leases.
-func (r *Root) SaveSources(id share.ID, from []peers.Addr) error {
+// SaveSources stores where to fetch a share that has leases, as the peer by says; what others have said stays.
+func (r *Root) SaveSources(id share.ID, by peers.ID, from []peers.Addr) error {
+	if b, err := json.Marshal(from); err != nil || len(b) > maxSources {
+		return errors.Join(err, share.ErrLimit)
+	}
+	r.sources.Lock()
+	defer r.sources.Unlock()
 	dir, err := r.there()
 	if err != nil {
 		return err
 	}
-	b, err := json.Marshal(from)
-	if err != nil || len(b) > maxSources {
-		return errors.Join(err, share.ErrLimit)
+	b, err := json.Marshal(merged(r.Sources(id), by, from))
+	if err != nil {
+		return err
 	}
 	at := Folder(id)
 	err = vfs.WriteFile(dir, at+"/sources", at+"/sources.new", b, false)
@@ -37,13 +46,31 @@ func (r *Root) SaveSources(id share.ID, from []peers.Addr) error {
 	return err
 }
 
+// merged returns sources with those that a peer names now, in place of those that it has named before. Of too many that name some the
+// first stay, and the one before this gives way: nobody makes a depot forget where the share was when it was first held.
+func merged(all []peers.Addr, by peers.ID, from []peers.Addr) []peers.Addr {
+	var namers []peers.ID // others
+	for _, a := range all {
+		if a.By != by && !slices.Contains(namers, a.By) {
+			namers = append(namers, a.By)
+		}
+	}
+	namers = namers[:min(len(namers), maxNamers-1)]
+	at := slices.IndexFunc(all, func(a peers.Addr) bool { return a.By == by })
+	if at < 0 {
+		at = len(all)
+	}
+	other := func(a peers.Addr) bool { return !slices.Contains(namers, a.By) }
+	return slices.Concat(slices.DeleteFunc(slices.Clone(all[:at]), other), from, slices.DeleteFunc(slices.Clone(all[at:]), other))
+}
+
 // Sources returns what SaveSources stored; none if it cannot be read.
 func (r *Root) Sources(id share.ID) (out []peers.Addr) {
 	dir, err := r.there()
 	if err != nil {
 		return nil
 	}
-	b, err := vfs.ReadFile(dir, Folder(id)+"/sources", maxSources)
+	b, err := vfs.ReadFile(dir, Folder(id)+"/sources", maxNamers*maxSources)
 	if err != nil || json.Unmarshal(b, &out) != nil {
 		return nil
 	}

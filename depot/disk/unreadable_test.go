@@ -58,7 +58,9 @@ func TestAFileThatCannotBeReadIsLostAndADiskThatIsAwayLosesNothing(t *testing.T)
 	if bad, scrubbed, err := look(); bad != 1 || scrubbed != 1 || err != nil {
 		t.Error("one file:", bad, scrubbed, err)
 	}
-	fails = func(name string) bool { return strings.HasSuffix(name, "/data/x") || strings.Contains(name, "/data/x/") }
+	fails = func(name string) bool {
+		return strings.HasSuffix(name, "/data/x") || strings.Contains(name, "/data/x/")
+	}
 	if seen, err := r.Look(m.ID()); err != nil || seen.Whole || seen.Bad.Count() != m.Layout().Pieces() {
 		t.Errorf("its folder: %+v, %v", seen, err)
 	}
