@@ -231,12 +231,12 @@ func (v surveyor) look(ctx context.Context, id share.ID) (seen depot.Seen, x vis
 		return seen, x, err
 	}
 	whole := disk.Manifest != nil && disk.Whole && disk.Bad.Count() == 0
-	there, here := endsBeside(disk.Leases, now), endsOf(leases)
-	if k.State == depot.None || knowsMore(there, here) || whole && knowsMore(here, there) {
-		bytes := int64(0)
-		if disk.Manifest != nil {
-			bytes = depot.Bytes(disk.Manifest)
-		}
+	there, here, bytes := endsBeside(disk.Leases, now), endsOf(leases), int64(0)
+	if disk.Manifest != nil {
+		bytes = depot.Bytes(disk.Manifest)
+	}
+	again := whole && k.State == depot.Stable && k.Bytes != bytes // an earlier version of this program measured it
+	if again || k.State == depot.None || knowsMore(there, here) || whole && knowsMore(here, there) {
 		if x.state, err = v.l.Found(ctx, now, id, bytes, whole, disk.Leases); err != nil {
 			return seen, x, err
 		}

@@ -310,13 +310,18 @@ func (d *depots) followTo(ctx context.Context, entry int64, m *share.Manifest) {
 	defer cancel()
 	l, err := d.node.Holds(ctx)
 	for _, w := range l.Wants {
-		if w.Entry != entry || w.Pin || w.Share == m.ID() {
+		size := fetcher.HoldBytes(m) // an earlier version of this program may have said another
+		if w.Entry != entry || w.Pin && w.Share != m.ID() || w.Share == m.ID() && w.Bytes == size {
 			continue
 		}
-		w.Share, w.Bytes, w.Name = m.ID(), fetcher.HoldBytes(m), m.Name
+		says := "depots are to keep the new version, as a share of its own"
+		if w.Share == m.ID() {
+			says = "what depots keep takes another size than an earlier version of this program said"
+		}
+		w.Share, w.Bytes, w.Name = m.ID(), size, m.Name
 		_, err2 := d.node.KeepHold(ctx, w, nil, true)
 		err = errors.Join(err, err2)
-		d.log.Info("depots are to keep the new version, as a share of its own", "entry", entry, "hold", w.ID, "share", m.ID().String(), "bytes", w.Bytes)
+		d.log.Info(says, "entry", entry, "hold", w.ID, "share", m.ID().String(), "bytes", w.Bytes)
 	}
 	if err != nil && ctx.Err() == nil {
 		d.log.Error("depots could not be told of a new version", "entry", entry, "error", err)

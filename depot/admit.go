@@ -17,8 +17,14 @@ const LeastBytes = 2 * page
 const page = 4 << 10
 
 // Bytes is what a lease of a share takes of a quota: its files, each rounded up to
-// 4 KiB, the manifest, and the block hashes that are kept with it.
+// 4 KiB, the manifest, and the block hashes that are kept with it; and not less than 4 KiB for each
+// name in it, as folders, links and empty files take space and say of no bytes. So a share takes no more of a disk than twice
+// that, and what is mostly files takes what their bytes do.
 func Bytes(m *share.Manifest) int64 {
+	names := int64(m.Names())
+	if !m.Single() {
+		names++ // its folder
+	}
 	n := paged(int64(len(m.Bytes())))
 	hashes := int64(page)
 	for _, e := range m.Entries() {
@@ -27,7 +33,7 @@ func Bytes(m *share.Manifest) int64 {
 			hashes += (e.Size + share.BlockSize - 1) / share.BlockSize * int64(len(share.Hash{}))
 		}
 	}
-	return n + paged(hashes)
+	return max(n+paged(hashes), names*page)
 }
 
 func paged(n int64) int64 { return (n + page - 1) / page * page }

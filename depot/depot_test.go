@@ -139,6 +139,13 @@ func TestBytesOfAShare(t *testing.T) {
 	if got := Bytes(m); got != (4+1+2)*4096 {
 		t.Errorf("%d bytes", got)
 	}
+	m, err = share.NewManifest("x", []share.Entry{{Path: "a/b/c", Root: share.FileRoot(nil)}, {Path: "a/b/d", Kind: share.Dir}, {Path: "a/e", Kind: share.Symlink, Target: "b"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := Bytes(m); got != 6*4096 { // x, a, b, c, d and e
+		t.Errorf("%d bytes", got)
+	}
 }
 
 func TestDamageIsBelievedTheSecondTimeAnHourLater(t *testing.T) {

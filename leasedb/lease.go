@@ -171,9 +171,7 @@ func (t *tx) grant(a depot.Ask, acc account, own int64) (depot.Granted, error) {
 		err = t.admit(&r, a, acc, until.Unix(), own)
 	} else if l.bytes == 0 && acc.paid != 0 { // it was found, and is not measured yet: nobody knows what it costs
 		err = &depot.Refusal{Reason: depot.Away, Retry: depot.Retry}
-	} else if l.bytes != 0 && a.Bytes != l.bytes {
-		err = &depot.Refusal{Reason: depot.WrongBytes, Room: l.bytes}
-	} else {
+	} else if err = t.recount(r, l, a, acc); err == nil {
 		err = t.extend(r.id, int64(a.Account), until.Unix(), own)
 	}
 	added := until.Sub(latest(had, t.time()))
@@ -184,6 +182,23 @@ func (t *tx) grant(a depot.Ask, acc account, own int64) (depot.Granted, error) {
 		return depot.Granted{}, err
 	}
 	return depot.Granted{State: r.state, Bytes: a.Bytes, Expires: until, Added: added}, nil
+}
+
+// recount makes a lease that is asked for again count what the share takes, if it counts what an earlier version of this program
+// said that it does. One that counts nothing was found, and will be measured.
+func (t *tx) recount(r row, l lease, a depot.Ask, acc account) error {
+	switch {
+	case l.bytes == 0 || a.Bytes == l.bytes:
+		return nil
+	case !r.measured || a.Bytes != r.bytes:
+		return &depot.Refusal{Reason: depot.WrongBytes, Room: l.bytes}
+	case a.Bytes-l.bytes > acc.quota-acc.used && a.Bytes > l.bytes:
+		return &depot.Refusal{Reason: depot.OverQuota, Room: max(acc.quota-acc.used, 0)}
+	}
+	if err := t.exec(`UPDATE leases SET bytes = ?3 WHERE share = ?1 AND account = ?2`, r.id, acc.id, a.Bytes); err != nil {
+		return err
+	}
+	return t.exec(`UPDATE accounts SET used = used + ?2 WHERE id = ?1`, acc.id, a.Bytes-l.bytes)
 }
 
 func latest(a, b time.Time) time.Time {

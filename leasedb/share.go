@@ -86,6 +86,12 @@ func (d *DB) found(ctx context.Context, now time.Time, id share.ID, bytes int64,
 		if r.state == depot.Going {
 			return nil // Removable asks the disk
 		}
+		if whole && r.measured && r.bytes != bytes { // by another version of this program; leases that count what it said stay
+			r.bytes = bytes
+			if err := t.exec(`UPDATE shares SET bytes = ?2 WHERE id = ?1`, r.id, bytes); err != nil {
+				return err
+			}
+		}
 		t.touch(r.id) // its leases may have been lost, alone or with its data
 		for _, p := range append(all, leases...) {
 			if err := t.reenter(&r, p, bytes, due); err != nil {

@@ -174,6 +174,9 @@ func (m *Manifest) Bytes() []byte { return m.raw }
 // a file called Name.
 func (m *Manifest) Single() bool { return m.single }
 
+// Names returns how many names the share has below its root: its entries, and the directories that they imply.
+func (m *Manifest) Names() int { return m.nodes }
+
 // Count returns the number of entries of each kind. Directories that hold something
 // are not entries and not counted.
 func (m *Manifest) Count() (files, dirs, links int) {
