@@ -6,9 +6,10 @@ const (
 	// MaxDrift is how far the wall clock and the time that passed may be apart, in
 	// total since the owner last confirmed the clock.
 	MaxDrift = 12 * time.Hour
-	// MaxGap is how much time may have passed unmeasured, in total since the owner
-	// last confirmed the clock.
-	MaxGap = 24 * time.Hour
+	// MaxDoubt is the most that may be doubted of the clock, in total since the owner last
+	// confirmed it: how far those two are apart, and the time that passed unmeasured. A clock that
+	// is wrong and believed ends no lease so early that the grace does not make up for it.
+	MaxDoubt = Grace
 )
 
 // A Clock tells the time for leases, and whether that time is believed. Once it is
@@ -47,10 +48,10 @@ func (c *Clock) Look(r Reading) time.Time {
 	case r.Boot == c.Boot && r.Passed >= c.Passed:
 		c.Drift += wall - (r.Passed - c.Passed)
 	case !r.Synced:
-		c.Gap = min(c.Gap+min(wall.Abs(), 2*MaxGap), 2*MaxGap) // the sum must not overflow
+		c.Gap = min(c.Gap+min(wall.Abs(), 2*MaxDoubt), 2*MaxDoubt) // the sum must not overflow
 	}
 	c.Boot, c.Wall, c.Passed = r.Boot, r.Wall, r.Passed
-	c.Frozen = c.Frozen || c.Drift.Abs() > MaxDrift || c.Gap > MaxGap
+	c.Frozen = c.Frozen || c.Drift.Abs() > MaxDrift || c.Drift.Abs()+c.Gap > MaxDoubt
 	if !c.Frozen && c.Wall.After(c.Now) {
 		c.Now = c.Wall
 	}
