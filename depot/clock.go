@@ -26,6 +26,16 @@ type Clock struct {
 	Gap    time.Duration // time that nobody measured, forwards or back
 	Now    time.Time     // the time last believed; it goes back only when the owner confirms the clock
 	Frozen bool
+	// Late says that the clock was not synchronised since the boot began. What is doubted since then counts
+	// only if it never is; Before is what was doubted before.
+	Late   bool
+	Before Doubt
+}
+
+// A Doubt is why a Clock may be wrong: see there.
+type Doubt struct {
+	Drift, Gap time.Duration
+	Frozen     bool
 }
 
 // A Reading is what the system says about the time.
@@ -40,15 +50,19 @@ type Reading struct {
 // then on, and store what it changes.
 //
 // Time between two calls within one boot is measured. Time over a restart is not: it
-// counts as a gap, unless the clock is synchronised.
+// counts as a gap, unless the clock is synchronised, then or later in that boot.
 func (c *Clock) Look(r Reading) time.Time {
 	switch wall := r.Wall.Sub(c.Wall); {
 	case c.Wall.IsZero():
 		c.Now = r.Wall
 	case r.Boot == c.Boot && r.Passed >= c.Passed:
 		c.Drift += wall - (r.Passed - c.Passed)
-	case !r.Synced:
+	default:
+		c.Late, c.Before = true, Doubt{c.Drift, c.Gap, c.Frozen}
 		c.Gap = min(c.Gap+min(wall.Abs(), 2*MaxDoubt), 2*MaxDoubt) // the sum must not overflow
+	}
+	if c.Late && r.Synced {
+		c.Late, c.Drift, c.Gap, c.Frozen = false, c.Before.Drift, c.Before.Gap, c.Before.Frozen
 	}
 	c.Boot, c.Wall, c.Passed = r.Boot, r.Wall, r.Passed
 	c.Frozen = c.Frozen || c.Drift.Abs() > MaxDrift || c.Drift.Abs()+c.Gap > MaxDoubt
@@ -60,7 +74,7 @@ func (c *Clock) Look(r Reading) time.Time {
 
 // Elapsed is a time that advances as measured, whatever the wall clock is set to and whether
 // it is believed: for events that must be some time apart, not for promises. It jumps when
-// the owner confirms the clock, and where nobody measured.
+// the owner confirms the clock, where nobody measured, and when a clock is synchronised late.
 func (c *Clock) Elapsed() time.Time { return c.Wall.Add(-c.Drift) }
 
 // OK is called when the owner confirms that the wall clock is right.
