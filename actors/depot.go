@@ -65,6 +65,7 @@ type depotActor struct {
 	passes   int       // passes of collecting that are under way
 	removed  int64     // shares that were removed, as nobody held them
 	stored   bool      // the clock was stored as frozen: at once, as a start may not see why
+	steps    bool      // it is being stored as it goes forward: at once, as time stands still until then
 	retry    time.Time // when to try again to load
 	wake     system.Alarm
 }
@@ -81,7 +82,9 @@ type depotTimes struct {
 	mu      sync.Mutex
 	clock   depot.Clock
 	loaded  bool // the stored clock is known
+	ok      bool // the owner confirmed it before that
 	reading func() depot.Reading
+	storing sync.Mutex // held while the clock is stored
 }
 
 // now is the time for leases. Until the stored clock is known it is the wall clock's, and
@@ -111,6 +114,53 @@ func (t *depotTimes) load(stored []byte) {
 	if stored != nil && json.Unmarshal(stored, &c) == nil && t.clock.Wall.IsZero() {
 		t.clock = c
 	}
+	if t.ok {
+		t.clock.OK(t.reading())
+		t.ok = false
+	}
+}
+
+// confirm takes the owner's word that the wall clock is right.
+func (t *depotTimes) confirm() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ok = !t.loaded; t.loaded {
+		t.clock.OK(t.reading())
+	}
+}
+
+// store stores the clock in the ledger, if the stored one is known. If it waits, the ledger gives a respite to what is
+// held, and time goes on.
+func (t *depotTimes) store(ctx context.Context, l Ledger) error {
+	t.storing.Lock()
+	defer t.storing.Unlock()
+	t.now()
+	t.mu.Lock()
+	c, loaded := t.clock, t.loaded
+	t.mu.Unlock()
+	if !loaded {
+		return nil
+	}
+	from, steps := c.Now, c.Waits
+	if steps {
+		c.Stepped(c.Wall)
+	}
+	b, err := json.Marshal(c)
+	if err != nil {
+		return err
+	}
+	if !steps {
+		return l.SetClock(ctx, c.Now, b, c.Frozen)
+	}
+	if err := l.Step(ctx, from, c.Now, b); err != nil {
+		return err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.clock.Waits && t.clock.Now.Equal(from) { // else the owner has confirmed another time
+		t.clock.Stepped(c.Now)
+	}
+	return nil
 }
 
 func (t *depotTimes) state() depot.Clock {
@@ -192,7 +242,7 @@ func (d *depotActor) tick(ctx actor.Context) {
 		d.hourly = now.Add(everyHour)
 		d.storeClock(ctx)
 		d.collect(ctx)
-	} else if !d.stored && d.time.state().Frozen {
+	} else if c := d.time.state(); c.Frozen != d.stored || c.Waits && !d.steps {
 		d.storeClock(ctx)
 	}
 	next := d.startArrivals(ctx, now)
@@ -358,17 +408,16 @@ func (d *depotActor) done(ctx actor.Context, m depotDone) {
 // storeClock stores the clock, so that a start knows what was believed.
 func (d *depotActor) storeClock(ctx actor.Context) {
 	d.time.now()
-	c, l := d.time.state(), d.cfg.Ledger
-	if c.Frozen && !d.stored {
+	c, t, l := d.time.state(), d.time, d.cfg.Ledger
+	switch {
+	case c.Frozen && !d.stored:
 		d.s.Log().Error("the clock is not trusted: nothing expires and nothing is collected; if this machine's clock is right, say so with fetcher depot clock ok", "clock", c.Wall, "drift", c.Drift, "gap", c.Gap)
+	case !c.Frozen && d.stored:
+		d.s.Log().Info("the clock is trusted again", "clock", c.Wall)
 	}
-	d.stored = c.Frozen
+	d.stored, d.steps = c.Frozen, c.Waits
 	d.s.Task(ctx, func(ctx context.Context) any {
-		b, err := json.Marshal(c)
-		if err == nil {
-			err = l.SetClock(ctx, b, c.Frozen)
-		}
-		return depotDone{what: "the reading of the depot's clock was not stored", err: err}
+		return depotDone{what: "the reading of the depot's clock was not stored", err: t.store(ctx, l)}
 	})
 }
 

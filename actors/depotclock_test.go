@@ -23,3 +23,21 @@ func TestTheStoredClockIsBelievedWhateverIsAskedBefore(t *testing.T) {
 		t.Errorf("the clock was not believed, and now it is: %v", now)
 	}
 }
+
+// An owner may confirm the clock before the stored one has been read, such as while the disk is away. That does not make time
+// jump either.
+func TestAClockThatIsConfirmedBeforeItIsLoadedWaits(t *testing.T) {
+	at := time.Unix(2e9, 0)
+	stored := depot.Clock{Boot: "1", Wall: at.AddDate(0, 0, -40), Now: at.AddDate(0, 0, -40), Frozen: true}
+	b, err := json.Marshal(stored)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &depotTimes{reading: func() depot.Reading { return depot.Reading{Boot: "2", Wall: at} }}
+	c.confirm()
+	c.now()
+	c.load(b)
+	if now, s := c.now(), c.state(); s.Frozen || !s.Waits || !now.Equal(stored.Now) {
+		t.Errorf("it is %v, and the clock is %+v", now, s)
+	}
+}

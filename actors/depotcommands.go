@@ -2,7 +2,6 @@ package actors
 
 import (
 	"context"
-	"encoding/json"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -107,17 +106,10 @@ func (d *depotActor) status() DepotStatus {
 
 // clockOK takes the owner's word that the wall clock is right.
 func (d *depotActor) clockOK(ctx actor.Context) {
-	d.time.mu.Lock()
-	d.time.clock.OK(d.time.reading())
-	c := d.time.clock
-	d.time.mu.Unlock()
-	d.stored = false
-	l := d.cfg.Ledger
+	d.time.confirm()
+	t, l := d.time, d.cfg.Ledger
+	d.stored, d.steps = false, true
 	d.s.Task(ctx, func(ctx context.Context) any {
-		b, err := json.Marshal(c)
-		if err == nil {
-			err = l.SetClock(ctx, b, false)
-		}
-		return depotDone{what: "the confirmation that the clock is right could not be stored; give it again", err: err}
+		return depotDone{what: "the confirmation that the clock is right could not be stored; give it again", err: t.store(ctx, l)}
 	})
 }

@@ -48,7 +48,8 @@ type Ledger interface {
 	Meta(ctx context.Context) (depot.Meta, error)
 	SetIdentity(ctx context.Context, depot, self string) error
 	SetFolder(ctx context.Context, folder string) error
-	SetClock(ctx context.Context, clock []byte, frozen bool) error
+	SetClock(ctx context.Context, now time.Time, clock []byte, frozen bool) error
+	Step(ctx context.Context, from, now time.Time, clock []byte) error
 	SetPlace(ctx context.Context, place []byte) error
 	CycleDone(ctx context.Context, now time.Time, c depot.Cycle) error
 

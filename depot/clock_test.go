@@ -9,19 +9,28 @@ import (
 type clockwork struct {
 	Reading
 	Clock
+	busy bool // a respite takes long
 }
 
 func newClockwork() *clockwork {
 	w := &clockwork{Reading: Reading{Boot: "1", Wall: time.Unix(1_000_000_000, 0), Passed: time.Hour}}
-	w.Look(w.Reading)
+	w.look()
 	return w
+}
+
+// look looks at the clock, and gives what is held its respite if that is needed.
+func (w *clockwork) look() time.Time {
+	if w.Look(w.Reading); w.Waits && !w.busy {
+		w.Stepped(w.Clock.Wall)
+	}
+	return w.Now
 }
 
 // run lets time pass, and makes the wall clock jump in addition.
 func (w *clockwork) run(d, jump time.Duration) time.Time {
 	w.Reading.Passed += d
 	w.Reading.Wall = w.Reading.Wall.Add(d + jump)
-	return w.Look(w.Reading)
+	return w.look()
 }
 
 // restart restarts the system, after it was off for d.
@@ -30,7 +39,7 @@ func (w *clockwork) restart(d time.Duration, synced bool) time.Time {
 	w.Reading.Passed = 0
 	w.Reading.Wall = w.Reading.Wall.Add(d)
 	w.Reading.Synced = synced
-	return w.Look(w.Reading)
+	return w.look()
 }
 
 const day = 24 * time.Hour
@@ -140,6 +149,62 @@ func TestElapsedTimeIsMeasured(t *testing.T) {
 		w.run(time.Hour, jump)
 		if d := w.Elapsed().Sub(before); d != time.Hour {
 			t.Errorf("an hour in which the clock jumps by %v is %v", jump, d)
+		}
+	}
+}
+
+// A step that nobody measured makes time stand still until what is held was given a respite. Shorter ones do not, nor does time that was
+// measured.
+func TestALongStepWaits(t *testing.T) {
+	for name, c := range map[string]struct {
+		step  func(*clockwork)
+		waits bool
+	}{
+		"off for a day":         {func(w *clockwork) { w.restart(MaxStep, true) }, false},
+		"off for longer":        {func(w *clockwork) { w.restart(MaxStep+time.Second, true) }, true},
+		"asleep for a year":     {func(w *clockwork) { w.run(365*day, 0) }, false},
+		"confirmed after a day": {func(w *clockwork) { w.run(0, -13*time.Hour); w.run(day, 13*time.Hour); w.OK(w.Reading) }, false},
+		"confirmed later":       {func(w *clockwork) { w.run(0, -13*time.Hour); w.run(day+1, 13*time.Hour); w.OK(w.Reading) }, true},
+		"confirmed twice":       {func(w *clockwork) { w.run(0, -13*time.Hour); w.run(9*day, 0); w.OK(w.Reading); w.OK(w.Reading) }, true},
+		"confirmed a year back": {func(w *clockwork) { w.run(0, -365*day); w.OK(w.Reading) }, false},
+		"confirmed, and restarted": {func(w *clockwork) {
+			w.run(0, 13*time.Hour)
+			w.run(9*day, 0)
+			w.OK(w.Reading)
+			w.restart(time.Minute, true)
+		}, true},
+		"confirmed, and set back to what it was": {func(w *clockwork) {
+			w.run(0, -13*time.Hour)
+			w.run(day+time.Hour, 13*time.Hour)
+			w.OK(w.Reading)
+			w.run(0, -2*time.Hour)
+		}, false},
+		"synchronised late": {func(w *clockwork) {
+			if w.restart(9*day, false); !w.Frozen {
+				t.Error("9 days off, and believed")
+			}
+			w.Synced = true
+		}, true},
+		"synchronised late, and stood still while it was off": {func(w *clockwork) {
+			w.restart(0, false)
+			w.Synced, w.Reading.Wall = true, w.Reading.Wall.Add(9*day)
+		}, true},
+	} {
+		w := newClockwork()
+		w.busy = true
+		c.step(w)
+		before := w.Now
+		w.Reading.Passed, w.Reading.Wall = w.Reading.Passed+time.Minute, w.Reading.Wall.Add(time.Minute)
+		now := w.Look(w.Reading)
+		switch {
+		case w.Frozen || w.Waits != c.waits:
+			t.Errorf("%s: it waits: %v; frozen: %v", name, w.Waits, w.Frozen)
+		case c.waits && !now.Equal(before):
+			t.Errorf("%s: time went from %v to %v", name, before, now)
+		case c.waits:
+			if w.Stepped(w.Clock.Wall); !w.run(time.Minute, 0).Equal(w.Reading.Wall) || w.Waits {
+				t.Errorf("%s: time does not go on", name)
+			}
 		}
 	}
 }

@@ -236,7 +236,7 @@ func (h *history) keep(kind string, id share.ID, s *mShare) {
 	case "switch":
 		m.gc, m.frozen = pick(h, "gc", true, true, false), pick(h, "frozen", false, false, true)
 		h.check(h.do(func() error { return h.db.SetGC(ctx, m.gc) }))
-		h.check(h.do(func() error { return h.db.SetClock(ctx, nil, m.frozen) }))
+		h.check(h.do(func() error { return h.db.SetClock(ctx, h.now(), nil, m.frozen) }))
 	case "sweep":
 		h.check(h.do(func() error { _, _, err := h.db.Sweep(ctx, h.now(), 1); return err }))
 	case "collect":

@@ -41,6 +41,7 @@ type DB struct {
 	beside Beside
 	asked  int // the most requests that are remembered for an account
 	line   line
+	since  int64 // when the clock was last stored, by itself; of the call whose turn it is
 	// ended is the shares that may lack leases beside their data, as a transaction that ended some failed;
 	// of the call whose turn it is.
 	ended map[share.ID]bool
@@ -129,6 +130,7 @@ type tx struct {
 	*DB
 	c       *sqlite.Conn
 	now     int64
+	since   int64 // DB.since, once this is committed
 	touched []touched
 	written []depot.Promised // beside the data
 	coming  int64            // bytes of the shares that are COMING, if sure

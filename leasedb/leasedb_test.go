@@ -411,7 +411,7 @@ func TestInvariant44OffMeansNothingGoesAndADryRunSaysWhatWould(t *testing.T) {
 	for i, set := range []func() error{
 		func() error { return nil },
 		func() error { return r.SetGC(t.Context(), true) },
-		func() error { return r.SetClock(t.Context(), []byte("c"), true) },
+		func() error { return r.SetClock(t.Context(), start, []byte("c"), true) },
 	} {
 		r.ok(set())
 		want := []error{depot.ErrOff, nil, depot.ErrFrozen}[i]
@@ -425,7 +425,7 @@ func TestInvariant44OffMeansNothingGoesAndADryRunSaysWhatWould(t *testing.T) {
 	if n, done, err := r.Sweep(t.Context(), late, 10); n != 0 || !done || err != nil {
 		t.Error("swept while frozen:", n, done, err)
 	}
-	r.ok(r.SetClock(t.Context(), nil, false))
+	r.ok(r.SetClock(t.Context(), start, nil, false))
 	r.ok(r.Collect(t.Context(), late, ids[0]))
 	if err := r.Collect(t.Context(), late, ids[1]); !errors.Is(err, depot.ErrKept) {
 		t.Error(err)
@@ -705,7 +705,7 @@ func TestTenReportsAndThePlaceAreKept(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.ok(r.SetPlace(t.Context(), []byte("here")))
-	r.ok(r.SetClock(t.Context(), []byte("clock"), true))
+	r.ok(r.SetClock(t.Context(), start, []byte("clock"), true))
 	r.open()
 	m, err := r.Meta(t.Context())
 	if err != nil || string(m.Place) != "here" || string(m.Clock) != "clock" || !m.Frozen || !m.GC || !m.CompleteSince.Equal(start) {

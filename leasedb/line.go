@@ -106,12 +106,12 @@ func (d *DB) together(all []*call) {
 
 // transact does calls in a transaction. It fails if the only one does.
 func (d *DB) transact(ctx context.Context, all []*call) error {
-	t := &tx{DB: d}
+	t := &tx{DB: d, since: d.since}
 	err := d.hear(d.db.Write(ctx, func(conn *sqlite.Conn) error {
 		t.c = conn
 		last := all[0].now
 		for _, c := range all {
-			c.err, t.now, last = nil, c.now.Unix(), latest(last, c.now)
+			c.err, t.now, last = nil, max(c.now.Unix(), t.since), latest(last, c.now)
 			if len(all) == 1 {
 				if err := c.f(t); err != nil {
 					return err
@@ -120,13 +120,14 @@ func (d *DB) transact(ctx context.Context, all []*call) error {
 				return err
 			}
 		}
-		t.now = last.Unix()
+		t.now = max(last.Unix(), t.since)
 		if err := t.promise(); err != nil || t.Fault == nil {
 			return err
 		}
 		return t.Fault("COMMIT")
 	}))
 	if err == nil {
+		d.since = t.since
 		for _, p := range t.written {
 			delete(d.ended, p.Share)
 		}

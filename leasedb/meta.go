@@ -74,11 +74,39 @@ func (d *DB) Struck(ctx context.Context) (n int64, err error) {
 // SetGC turns collecting on or off. It is off in a new database.
 func (d *DB) SetGC(ctx context.Context, on bool) error { return d.set(ctx, `gc = ?1`, on) }
 
-// SetClock stores the clock guard, and whether it is frozen: then nothing is swept
-// or collected.
-func (d *DB) SetClock(ctx context.Context, clock []byte, frozen bool) error {
-	return d.set(ctx, `clock = ?1, frozen = ?2`, clock, frozen)
+// SetClock stores the clock guard, what the time is by it, and whether it is frozen: then
+// nothing is swept or collected. A call that was made before that, and comes later, is taken as if made at now.
+func (d *DB) SetClock(ctx context.Context, now time.Time, clock []byte, frozen bool) error {
+	return d.write(ctx, now, func(t *tx) error { return t.setClock(now, clock, frozen) })
 }
+
+// Step is SetClock for a clock that is not frozen, and goes forward from a time to now at once. What was left of a
+// lease then is left of it now, at most depot.Respite; so is what was left of the grace after it.
+func (d *DB) Step(ctx context.Context, from, now time.Time, clock []byte) error {
+	return d.write(ctx, now, func(t *tx) error {
+		args := []any{from.Unix(), now.Unix(), int64(depot.Respite / time.Second), int64(t.Grace / time.Second)}
+		if err := t.exec(`UPDATE leases SET expires = ?2 + min(expires - ?1, ?3) WHERE expires > ?1 - ?4 AND expires < ?2 + ?3`, args...); err != nil {
+			return err
+		}
+		if err := t.exec(`UPDATE shares SET lapsed = ?2 + min(lapsed - ?1, ?3) WHERE lapsed > ?1 - ?4 AND lapsed < ?2 + ?3`, args...); err != nil {
+			return err
+		}
+		return t.setClock(now, clock, false)
+	})
+}
+
+func (t *tx) setClock(now time.Time, clock []byte, frozen bool) error {
+	if err := t.exec(`UPDATE meta SET clock = ?1, frozen = ?2`, clock, frozen); err != nil {
+		return err
+	}
+	if t.c.Changes() == 0 {
+		return errMeta
+	}
+	t.since = now.Unix()
+	return nil
+}
+
+var errMeta = fmt.Errorf("the database has lost its row %q", "meta")
 
 // SetPlace stores the position of the crawler. CycleDone clears it.
 func (d *DB) SetPlace(ctx context.Context, place []byte) error {
@@ -97,5 +125,5 @@ func (d *DB) SetFolder(ctx context.Context, folder string) error {
 }
 
 func (d *DB) set(ctx context.Context, what string, args ...any) error {
-	return d.change(ctx, fmt.Errorf("the database has lost its row %q", "meta"), `UPDATE meta SET `+what, args...)
+	return d.change(ctx, errMeta, `UPDATE meta SET `+what, args...)
 }

@@ -47,6 +47,8 @@ type Depot struct {
 	Synced bool
 	// Renewed, if not nil, is told of each lease that is renewed, and by how much longer it is.
 	Renewed func(id share.ID, added time.Duration)
+	// Stepped, if not nil, is told of each step forward of its time for which it gives a respite.
+	Stepped func(from, to time.Time)
 
 	net  *simnet.Net
 	cfg  Config
@@ -107,7 +109,7 @@ func (d *Depot) deps(p *actors.Deps) {
 	p.Depot = &actors.DepotConfig{Ledger: watched{d.DB, d}, Keep: d.keep, Reading: d.Reading, Reserve: d.cfg.Reserve, Open: d.cfg.Open, Verifiers: 2, Changed: d.changed}
 }
 
-// watched is the database, which tells what is renewed.
+// watched is the database, which tells what is renewed, and of steps.
 type watched struct {
 	*leasedb.DB
 	d *Depot
@@ -119,6 +121,14 @@ func (w watched) Renew(ctx context.Context, now time.Time, a depot.Ask) (depot.G
 		w.d.Renewed(a.Share, g.Added)
 	}
 	return g, err
+}
+
+func (w watched) Step(ctx context.Context, from, to time.Time, clock []byte) error {
+	err := w.DB.Step(ctx, from, to, clock)
+	if err == nil && w.d.Stepped != nil {
+		w.d.Stepped(from, to)
+	}
+	return err
 }
 
 // keeping is the disk of one life, and what is served from it.

@@ -67,7 +67,8 @@ func (h *history) step() {
 	account, c := pick(h, "anna", "bert"), pick(h, h.all...)
 	kind := pick(h, "hold", "hold", "replace", "replace", "replace", "renew", "release", "sleep", "sleep", "sleep", "rot", "jump", "crash")
 	if kind != "jump" && h.rng.IntN(3) > 0 {
-		h.d.CrashIn(1+h.rng.IntN(70), h.rng.IntN(2) == 0)
+		power := h.rng.IntN(2) == 0 && kind != "sleep" // the time that it slept would not be measured then
+		h.d.CrashIn(1+h.rng.IntN(70), power)
 	}
 	h.Timeline().Note("%s: %s %s", kind, account, c.Manifest.Name)
 	length := pick(h, 24*time.Hour, 10*24*time.Hour, 60*24*time.Hour)
@@ -272,6 +273,10 @@ func (h *history) same(account string, x *simnet.Node) {
 func beginning(s *Story) *history {
 	h := &history{Story: s, d: New(s.Net, Config{Name: "depot"}), m: newModel(), rng: s.Rand("history"), nodes: map[string]*simnet.Node{}, rotten: map[*simnet.Content]bool{}}
 	h.d.Excuse()
+	h.d.Stepped = func(from, to time.Time) {
+		h.Expect(to.Sub(from) > depot.MaxStep, "a respite for a step from %v to %v", from, to)
+		h.m.step(from, to)
+	}
 	for i := range 3 {
 		h.all = append(h.all, s.Folder(fmt.Sprint("share", i), 2, 60_000+10_000*i))
 	}

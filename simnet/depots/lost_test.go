@@ -14,7 +14,7 @@ import (
 // TestALostDatabaseIsThatOfItsSnapshot plays random histories in which the database is lost, and its last snapshot put in
 // place, as daemon.RestoreLeases does. It has the leases that the model had when the snapshot was made. Once the depot
 // has entered what its folder knows, it has those of the model now; or those of the snapshot if
-// they ended since.
+// they ended since. To a snapshot of some days ago the time since is a step.
 func TestALostDatabaseIsThatOfItsSnapshot(t *testing.T) {
 	rig.Slow(t)
 	histories(t, rig.Most(16, 4), func(s *Story) {
@@ -26,6 +26,11 @@ func TestALostDatabaseIsThatOfItsSnapshot(t *testing.T) {
 		h.d.PowerOff()
 		h.d.Lose()
 		h.restore(snapshot, name, was, at)
+		h.d.Stepped = func(from, to time.Time) {
+			for k, end := range was {
+				was[k] = stepped(end, from, to)
+			}
+		}
 		h.d.Start()
 		h.Until("all that is on the disk is in the database", 24*time.Hour, func() bool { return !h.d.Meta().CompleteSince.IsZero() })
 		h.promised(was)

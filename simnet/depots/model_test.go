@@ -51,6 +51,26 @@ func (m *model) tick(now time.Time) {
 	}
 }
 
+// step is told of a step forward of the depot's time. What was left of a lease is left, at most depot.Respite, and
+// what was left of a grace.
+func (m *model) step(from, to time.Time) {
+	for _, l := range m.leases {
+		l.until = stepped(l.until, from, to)
+	}
+	for c, end := range m.lapsed {
+		m.lapsed[c] = stepped(end, from, to)
+	}
+}
+
+// stepped is where a step moves an end.
+func stepped(end, from, to time.Time) time.Time {
+	left := min(end.Sub(from.Truncate(time.Second)), depot.Respite)
+	if at := to.Truncate(time.Second).Add(left); left > -depot.Grace && at.After(end) {
+		return at
+	}
+	return end
+}
+
 func (m *model) end(h mHeld) {
 	delete(m.leases, h)
 	for k, n := range m.names {
