@@ -162,21 +162,42 @@ func (s FleetStore) add(ctx context.Context, l ListedShare) (share.ID, error) {
 	})
 }
 
-// Keep has depots keep a listed share for the fleet, in place of what they were to keep before; nil: none does
-// any more. The error wraps ErrNotListed if the share is not listed.
-func (s FleetStore) Keep(ctx context.Context, id share.ID, h *ListedHold) error {
-	if err := h.check(); err != nil {
-		return err
-	}
-	return s.editList(ctx, id, func(e rounds.Entry) (any, error) {
+// Keep changes what depots are to keep of a listed share for the fleet, and returns that: change is given what the list says
+// at that moment, nil if no depot keeps it, and may be called several times. The error wraps
+// ErrNotListed if the share is not listed.
+func (s FleetStore) Keep(ctx context.Context, id share.ID, change func(had *ListedHold) *ListedHold) (kept *ListedHold, err error) {
+	err = s.editList(ctx, id, func(e rounds.Entry) (any, error) {
 		l, ok, err := s.listed(e)
 		if !ok {
-			return nil, cmp.Or(err, fmt.Errorf("share %s is %w", id.Short(), ErrNotListed))
+			return nil, cmp.Or(err, notListed(id))
 		}
-		l.Kept = h
-		return l, nil
+		kept = change(l.Kept)
+		l.Kept = kept
+		return l, kept.check()
 	})
+	return kept, err
 }
+
+// Listed returns what the list says of a share now. The error wraps ErrNotListed if it is not listed.
+func (s FleetStore) Listed(ctx context.Context, id share.ID) (ListedShare, error) {
+	ctx, cancel := context.WithTimeout(ctx, storeWithin)
+	defer cancel()
+	e, err := s.KV.Get(ctx, listKey+id.String())
+	if err != nil && !errors.Is(err, rounds.ErrNotFound) {
+		return ListedShare{}, err
+	}
+	if err := s.owned(ctx); err != nil { // as a change of the secret leaves nothing that this can read
+		return ListedShare{}, err
+	}
+	e.Key = listKey + id.String()
+	l, ok, err := s.listed(e)
+	if !ok {
+		err = cmp.Or(err, notListed(id))
+	}
+	return l, err
+}
+
+func notListed(id share.ID) error { return fmt.Errorf("share %s is %w", id.Short(), ErrNotListed) }
 
 // Remove takes a share from the list. Members stop fetching and serving it, and keep
 // what they have. The error wraps ErrNotListed if it is not listed.

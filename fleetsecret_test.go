@@ -189,10 +189,13 @@ func TestTheOldSecretChangesNothingOnTheList(t *testing.T) {
 	if err := late.editList(t.Context(), id, func(rounds.Entry) (any, error) { return ListedShare{Ticket: ticket.String()}, nil }); !errors.Is(err, ErrOtherFleet) {
 		t.Errorf("added while the secret was changed: %v", err)
 	}
+	_, kept := s.Keep(t.Context(), want[0], func(*ListedHold) *ListedHold { return nil })
+	_, listed := s.Listed(t.Context(), want[0])
 	for what, err := range map[string]error{
 		"remove": s.Remove(t.Context(), want[0]),
 		"forget": s.Forget(t.Context(), "follower"),
-		"keep":   s.Keep(t.Context(), want[0], nil),
+		"keep":   kept,
+		"listed": listed,
 		"edit":   s.editList(t.Context(), want[0], func(rounds.Entry) (any, error) { return "something else", nil }),
 	} {
 		if err == nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/renewal"
 	"github.com/piecelease/fetcher/rounds"
+	"github.com/piecelease/fetcher/share"
 )
 
 // fleetHolds is what depots are to keep for the fleet. Each member visits the depots, which have admitted all of
@@ -123,7 +125,8 @@ func (f *fleetHolds) round(depot peers.ID) (*rounds.Round, error) {
 	return r, err
 }
 
-// keep has depots keep what the fleet's list says of a share.
+// keep has depots keep what the fleet's list says of a share. l is what that said before, and it is asked again if there is
+// something to do: while other requests about holds were served, it may have changed.
 func (f *fleetHolds) keep(ctx context.Context, l fetcher.ListedShare) error {
 	d := f.m.d
 	leave, err := d.holds.asking.Take(ctx, holdOf{share: l.ID})
@@ -134,22 +137,46 @@ func (f *fleetHolds) keep(ctx context.Context, l fetcher.ListedShare) error {
 	d.holds.changing.Lock()
 	defer d.holds.changing.Unlock()
 	all, err := d.node.Holds(ctx)
-	if err != nil {
+	if err != nil || f.keeps(all, l) {
 		return err
 	}
-	want, known := fetcher.Hold{Share: l.ID, Fleet: true, Pin: true}, false
-	if i := slices.IndexFunc(all.Wants, func(w fetcher.Hold) bool { return w.Fleet && w.Share == l.ID }); i >= 0 {
-		want, known = all.Wants[i], true
+	short, cancel := context.WithTimeout(ctx, fleetTime)
+	defer cancel()
+	if now, err := f.m.store.Listed(short, l.ID); err == nil {
+		l = now
+	} else if !errors.Is(err, fetcher.ErrNotListed) {
+		return err
+	} else {
+		l.Kept = nil
 	}
-	switch k := l.Kept; {
-	case k == nil && known:
+	if f.keeps(all, l) {
+		return nil
+	}
+	want, known := keptFor(all, l.ID)
+	if k := l.Kept; k == nil && known {
 		_, err = d.node.DropHold(ctx, want.ID, true)
-	case k == nil || known && sameHold(*k, listedHold(all, want)):
-	default:
+	} else if k != nil {
 		want.Bytes, want.Length, want.Copies = k.Bytes, k.Length, k.Copies
 		_, err = d.node.KeepHold(ctx, want, k.Depots, true)
 	}
 	return err
+}
+
+// keptFor is what this node wants kept of a share for the fleet, new if it wants nothing yet.
+func keptFor(all fetcher.HoldList, id share.ID) (want fetcher.Hold, known bool) {
+	if i := slices.IndexFunc(all.Wants, func(w fetcher.Hold) bool { return w.Fleet && w.Share == id }); i >= 0 {
+		return all.Wants[i], true
+	}
+	return fetcher.Hold{Share: id, Fleet: true, Pin: true}, false
+}
+
+// keeps reports whether this node wants kept what the fleet's list says of a share.
+func (f *fleetHolds) keeps(all fetcher.HoldList, l fetcher.ListedShare) bool {
+	want, known := keptFor(all, l.ID)
+	if !known || l.Kept == nil {
+		return known == (l.Kept != nil)
+	}
+	return sameHold(*l.Kept, listedHold(all, want))
 }
 
 // listedHold is what this node has depots keep, as the fleet's list says it.
@@ -161,15 +188,66 @@ func sameHold(a, b fetcher.ListedHold) bool {
 	return slices.Equal(a.Depots, b.Depots) && a.Copies == b.Copies && a.Bytes == b.Bytes && a.Length == b.Length
 }
 
-// list tells the fleet what depots are to keep for it of a share: what this node has just been told, without those
-// depots that are left out.
-func (f *fleetHolds) list(ctx context.Context, l fetcher.HoldList, w fetcher.Hold) error {
-	h := listedHold(l, w)
-	kept := &h
-	if len(h.Depots) == 0 {
-		kept = nil
+// also tells the fleet that some depots, too, are to keep a share for it, as this node has just been told, and returns what the fleet has
+// kept of it by now: others may have had further depots keep it, or ended what one kept, since this node looked.
+func (f *fleetHolds) also(ctx context.Context, l fetcher.HoldList, w fetcher.Hold, depots []peers.ID) (kept fetcher.ListedHold, err error) {
+	_, err = f.m.store.Keep(ctx, w.Share, func(had *fetcher.ListedHold) *fetcher.ListedHold {
+		var all []string
+		if had != nil {
+			all = had.Depots
+		}
+		for _, id := range depots {
+			all = placed(all, id, depotAddrs(l, []peers.ID{id}))
+		}
+		kept = fetcher.ListedHold{Depots: all, Copies: w.Copies, Bytes: w.Bytes, Length: w.Length}
+		return feasible(&kept)
+	})
+	return kept, f.m.told(err)
+}
+
+// without tells the fleet that a depot is no longer to keep a share for it or, if depot is empty, none is. What is not on its list
+// none keeps.
+func (f *fleetHolds) without(ctx context.Context, id share.ID, depot peers.ID) error {
+	_, err := f.m.store.Keep(ctx, id, func(had *fetcher.ListedHold) *fetcher.ListedHold {
+		if had == nil || depot == "" {
+			return nil
+		}
+		k := *had
+		k.Depots = placed(k.Depots, depot, nil)
+		return feasible(&k)
+	})
+	if errors.Is(err, fetcher.ErrNotListed) {
+		return nil
 	}
-	return f.m.store.Keep(ctx, w.Share, kept)
+	return f.m.told(err)
+}
+
+// placed puts the addresses of a depot in place of those that a list has of it, or after all others.
+func placed(list []string, depot peers.ID, addrs []string) []string {
+	of := func(a string) bool { return depotOf(a) == depot }
+	i := slices.IndexFunc(list, of)
+	if i < 0 {
+		i = len(list)
+	}
+	return slices.Concat(list[:i], addrs, slices.DeleteFunc(slices.Clone(list[i:]), of))
+}
+
+// depotOf is the depot at an address.
+func depotOf(addr string) peers.ID { return peers.ID(addr[strings.LastIndex(addr, "/")+1:]) }
+
+// feasible has no more copies kept than there are depots; nil if there are none.
+func feasible(k *fetcher.ListedHold) *fetcher.ListedHold {
+	var ids []peers.ID
+	for _, a := range k.Depots {
+		ids = append(ids, depotOf(a))
+	}
+	if k.Copies > distinct(ids, nil) {
+		k.Copies = 0
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	return k
 }
 
 // ofFleet says whether a hold is for what the fleet wants.

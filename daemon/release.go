@@ -60,7 +60,11 @@ func (d *depots) drop(ctx context.Context, id share.ID, only peers.ID) (before, 
 	}
 	for _, w := range before.Wants {
 		if w.Share == id && (only == "" || slices.Contains(w.Depots, only)) {
-			if err := d.without(ctx, before, w, only); err != nil {
+			d.log.Info("depots are no longer to keep a share", "hold", w.ID, "share", w.Share.String())
+			if !w.Fleet {
+				continue
+			}
+			if err := d.member.holds.without(ctx, id, only); err != nil {
 				return before, l, err
 			}
 		}
@@ -86,18 +90,6 @@ func toRelease(l fetcher.HoldList, id share.ID, at *fetcher.Depot) []fetcher.Hol
 		return granted
 	}
 	return all
-}
-
-// without tells the fleet that a hold ends, or what one depot keeps of it, if the fleet has the depots keep it.
-func (d *depots) without(ctx context.Context, l fetcher.HoldList, w fetcher.Hold, at peers.ID) error {
-	d.log.Info("depots are no longer to keep a share", "hold", w.ID, "share", w.Share.String())
-	if !w.Fleet {
-		return nil
-	}
-	if w.Depots = slices.DeleteFunc(slices.Clone(w.Depots), func(id peers.ID) bool { return at == "" || id == at }); w.Copies > len(w.Depots) {
-		w.Copies = 0
-	}
-	return d.member.holds.list(ctx, l, w)
 }
 
 // releasedOf returns what became of holds that were to end; an error if none has ended, and a depot refuses to end one.
