@@ -34,12 +34,27 @@ type fleetHolds struct {
 // it. One that takes longer does harm no more than two that renew at once: the same time is never paid twice.
 const renewTime = 10 * time.Minute
 
-// turn is the renewals' Turn. A node that has left its fleet renews nothing for it any more.
+// turn is the renewals' Turn. A node that has left its fleet, or was put out of it, renews nothing for it any more.
 func (m *member) turn(ctx context.Context, depot peers.ID, units int64) (end func(), err error) {
 	if m == nil {
 		return nil, errors.New("this node belongs to no fleet any more")
 	}
+	if m.isOut(ctx) {
+		return nil, m.told(fetcher.ErrOtherFleet)
+	}
 	return m.holds.turn(ctx, depot, units)
+}
+
+// isOut asks the store whether this node was put out of its fleet. If the store does not answer, that is as it was known last.
+func (m *member) isOut(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, fleetTime)
+	defer cancel()
+	if err := m.store.Marked(ctx); err == nil || errors.Is(err, fetcher.ErrOtherFleet) {
+		m.Member(err)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return !m.out.IsZero()
 }
 
 // turn takes the round of a depot. When the store is away, leases are renewed all the same.

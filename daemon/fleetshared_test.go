@@ -2,14 +2,21 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"net"
 	"path/filepath"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/multiformats/go-multiaddr"
+
+	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/api"
 	"github.com/piecelease/fetcher/internal/rig"
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/rounds/memkv"
+	"github.com/piecelease/fetcher/share"
 )
 
 // leasesAt are the leases of the account of the fleet at a depot.
@@ -18,6 +25,62 @@ func leasesAt(t *testing.T, depot *Daemon) int {
 	l, err := depot.Leases(t.Context(), "fleet", "", 9)
 	must(t, err)
 	return len(l)
+}
+
+// What this node sees of the list, of what it has depots keep, is older than the list: that is changed as it is, and no more of it.
+func TestTheFleetsListIsChangedAsItIsThen(t *testing.T) {
+	t.Parallel()
+	const first, second, third = peers.ID("12D3KooWJcge8xRZ5k8JqvEmhYiX4BRtBjinpdRf5jNBvhX5ycZN"), peers.ID("12D3KooWD3eckifWpRn9wQpMG9R9hX3sD158z7EqHWmweQAJU5SA"), peers.ID("12D3KooWNFtGTiDnCoikLRz6BvdsWgLUudj8gKdKwMfFszE15tSv")
+	f := &fleetHolds{m: &member{store: fetcher.FleetStore{KV: memkv.New(), Secret: "the secret of a fleet"}}}
+	id := share.IDOf([]byte("film"))
+	source, err := share.ParseAddr("/ip4/192.0.2.1/tcp/1/p2p/" + string(third))
+	must(t, err)
+	_, err = f.m.store.Add(t.Context(), share.Ticket{ID: id, Peers: []multiaddr.Multiaddr{source}}.String())
+	must(t, err)
+	as := func(copies int, depots ...peers.ID) fetcher.HoldList { // at port 2
+		l := fetcher.HoldList{Want: 1, Wants: []fetcher.Hold{{ID: 1, Share: id, Depots: depots, Copies: copies, Bytes: 9}}, Addrs: map[peers.ID][]string{}}
+		for _, d := range depots {
+			l.Addrs[d] = []string{"/ip4/192.0.2.1/tcp/2"}
+		}
+		return l
+	}
+	lists := func(copies int, depots ...string) {
+		t.Helper()
+		l, err := f.m.store.Listed(t.Context(), id)
+		must(t, err)
+		if len(depots) == 0 && l.Kept == nil {
+			return
+		}
+		if l.Kept == nil || !slices.Equal(l.Kept.Depots, depots) || l.Kept.Copies != copies {
+			t.Errorf("it lists %+v, not %d at %v", l.Kept, copies, depots)
+		}
+	}
+	const at = "/ip4/192.0.2.1/tcp/2/p2p/"
+	also := func(l fetcher.HoldList, depots ...peers.ID) {
+		t.Helper()
+		kept, err := f.also(t.Context(), l, depots)
+		must(t, err)
+		now, err := f.m.store.Listed(t.Context(), id)
+		if err != nil || !sameHold(kept, *now.Kept) {
+			t.Errorf("it was told of %+v, and lists %+v, %v", kept, now.Kept, err)
+		}
+	}
+	also(as(0, first), first)
+	also(as(2, second, third), second, third) // before it heard of the first
+	lists(2, at+string(first), at+string(second), at+string(third))
+	must(t, f.without(t.Context(), id, first))
+	must(t, f.without(t.Context(), id, first))
+	also(as(2, first, second, third), third) // before it heard that the first is ended
+	lists(2, at+string(second), at+string(third))
+	must(t, f.without(t.Context(), id, second))
+	lists(0, at+string(third)) // two copies are no more to be had
+	must(t, f.without(t.Context(), id, ""))
+	lists(0)
+	must(t, f.m.store.Remove(t.Context(), id))
+	must(t, f.without(t.Context(), id, ""))
+	if _, err := f.also(t.Context(), as(0, first), []peers.ID{first}); !errors.Is(err, fetcher.ErrNotListed) {
+		t.Errorf("kept though it is not on the list: %v", err)
+	}
 }
 
 // A member ends what a depot keeps for the fleet while another has further depots keep it, one of which is slow: it stays ended.
