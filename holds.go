@@ -75,6 +75,12 @@ func (n *Node) DropHold(ctx context.Context, id int64, noWait bool) (HoldList, e
 	return actors.AskHolds(ctx, n.program, actors.DropHold{Want: id, NoWait: noWait})
 }
 
+// LapseHold ends a Hold without a release: leases that nothing else needs are not renewed, and lapse. It returns when that is stored
+// durably; DropHeld still releases them.
+func (n *Node) LapseHold(ctx context.Context, id int64) (HoldList, error) {
+	return actors.AskHolds(ctx, n.program, actors.DropHold{Want: id, Lapse: true, NoWait: true})
+}
+
 // DropHeld ends all that keeps a share at one depot or, if at is empty, at any: all Holds of it, or this depot's part in them, and
 // that it is an earlier version of what a Hold keeps; but the latest that a depot has whole stays. It ends as DropHold does, all or
 // nothing of it.

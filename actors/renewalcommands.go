@@ -28,6 +28,7 @@ type KeepHold struct {
 // is.
 type DropHold struct {
 	Want   int64
+	Lapse  bool // its leases are not released, but lapse
 	NoWait bool
 }
 
@@ -152,8 +153,11 @@ func (r *renewals) command(ctx actor.Context, what any, from *actor.PID, err err
 		}
 		a.noWait = m.NoWait
 	case DropHold:
-		a.want, a.noWait = m.Want, m.NoWait
-		r.core.Unwant(m.Want, now)
+		if a.want, a.noWait = m.Want, m.NoWait; m.Lapse {
+			r.core.Lapse(m.Want, now)
+		} else {
+			r.core.Unwant(m.Want, now)
+		}
 	case DropShare:
 		a.at, a.noWait = r.core.DropShare(m.Share, m.Depot, now), m.NoWait
 	case AwaitVisits:

@@ -59,6 +59,7 @@ type FleetShare struct {
 	Late        bool            `json:"late,omitempty" doc:"the coordinator has missed a heartbeat: unless it comes back, another is elected"`
 	Term        uint64          `json:"term" doc:"of the coordinator, or of the last one"`
 	Members     []FleetProgress `json:"members" doc:"how far each has got, in the order of the fleet's members"`
+	Depots      int             `json:"depots,omitempty" doc:"that are to keep it for the fleet; once it is removed: until their leases end"`
 }
 
 // FleetProgress is the progress of a member with a share, as it reports itself.

@@ -377,9 +377,15 @@ func (d *Daemon) RemoveFromFleet(ctx context.Context, text string) (api.FleetSha
 	}
 	ctx, cancel := context.WithTimeout(ctx, fleetTime)
 	defer cancel()
-	err = m.store.Remove(ctx, id)
+	was, err := RemoveListed(ctx, m.store, id)
 	m.forget()
-	return api.FleetShare{Share: text}, m.told(err)
+	return was, m.told(err)
+}
+
+// RemoveListed takes a share from the list of a fleet, and returns which, and how many depots were to keep it.
+func RemoveListed(ctx context.Context, s fetcher.FleetStore, id share.ID) (api.FleetShare, error) {
+	l, _ := s.Listed(ctx, id) // if not, Remove says why
+	return api.FleetShare{Share: id.String(), Depots: depotsOf(l.Kept)}, s.Remove(ctx, id)
 }
 
 // Rounds returns the rounds in the store of the fleet.
@@ -463,7 +469,7 @@ func FleetView(r fetcher.Rollout, now time.Time) api.Fleet {
 		f.Members = append(f.Members, api.FleetMember{Name: m.Name, Peer: string(m.Peer), At: m.At, Silent: now.Sub(m.At) > unheardAfter})
 	}
 	for _, x := range r.Shares {
-		s := api.FleetShare{Share: x.ID.String(), Name: x.Name, Added: x.Added, Done: x.Done, Coordinator: string(x.Coordinator), Heard: x.Heard, Late: x.Late, Term: x.Term, Members: []api.FleetProgress{}}
+		s := api.FleetShare{Share: x.ID.String(), Name: x.Name, Added: x.Added, Done: x.Done, Coordinator: string(x.Coordinator), Heard: x.Heard, Late: x.Late, Term: x.Term, Depots: depotsOf(x.Kept), Members: []api.FleetProgress{}}
 		for _, m := range r.Members {
 			said, begun := m.Share(x.ID)
 			s.Members = append(s.Members, api.FleetProgress{Peer: string(m.Peer), Begun: begun, Bytes: said.Bytes, Verified: said.Verified, Done: said.Done, Waits: said.Waits})

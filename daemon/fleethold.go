@@ -155,6 +155,7 @@ func (f *fleetHolds) keep(ctx context.Context, l fetcher.ListedShare) error {
 	if err != nil || f.keeps(all, l) {
 		return err
 	}
+	gone := false // it is not on the list any more: nobody renews it, and nobody has it removed
 	short, cancel := context.WithTimeout(ctx, fleetTime)
 	defer cancel()
 	if now, err := f.m.store.Listed(short, l.ID); err == nil {
@@ -162,16 +163,19 @@ func (f *fleetHolds) keep(ctx context.Context, l fetcher.ListedShare) error {
 	} else if !errors.Is(err, fetcher.ErrNotListed) {
 		return err
 	} else {
-		l.Kept = nil
+		l.Kept, gone = nil, true
 	}
 	if f.keeps(all, l) {
 		return nil
 	}
-	want, known := keptFor(all, l.ID)
-	if k := l.Kept; k == nil && known {
+	want, _ := keptFor(all, l.ID)
+	switch k := l.Kept; {
+	case k == nil && gone:
+		_, err = d.node.LapseHold(ctx, want.ID)
+	case k == nil:
 		_, err = d.node.DropHold(ctx, want.ID, true)
-	} else if k != nil {
-		want.Bytes, want.Length, want.Copies = k.Bytes, k.Length, k.Copies
+	default:
+		want.Bytes, want.Length, want.Copies, want.Name = k.Bytes, k.Length, k.Copies, d.nameOf(want) // also for when its entry is gone
 		_, err = d.node.KeepHold(ctx, want, k.Depots, true)
 	}
 	return err
@@ -250,17 +254,24 @@ func placed(list []string, depot peers.ID, addrs []string) []string {
 // depotOf is the depot at an address.
 func depotOf(addr string) peers.ID { return peers.ID(addr[strings.LastIndex(addr, "/")+1:]) }
 
+// depotsOf counts the depots that are to keep a share; nil: none.
+func depotsOf(k *fetcher.ListedHold) int {
+	var ids []peers.ID
+	if k != nil {
+		for _, a := range k.Depots {
+			ids = append(ids, depotOf(a))
+		}
+	}
+	return distinct(ids, nil)
+}
+
 // feasible has no more copies kept than there are depots; nil if there are none.
 func feasible(k *fetcher.ListedHold) *fetcher.ListedHold {
-	var ids []peers.ID
-	for _, a := range k.Depots {
-		ids = append(ids, depotOf(a))
-	}
-	if k.Copies > distinct(ids, nil) {
-		k.Copies = 0
-	}
-	if len(ids) == 0 {
+	switch n := depotsOf(k); {
+	case n == 0:
 		return nil
+	case k.Copies > n:
+		k.Copies = 0
 	}
 	return k
 }

@@ -51,6 +51,7 @@ type Hold struct {
 	Cost    int64     // passes paid so far, in units
 	Why     string    // why the last request for it was refused
 	Name    string    `json:",omitempty"` // of the last Want that it was for, once that is dropped
+	Lapses  bool      `json:",omitempty"` // it is not released, though nothing needs it any more: it lapses
 }
 
 // Of says whether a hold is, or was, for a Want.

@@ -18,7 +18,7 @@ func (s *Service) DropVersion(x share.ID, at peers.ID, now time.Time) (visit []p
 			continue
 		}
 		d.drop(x)
-		h.Want, h.Also = 0, nil
+		h.Want, h.Also, h.Lapses = 0, nil, false
 		d.enter(h)
 		s.Hurry(id, now)
 		visit = append(visit, id)

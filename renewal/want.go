@@ -103,6 +103,16 @@ func (s *Service) Unwant(id int64, now time.Time) {
 	s.replan(w.Share, now)
 }
 
+// Lapse drops a Want as Unwant does, but leases that nothing needs any more are not released: they lapse.
+func (s *Service) Lapse(id int64, now time.Time) {
+	for _, d := range s.depots {
+		for _, h := range d.versions[id] {
+			h.Lapses = true // until a Want needs it, see plan
+		}
+	}
+	s.Unwant(id, now)
+}
+
 // replan plans the wants of a share that another Want has left: they take over its holds.
 func (s *Service) replan(x share.ID, now time.Time) {
 	for _, o := range s.byShare[x] {
@@ -177,7 +187,11 @@ func (s *Service) plan(w *Want, now time.Time) {
 	w.At = w.At[:min(len(w.At), w.copies())]
 	for _, id := range w.At {
 		d := s.depot(id, now)
-		switch h := d.holds[w.Share]; {
+		h := d.holds[w.Share]
+		if h != nil {
+			h.Lapses = false
+		}
+		switch {
 		case h == nil:
 			d.enter(&Hold{Key: Key{id, w.Share}, Want: w.ID, Since: now, Bytes: w.Bytes, Size: w.Bytes})
 			d.looks = 0
@@ -266,7 +280,7 @@ type fate uint8
 
 const (
 	keep    fate = iota // it is needed: renewed, and made again if it was lost
-	leave               // it was moved elsewhere, and its replacement is not there yet: not renewed unless moved back
+	leave               // it is to lapse, or was moved elsewhere, and its replacement is not there yet: not renewed unless moved back
 	release             // nothing needs it
 )
 
@@ -277,6 +291,9 @@ func (s *Service) fate(h *Hold) fate {
 	what := release
 	for _, w := range s.owners(h) {
 		what = min(what, s.fateBy(w, h))
+	}
+	if h.Lapses {
+		what = min(what, leave)
 	}
 	return what
 }

@@ -36,9 +36,11 @@ depot has all of it, and coming while the depot is still fetching it. It is
 corrupt when the depot has lost some of it, and missing when it has none of it:
 then the depot is asked to fetch it again. It is lapsed when its lease has
 ended, and the depot has not said since what it still has. It is ending when it
-is no longer wanted: it is released at the next visit. A version before the
-latest is marked "earlier", and kept until the depot has the latest; hold --keep
-NUMBER keeps that many of them after that, too.`,
+is no longer wanted: it is released at the next visit; or, if it was taken off
+the list of the fleet for which it was kept, it is not renewed, and stays until
+its lease ends. A version before the latest is marked "earlier", and kept until
+the depot has the latest; hold --keep NUMBER keeps that many of them after that,
+too.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.asking(cmd.Context(), func(c *api.Client) error {
 				all, err := c.Holds(cmd.Context())
