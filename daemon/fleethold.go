@@ -178,7 +178,35 @@ func (f *fleetHolds) keep(ctx context.Context, l fetcher.ListedShare) error {
 		want.Bytes, want.Length, want.Copies, want.Name = k.Bytes, k.Length, k.Copies, d.nameOf(want) // also for when its entry is gone
 		_, err = d.node.KeepHold(ctx, want, k.Depots, true)
 	}
+	if !gone {
+		f.lookLater(all, want, l.Kept)
+	}
 	return err
+}
+
+// lookAfter is the time after which the depots that a member has told of a release have ended the lease, if they answer.
+const lookAfter = 10 * time.Second
+
+// lookLater visits the depots that keep a share for the fleet no more and are to keep it for this node alone, once the member that
+// ended that has told them: the lease that ended was this node's too, if they have the fleet and it as one account.
+func (f *fleetHolds) lookLater(all fetcher.HoldList, was fetcher.Hold, k *fetcher.ListedHold) {
+	d := f.m.d
+	for _, id := range was.Depots {
+		ours := func(w fetcher.Hold) bool { return !w.Fleet && w.Share == was.Share && slices.Contains(w.Depots, id) }
+		if k != nil && slices.ContainsFunc(k.Depots, func(a string) bool { return depotOf(a) == id }) || !slices.ContainsFunc(all.Wants, ours) {
+			continue
+		}
+		d.runs.Go(func() {
+			select {
+			case <-time.After(lookAfter):
+			case <-d.life.Done():
+				return
+			}
+			if err := d.node.VisitDepot(d.life, id); err != nil {
+				d.log.Debug("a depot cannot be visited now; it will be visited later", "depot", string(id), "error", err)
+			}
+		})
+	}
 }
 
 // keptFor is what this node wants kept of a share for the fleet, new if it wants nothing yet.

@@ -169,3 +169,53 @@ func slowDepot(t *testing.T) string {
 	must(t, err)
 	return "/ip4/127.0.0.1/tcp/" + port + "/p2p/12D3KooWJcge8xRZ5k8JqvEmhYiX4BRtBjinpdRf5jNBvhX5ycZN"
 }
+
+// What one member holds for itself it has leased again when another member ends what the depot keeps for the fleet, though both have one
+// account there, and so one lease.
+func TestAMemberHoldsForItselfWhatTheFleetReleases(t *testing.T) {
+	rig.Slow(t)
+	t.Parallel()
+	depot, a, b := withDepot(t)
+	_, err := depot.SetAccount(t.Context(), "fleet", api.SetAccount{AddKey: string(b.node.ID())})
+	must(t, err)
+	_, err = depot.DepotDo(t.Context(), "gc-on")
+	must(t, err)
+	on := []string{depot.node.Addrs()[0]}
+	e := added(t, a, api.Add{Paths: []string{file(t, large(9), t.TempDir(), "film")}})
+	_, err = a.Hold(t.Context(), api.Hold{Entry: e.ID, Depots: on})
+	must(t, err)
+	stable := func(all []api.StandingHold) bool { return len(all) == 1 && all[0].State == "stable" }
+	stands(t, a, "stable", stable)
+	_, err = a.AddToFleet(t.Context(), e.Ticket)
+	must(t, err)
+	rolled(t, b, "done", func(f api.Fleet) bool { return len(f.Shares) == 1 && f.Shares[0].Done == 2 })
+	_, err = b.Hold(t.Context(), api.Hold{Entry: entriesOf(t, b, 1)[0].ID, Depots: on, Fleet: true})
+	must(t, err)
+	stands(t, b, "stable", stable)
+	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) { // until the other knows of it
+		l, err := a.node.Holds(t.Context())
+		must(t, err)
+		if len(l.Wants) == 2 {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("it wants %+v", l.Wants)
+		}
+	}
+	got, err := b.Release(t.Context(), api.Release{Share: e.Share})
+	if err != nil || len(got) != 1 || got[0].State != "none" {
+		t.Fatalf("released: %+v, %v", got, err)
+	}
+	id, err := share.ParseID(e.Share)
+	must(t, err)
+	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		x, err := depot.lender.db.Share(t.Context(), id)
+		if must(t, err); leasesAt(t, depot) == 1 && x.State.String() == "stable" {
+			break
+		}
+		if time.Now().After(end) {
+			all, err := a.StandingHolds(t.Context())
+			t.Fatalf("%d leases, and the share is %v; the member that holds it for itself is told %+v, %v", leasesAt(t, depot), x.State, all, err)
+		}
+	}
+}

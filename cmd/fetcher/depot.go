@@ -238,7 +238,9 @@ func (a depots) accountSetCommand() *cobra.Command {
 	var fl accountFlags
 	c := &cobra.Command{Use: "set NAME", Short: "Change the terms or the keys of an account", Args: anAccount, ValidArgsFunction: a.completeAccount,
 		Long: `Change what an account may have; its leases stand. With --add-key and
---remove-key together, one key takes the place of another, such as a lost one.`,
+--remove-key together, one key takes the place of another, such as a lost one.
+All machines whose keys an account has share its quota and its leases: each of
+them can release what another holds.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s := api.SetAccount{AddKey: fl.addKey, RemoveKey: fl.removeKey, Price: fl.price}
 			if fl.quota != "" {

@@ -156,7 +156,14 @@ that version is released. The depots may remove the share then. A depot that is
 away is told when it is back; meanwhile nothing is renewed there, and it keeps a
 share for a while after its lease has expired: a day, unless its owner chose
 another time. If a depot keeps the share for a fleet and does not let this node
-in, the lease ends once a member that the depot lets in is running.`,
+in, the lease ends once a member that the depot lets in is running.
+
+A depot has one lease of a share for each account, so a release on one machine
+ends the lease of all machines that speak for that account, whichever of them
+asked for it. Another that still wants the share has the depot fetch it again,
+but not before its next visit, which may be days away, and until then shows the
+lease as it was. A member of a fleet looks within seconds if the fleet released
+what it holds for itself. To be independent, machines need an account each.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if on != "" {
 				if err := named(cmd, on); err != nil {
@@ -179,7 +186,7 @@ in, the lease ends once a member that the depot lets in is running.`,
 				for _, h := range all {
 					if h.Expires.IsZero() && h.Delay == "" && !told[h.Depot] {
 						told[h.Depot] = true // which may have kept several versions
-						fmt.Fprintf(a.stderr, "released: the depot %s may remove the share now, unless somebody else holds it there\n", shortly(h.Depot))
+						fmt.Fprintf(a.stderr, "released: the depot %s may remove the share now, unless another account holds it there\n", shortly(h.Depot))
 					}
 				}
 				return a.printHeld(cmd.Context(), c, all, func(h api.Held) string { return h.Delay })
