@@ -58,7 +58,7 @@ func TestTheFleetsListIsChangedAsItIsThen(t *testing.T) {
 	const at = "/ip4/192.0.2.1/tcp/2/p2p/"
 	also := func(l fetcher.HoldList, depots ...peers.ID) {
 		t.Helper()
-		kept, err := f.also(t.Context(), l, depots)
+		kept, err := f.also(t.Context(), l, l.Wants[0], depots)
 		must(t, err)
 		now, err := f.m.store.Listed(t.Context(), id)
 		if err != nil || !sameHold(kept, *now.Kept) {
@@ -78,7 +78,8 @@ func TestTheFleetsListIsChangedAsItIsThen(t *testing.T) {
 	lists(0)
 	must(t, f.m.store.Remove(t.Context(), id))
 	must(t, f.without(t.Context(), id, ""))
-	if _, err := f.also(t.Context(), as(0, first), []peers.ID{first}); !errors.Is(err, fetcher.ErrNotListed) {
+	l := as(0, first)
+	if _, err := f.also(t.Context(), l, l.Wants[0], []peers.ID{first}); !errors.Is(err, fetcher.ErrNotListed) {
 		t.Errorf("kept though it is not on the list: %v", err)
 	}
 }

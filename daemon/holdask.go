@@ -66,7 +66,7 @@ func (d *depots) askHold(ctx context.Context, h api.Hold, m *share.Manifest, nam
 	if err != nil {
 		return a, err
 	}
-	ask, err := d.asksFor(h, m.ID())
+	ask, err := d.asksFor(ctx, h, m.ID())
 	if err != nil {
 		return a, err
 	}

@@ -168,11 +168,11 @@ func (k *keeper) whole(ctx context.Context) (*share.Manifest, error) {
 }
 
 // asksFor is what a request is about: an entry, or a share of the fleet.
-func (d *depots) asksFor(h api.Hold, id share.ID) (fetcher.Hold, error) {
+func (d *depots) asksFor(ctx context.Context, h api.Hold, id share.ID) (fetcher.Hold, error) {
 	if !h.Fleet {
 		return fetcher.Hold{Entry: h.Entry, Pin: h.Pin, Share: id}, nil
 	}
-	return fetcher.Hold{Fleet: true, Pin: true, Share: id}, d.listed(id)
+	return fetcher.Hold{Fleet: true, Pin: true, Share: id}, d.listed(ctx, id)
 }
 
 // asBefore is what was asked for, or if nothing was, as it was before.
@@ -196,17 +196,24 @@ func (d *depots) setBudget(ctx context.Context, depots []peers.ID, budget *int64
 }
 
 // listed refuses what is not on the list of the node's fleet.
-func (d *depots) listed(id share.ID) error {
+func (d *depots) listed(ctx context.Context, id share.ID) error {
 	m, err := d.member.belongs()
 	if err != nil {
 		return err
 	}
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.list[id] == nil {
+	known := m.list[id] != nil
+	m.mu.Unlock()
+	if known {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, fleetTime)
+	defer cancel()
+	_, err = m.store.Listed(ctx, id) // it may have been added just now
+	if errors.Is(err, fetcher.ErrNotListed) {
 		return api.Refuse(api.ErrRequest, "the fleet does not have this share; fetcher fleet add adds it")
 	}
-	return nil
+	return m.told(err)
 }
 
 // depotAddrs returns the addresses of depots.
