@@ -59,8 +59,8 @@ func (p *Partial) beside(entry int) string {
 	return path.Join(p.m.Name, path.Dir(p.m.Entry(entry).Path), fmt.Sprintf(".%s.%d.new", p.m.ID(), entry))
 }
 
-// carryFile puts a file in its place on another file system. There may be reads while it is copied.
-func (p *Partial) carryFile(ctx context.Context, entry int) error {
+// carryFile puts a file, which looks like was, in its place on another file system. There may be reads while it is copied.
+func (p *Partial) carryFile(ctx context.Context, entry int, was vfs.Stamp) error {
 	to := p.beside(entry)
 	if err := p.carries(); err != nil {
 		return err
@@ -76,7 +76,9 @@ func (p *Partial) carryFile(ctx context.Context, entry int) error {
 	if err != nil {
 		return errors.Join(err, vfs.RemoveFile(p.dir, to))
 	}
-	p.dir.Remove(from) // what stays of it goes with NAME.partial
+	if info, err := p.dir.Lstat(from); err == nil && info.Stamp() == was { // not what others put there while it was copied
+		p.dir.Remove(from) // what stays of it goes with NAME.partial
+	}
 	return nil
 }
 

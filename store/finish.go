@@ -301,9 +301,15 @@ func (p *Partial) dropStage() error {
 	err := p.clearData()
 	err = errors.Join(err, p.dropLink())
 	p.dropCopies()
+	if err == nil {
+		p.marks.head = nil // they need not outlive it
+	}
 	p.closeFiles() // an open file cannot be removed on every system
-	for _, name := range []string{"bits", "bits.new", "recent.0", "recent.1", "placed", "placed.new", carriedNote, "hashes", "marks", "manifest.new"} {
+	for _, name := range []string{"bits", "bits.new", "recent.0", "recent.1", "placed", "placed.new", carriedNote, "hashes", "manifest.new"} {
 		err = errors.Join(err, vfs.RemoveFile(p.stage, name))
+	}
+	if err == nil { // until then they say what in data is ours
+		err = vfs.RemoveFile(p.stage, "marks")
 	}
 	if err == nil {
 		err = p.stage.SyncDir(".")

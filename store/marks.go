@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"lukechampine.com/blake3"
 
@@ -29,6 +30,9 @@ import (
 //
 // Marks are written in place, without a sync and without a checksum. A lost or torn
 // mark does not match its file, which is then hashed.
+//
+// The head says how far a missing mark can be relied on: what has none was made by others, unless
+// the power failed. It names the boot; or, synced like the marks before it, the end of a run in good order.
 
 const (
 	marksStart = 4096 // where the marks begin, after the head
@@ -50,7 +54,9 @@ func (m mark) maybe(now vfs.Stamp) bool {
 // marks is the file of marks.
 type marks struct {
 	f     vfs.File
-	whole bool // all marks written are there: the system has not gone down since
+	whole bool   // no mark that was written is lost
+	last  int64  // when earlier runs last wrote one; zero: not known
+	head  []byte // what was claimed; nil: nothing
 
 	mu      sync.Mutex   // guards later, and the order of what is written of an entry
 	later   map[int]mark // by entry: not written yet
@@ -60,12 +66,22 @@ type marks struct {
 // maxLater is how many marks gather before they are written.
 const maxLater = 256
 
-// open opens the marks of a share, or makes a file for them.
-func (k *marks) open(stage vfs.FS, head []byte) (err error) {
-	if k.f, err = stage.Edit("marks"); err == nil {
+// closed stands in the head for the boot once the marks are durable and no more will be written.
+var closed = blake3.Sum256([]byte("closed"))
+
+// open opens the marks of a share, or makes a file for them. Its name is durable before anything is
+// in data: if there is none, nothing there is ours.
+func (k *marks) open(stage vfs.FS, head []byte) error {
+	info, err := stage.Lstat("marks")
+	k.whole, k.last = errors.Is(err, fs.ErrNotExist), info.MTime
+	if err == nil {
+		k.f, err = stage.Edit("marks")
+	}
+	if err == nil {
 		old, err := vfs.ReadHead(k.f, vfs.MarksRecord, marksHead)
 		if err == nil && string(old[:shareIDLen]) == string(head[:shareIDLen]) {
-			k.whole = string(old) == string(head) && [32]byte(head[shareIDLen:]) != [32]byte{}
+			boot := [32]byte(old[shareIDLen:])
+			k.whole = boot == closed || boot == [32]byte(head[shareIDLen:]) && boot != [32]byte{}
 			return nil
 		}
 		k.f.Close()
@@ -80,8 +96,21 @@ func (k *marks) open(stage vfs.FS, head []byte) (err error) {
 	return err
 }
 
-// claim says whose marks these are, and that from now on none is missing.
-func (k *marks) claim(head []byte) { k.f.WriteAt(vfs.EncodeRecord(vfs.MarksRecord, head), 0) }
+// claim says whose marks these are, and that from now on none is missing: what is in data has one, or
+// is not ours. That is durable before anything else is made there.
+func (k *marks) claim(head []byte) {
+	k.f.WriteAt(vfs.EncodeRecord(vfs.MarksRecord, head), 0)
+	k.f.Sync() // if this fails, the worst is that what we made is taken for others'
+	k.whole, k.head = true, head
+}
+
+// lateWrite is how long after the last mark a write that it announced may have ended.
+const lateWrite = time.Second
+
+// announced says whether a file was last changed when a write that an earlier run has announced may have been going on.
+func (k *marks) announced(now vfs.Stamp) bool {
+	return max(now.MTime, now.CTime) <= k.last+int64(lateWrite)
+}
 
 // marksHead is the payload of the head of the marks that are written now.
 func (p *Partial) marksHead() []byte { return headOfMarks(p.m.ID(), p.recent.boot) }
@@ -169,8 +198,14 @@ func (k *marks) get(entry int) mark {
 }
 
 func (k *marks) close() {
-	if k.flush(); k.f != nil {
-		k.f.Close()
-		k.f = nil
+	k.flush()
+	if k.f == nil {
+		return
 	}
+	if k.head != nil && k.f.Sync() == nil {
+		head := append(k.head[:shareIDLen:shareIDLen], closed[:]...)
+		k.f.WriteAt(vfs.EncodeRecord(vfs.MarksRecord, head), 0)
+	}
+	k.f.Close()
+	k.f, k.head = nil, nil
 }

@@ -299,7 +299,7 @@ func (p *Partial) moveFiles(ctx context.Context, todo map[int]vfs.Stamp) error {
 	for _, i := range slices.Sorted(maps.Keys(todo)) {
 		err := p.moveFile(i, path.Join(p.staging, "data", p.m.Entry(i).Path), todo[i])
 		if vfs.OtherDisk(err) {
-			err = p.carryFile(ctx, i)
+			err = p.carryFile(ctx, i, todo[i])
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", p.m.Entry(i).Path, err)

@@ -276,7 +276,7 @@ func (p *Partial) hashTouched(ctx context.Context, files map[int]vfs.Info) (touc
 		p.watch.was[entry] = now
 		switch {
 		case m.Is(now):
-		case m.maybe(now):
+		case m.maybe(now) && p.marks.announced(now):
 			p.watch.doubts[entry] = doubt{left: p.verified(entry)}
 		default:
 			touched = append(touched, entry)

@@ -71,7 +71,7 @@ func (s *sweep) entry(d vfs.FS, e vfs.DirEntry, entry int) error {
 		return err
 	}
 	if was, placed := p.sel.placed[entry]; placed {
-		ours := info.Inode != 0 && info.Inode == was.Inode // the old name of a file that was moved
+		ours := info.Inode != 0 && was.Like(info.Stamp()) // the old name of a file that was moved
 		if !ours && p.sel.carried {
 			ours, err = s.ours(d, e.Name, entry, info) // what a file was copied from
 		}
@@ -120,7 +120,7 @@ func (s *sweep) ours(d vfs.FS, name string, entry int, info vfs.Info) (bool, err
 	if m.Stamp == now || (m.maybe(now) || info.Size <= wholeWrite && info.Size == of.Size) && s.leftByUs(d, name, entry, now) {
 		return true, nil
 	}
-	return !s.p.marks.whole && s.whileRunning(info.MTime), nil
+	return !s.p.marks.whole && s.whileRunning(now), nil
 }
 
 // leftByUs says whether a file is what a write of ours left whose end was not noted: what is
@@ -131,8 +131,7 @@ func (s *sweep) leftByUs(d vfs.FS, name string, entry int, now vfs.Stamp) bool {
 	case now.Size > size:
 		return false
 	case now.Size < size || pieces > 1:
-		info, err := s.p.stage.Lstat("marks")
-		return err == nil && max(now.MTime, now.CTime) <= info.MTime+int64(lateWrite)
+		return s.p.marks.announced(now)
 	}
 	b, err := vfs.ReadFile(d, name, now.Size)
 	if err != nil {
@@ -142,17 +141,15 @@ func (s *sweep) leftByUs(d vfs.FS, name string, entry int, now vfs.Stamp) bool {
 	return value == s.p.m.PieceValue(first)
 }
 
-// lateWrite is how long after the last mark a write that it announced may have ended.
-const lateWrite = time.Second
-
 // lateSync is how long after our last known write a file whose mark is lost may have been
 // written. It is much longer than the time between two syncs.
 const lateSync = 10 * time.Second
 
-// whileRunning says whether a time is one at which this transfer ran.
-func (s *sweep) whileRunning(t int64) bool {
+// whileRunning says whether a file was last changed when an earlier run of this transfer was at work.
+func (s *sweep) whileRunning(now vfs.Stamp) bool {
 	if s.ran == [2]int64{} {
-		for _, name := range []string{"manifest", "bits", "hashes", "marks", recentNames[0], recentNames[1]} {
+		s.ran[1] = s.p.marks.last
+		for _, name := range []string{"manifest", "bits", "hashes", recentNames[0], recentNames[1]} {
 			info, err := s.p.stage.Lstat(name)
 			if err == nil && name == "manifest" {
 				s.ran[0] = info.MTime
@@ -162,7 +159,7 @@ func (s *sweep) whileRunning(t int64) bool {
 			}
 		}
 	}
-	return t >= s.ran[0] && t <= s.ran[1]+int64(lateSync)
+	return now.MTime >= s.ran[0] && max(now.MTime, now.CTime) <= s.ran[1]+int64(lateSync)
 }
 
 // setAside moves something that is not ours from its place below data to others.
