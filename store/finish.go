@@ -301,6 +301,7 @@ func (p *Partial) dropStage() error {
 	err := p.clearData()
 	err = errors.Join(err, p.dropLink())
 	p.dropCopies()
+	p.dropOthers()
 	if err == nil {
 		p.marks.head = nil // they need not outlive it
 	}

@@ -58,8 +58,9 @@ type marks struct {
 	last  int64  // when earlier runs last wrote one; zero: not known
 	head  []byte // what was claimed; nil: nothing
 
-	mu      sync.Mutex   // guards later, and the order of what is written of an entry
+	mu      sync.Mutex   // guards later and missing, and the order of what is written of an entry
 	later   map[int]mark // by entry: not written yet
+	missing bool         // one could not be written
 	entries []int        // scratch of flush
 }
 
@@ -98,10 +99,15 @@ func (k *marks) open(stage vfs.FS, head []byte) error {
 
 // claim says whose marks these are, and that from now on none is missing: what is in data has one, or
 // is not ours. That is durable before anything else is made there.
-func (k *marks) claim(head []byte) {
-	k.f.WriteAt(vfs.EncodeRecord(vfs.MarksRecord, head), 0)
-	k.f.Sync() // if this fails, the worst is that what we made is taken for others'
-	k.whole, k.head = true, head
+func (k *marks) claim(head []byte) error {
+	_, err := k.f.WriteAt(vfs.EncodeRecord(vfs.MarksRecord, head), 0)
+	if err == nil {
+		err = k.f.Sync()
+	}
+	if err == nil {
+		k.whole, k.head = true, head
+	}
+	return err
 }
 
 // lateWrite is how long after the last mark a write that it announced may have ended.
@@ -126,12 +132,18 @@ func headOfMarks(id share.ID, boot string) []byte {
 }
 
 // put writes the mark of an entry. If that fails, the file is hashed where the old mark
-// does not match it.
+// does not match it, and the next run is not told that none is missing.
 func (k *marks) put(entry int, m mark) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(k.later, entry)
-	_, err := k.f.WriteAt(appendMark(nil, m), markAt(entry))
+	return k.writeAt(appendMark(nil, m), markAt(entry))
+}
+
+// writeAt writes marks; mu is held.
+func (k *marks) writeAt(b []byte, off int64) error {
+	_, err := k.f.WriteAt(b, off)
+	k.missing = k.missing || err != nil
 	return err
 }
 
@@ -165,7 +177,7 @@ func (k *marks) write() {
 	for i, entry := range k.entries {
 		b = appendMark(b, k.later[entry])
 		if i+1 == len(k.entries) || k.entries[i+1] != entry+1 {
-			k.f.WriteAt(b, markAt(entry+1)-int64(len(b))) // as in put
+			k.writeAt(b, markAt(entry+1)-int64(len(b))) // as in put
 			b = b[:0]
 		}
 	}
@@ -202,7 +214,7 @@ func (k *marks) close() {
 	if k.f == nil {
 		return
 	}
-	if k.head != nil && k.f.Sync() == nil {
+	if k.head != nil && !k.missing && k.f.Sync() == nil {
 		head := append(k.head[:shareIDLen:shareIDLen], closed[:]...)
 		k.f.WriteAt(vfs.EncodeRecord(vfs.MarksRecord, head), 0)
 	}

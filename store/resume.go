@@ -149,7 +149,9 @@ func (p *Partial) resume(ctx context.Context) error {
 	for _, entry := range hashed { // not before the bits of what is wrong are gone
 		p.marks.put(entry, mark{Stamp: p.watch.was[entry]})
 	}
-	p.marks.claim(p.marksHead())
+	if err := p.marks.claim(p.marksHead()); err != nil {
+		return err
+	}
 	return p.dir.SyncDir(".")
 }
 

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -187,6 +188,20 @@ func (p *Partial) setAside(name string) error {
 		p.aside = append(p.aside, to)
 		return nil
 	}
+}
+
+// dropOthers removes what setAside has made in vain: a run may have ended before it moved anything there.
+func (p *Partial) dropOthers() {
+	if info, err := p.stage.Lstat("others"); err != nil || !info.Type.IsDir() {
+		return
+	}
+	list, _ := p.stage.ReadDir("others")
+	for _, e := range list {
+		if _, err := strconv.Atoi(e.Name); err == nil && e.Type.IsDir() {
+			p.stage.Remove(path.Join("others", e.Name)) // fails if anything is in it
+		}
+	}
+	p.stage.Remove("others")
 }
 
 // isFolder says whether the share has a folder of this name.

@@ -694,6 +694,7 @@ func TestFilesOfOthersInAPartialStay(t *testing.T) {
 			check(t, p.Close())
 			staged := filepath.Join(dir, "stuff.partial")
 			theirs.make(t, staged)
+			check(t, openPart(t, dir, im.Manifest, store.PartialOptions{}).Close()) // that has touched ours too
 			end(t, im, dir, src)
 			for name := range theirs {
 				if _, err := os.Lstat(filepath.Join(staged, name)); err != nil {
