@@ -70,6 +70,9 @@ func (p *Partial) giveName(ctx context.Context) (err error) {
 		} else {
 			err = p.rename(ctx, n)
 		}
+		if vfs.OtherDisk(err) && !p.byFile() && !p.m.Single() {
+			err = p.placeAll(ctx)
+		}
 		if !errors.Is(err, errTouched) {
 			break
 		}
@@ -93,6 +96,18 @@ func (p *Partial) inPlace() error {
 		return fmt.Errorf("%w: %s was moved or replaced by another program", share.ErrChanged, p.staging)
 	}
 	return nil
+}
+
+// placeAll puts the whole share in its place file by file, where its folder cannot be renamed: on an overlay it
+// may be of a layer below.
+func (p *Partial) placeAll(ctx context.Context) error {
+	if _, err := p.dir.Lstat(p.m.Name); !errors.Is(err, fs.ErrNotExist) {
+		return errors.Join(fmt.Errorf("%w: %s was put there while the share was fetched", share.ErrExists, p.m.Name), err)
+	}
+	p.life.Lock()
+	p.sel.placed = map[int]vfs.Stamp{}
+	p.life.Unlock()
+	return p.place(ctx)
 }
 
 // rename gives the whole share, of which n pieces are durable, its name.
