@@ -32,7 +32,11 @@ func (p *Partial) Finish(ctx context.Context) (string, error) {
 		return "", fs.ErrClosed
 	}
 	defer p.phase(ctx, "", 0)
-	if err := p.finish(ctx); err != nil {
+	err := p.finish(ctx)
+	if err == nil {
+		err = p.stillThere()
+	}
+	if err != nil {
 		return "", fmt.Errorf("finish %s: %w", p.m.Name, err)
 	}
 	return p.path, nil
@@ -78,24 +82,6 @@ func (p *Partial) giveName(ctx context.Context) (err error) {
 		}
 	}
 	return err
-}
-
-// inPlace makes sure that what will be moved by its name is what was written to: that an open
-// folder was moved, or another put in its place, is noticed only by checking.
-func (p *Partial) inPlace() error {
-	if p.handles == nil {
-		return nil
-	}
-	p.handles.LookAgain()
-	same := func(d vfs.FS, name string, open vfs.FS) bool {
-		a, err := d.Lstat(name)
-		b, e := open.Lstat(".")
-		return err == nil && e == nil && a.Inode == b.Inode && a.Type.IsDir()
-	}
-	if !same(p.dir, p.staging, p.stage) || !p.m.Single() && !same(p.stage, "data", p.handles.Top) {
-		return fmt.Errorf("%w: %s was moved or replaced by another program", share.ErrChanged, p.staging)
-	}
-	return nil
 }
 
 // placeAll puts the whole share in its place file by file, where its folder cannot be renamed: on an overlay it

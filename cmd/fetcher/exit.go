@@ -128,6 +128,7 @@ var advices = []struct {
 	{store.ErrRepairable, "What is there was not touched. With --repair, what is missing or wrong is fetched, and only that is replaced; or put the share elsewhere with -o."},
 	{share.ErrExists, "What is there was not touched. Move it away, or put the share elsewhere with -o."},
 	{share.ErrHeld, "Wait until the other process has ended, or end it."},
+	{store.ErrMoved, ""},
 	{share.ErrChanged, "When the files are as they should be, and nothing writes to them, run the same command again."},
 	{errListen, "Name another address with --listen."},
 	{errHTTP, "Name another address with --http, or as http in node.toml; if another program has this one, it can be ended instead."},
