@@ -234,7 +234,7 @@ func (f *hashed) before() {
 	switch {
 	case err != nil:
 		f.fail(err)
-	case info.Type != 0 || info.Size != f.stamp.Size || info.Stamp() != f.stamp && info.Stamp().SettlesIn(time.Now()) > 0:
+	case info.Type != 0 || info.Size != f.stamp.Size || !f.stamp.Still(info.Stamp()) && info.Stamp().SettlesIn(time.Now()) > 0:
 		f.fail(errChanging)
 	default:
 		f.stamp, f.exec, f.sparse = info.Stamp(), info.Exec, info.Room < info.Size

@@ -137,7 +137,7 @@ func (p *Partial) stillPlaced(ctx context.Context) error {
 			way.add(e.Path, "is missing: it was removed while the rest was fetched")
 			continue
 		}
-		same, err := p.hashPlaced(ctx, i, info)
+		st, same, err := p.hashPlaced(ctx, i, info)
 		if err != nil {
 			return err
 		}
@@ -146,35 +146,39 @@ func (p *Partial) stillPlaced(ctx context.Context) error {
 			continue
 		}
 		p.life.Lock()
-		p.put(i, info.Stamp())
+		p.put(i, st)
 		p.life.Unlock()
 	}
 	return way.err()
 }
 
-// hashPlaced says whether what is in the place of a file is what it is in the share, and stays so while it is read.
-func (p *Partial) hashPlaced(ctx context.Context, entry int, info vfs.Info) (same bool, err error) {
+// hashPlaced says whether what is in the place of a file is what it is in the share, and stays so while it is read, and what
+// it looks like.
+func (p *Partial) hashPlaced(ctx context.Context, entry int, info vfs.Info) (st vfs.Stamp, same bool, err error) {
 	e := p.m.Entry(entry)
 	if info.Type != 0 || info.Size != e.Size {
-		return false, nil
+		return st, false, nil
 	}
 	f, err := p.sel.out.OpenSeen(e.Path)
 	if err != nil {
-		return false, err
+		return st, false, err
 	}
 	defer f.Close()
+	if err := vfs.Flush(f); err != nil {
+		return st, false, err
+	}
 	first, n := p.m.Layout().PiecesOf(entry)
 	var buf []byte
 	for piece := first; piece < first+share.Piece(n); piece++ {
 		if ctx.Err() != nil {
-			return false, context.Cause(ctx)
+			return st, false, context.Cause(ctx)
 		}
 		if _, right, err := p.hashPiece(f, piece, &buf); !right {
-			return false, err
+			return st, false, err
 		}
 	}
 	now, err := f.Stat()
-	return err == nil && now.Stamp() == info.Stamp(), err
+	return now.Stamp(), err == nil && now.Stamp().Still(info.Stamp()), err
 }
 
 // readyFiles gives files their final form, and makes them durable, in data.
@@ -266,7 +270,7 @@ func (p *Partial) clearWay(todo map[int]vfs.Stamp) error {
 		case err != nil:
 			return err
 		case p.stillWrong(i, info):
-		case info.Inode != 0 && info.Stamp() == todo[i]:
+		case info.Inode != 0 && todo[i].Still(info.Stamp()):
 			p.handles.Files.Drop(i)
 			if err := p.dir.Remove(path.Join(p.staging, "data", e.Path)); err != nil {
 				return err
@@ -327,10 +331,15 @@ func (p *Partial) moveFile(entry int, from string, st vfs.Stamp) error {
 // restamp returns what a file looks like after it was moved or renamed. If it is a different
 // file by now, the old stamp stays, and readers find out.
 func restamp(in *vfs.Handles, name string, was vfs.Stamp) vfs.Stamp {
-	if info, err := in.Lstat(name); err == nil && was.Like(info.Stamp()) {
-		return info.Stamp()
+	info, err := in.Lstat(name)
+	now := info.Stamp()
+	if err != nil || !was.Like(now) {
+		return was
 	}
-	return was
+	if was.CTime < 0 && now.CTime > 0 {
+		now.CTime = -now.CTime
+	}
+	return now
 }
 
 // makeLinks makes the links that are wanted, below the target.

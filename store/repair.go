@@ -140,7 +140,7 @@ func (p *Partial) moveOver(entry int, from, to string) error {
 // and is to be replaced.
 func (p *Partial) stillWrong(entry int, now vfs.Info) bool {
 	was, wrong := p.sel.wrong[entry]
-	return wrong && was == now.Stamp()
+	return wrong && was.Still(now.Stamp())
 }
 
 // newLink is where a symlink is made before it takes the place of another.

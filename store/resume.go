@@ -323,7 +323,7 @@ func (p *Partial) settleFiles(ctx context.Context, files []int, stamps []vfs.Sta
 func (p *Partial) changing(files []int) (still []int) {
 	for _, entry := range files {
 		info, err := p.handles.Lstat(p.file(entry))
-		if now := info.Stamp(); err != nil || now != p.watch.was[entry] {
+		if now := info.Stamp(); err != nil || !now.Still(p.watch.was[entry]) {
 			p.watch.was[entry] = now
 			still = append(still, entry)
 		}

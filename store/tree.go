@@ -153,7 +153,7 @@ func (t *Tree) Look(n int) error {
 
 // IsStill says whether now, which is what the file of an entry looks like, is what it was.
 func (t *Tree) IsStill(entry int, now vfs.Info) bool {
-	return now.Type == 0 && now.Stamp() == t.stamps[entry]
+	return now.Type == 0 && t.stamps[entry].Still(now.Stamp())
 }
 
 // named is an error about an entry's file.

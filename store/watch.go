@@ -64,7 +64,7 @@ func (p *Partial) inspect(entry int) error {
 	switch {
 	case err != nil && !gone(err):
 		return err
-	case err == nil && was == now:
+	case err == nil && was.Still(now):
 		return nil
 	case err == nil && info.Type == 0 && was != vfs.Stamp{} && was.CTime == 0:
 		p.mu.Lock()

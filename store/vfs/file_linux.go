@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 )
@@ -143,7 +144,7 @@ func (d dirFS) at(op, name string, f func(dir int, base string) error) error {
 }
 
 func (d dirFS) open(op, name string, flag int, perm fs.FileMode) (File, error) {
-	out := &file{in: d.path, name: name, blind: d.blind}
+	out := &file{in: d.path, name: name, on: d.on}
 	err := d.at(op, name, func(dir int, base string) (err error) {
 		out.of.fd, err = unix.Openat(dir, base, flag|noWait|unix.O_NOFOLLOW|unix.O_CLOEXEC, uint32(perm))
 		return err
@@ -162,7 +163,7 @@ func (d dirFS) Lstat(name string) (Info, error) {
 		if err != nil {
 			return Info{}, d.told(err)
 		}
-		return infoOf(fi, d.blind), nil
+		return infoOf(fi).seen(d.on.isBlind()), nil
 	}
 	var st unix.Stat_t
 	err := d.at("lstat", name, func(dir int, base string) error {
@@ -171,7 +172,7 @@ func (d dirFS) Lstat(name string) (Info, error) {
 	if err != nil {
 		return Info{}, err
 	}
-	return infoOfStat(&st, d.blind), nil
+	return infoOfStat(&st, d.on.isBlind()), nil
 }
 
 // file is an open file.
@@ -179,7 +180,8 @@ type file struct {
 	of    descriptor
 	in    string // the folder, for errors
 	name  string
-	blind bool
+	on    *sight
+	blind atomic.Bool // this one's times do not show every change; see Flush
 }
 
 func (f *file) use(op string, do func(fd int) error) error { return f.told(op, f.of.use(do)) }
@@ -224,22 +226,10 @@ func (f *file) Stat() (Info, error) {
 	if err := f.use("stat", func(fd int) error { return unix.Fstat(fd, &st) }); err != nil {
 		return Info{}, err
 	}
-	return infoOfStat(&st, f.blind), nil
+	return infoOfStat(&st, f.blind.Load() || f.on.isBlind()), nil
 }
 
 func (f *file) Sync() error { return f.use("sync", unix.Fsync) }
-
-// Flush leaves the disk's own cache alone, which syncing each of many files would
-// not.
-func (f *file) Flush() error {
-	return f.use("sync_file_range", func(fd int) error {
-		err := unix.SyncFileRange(fd, 0, 0, unix.SYNC_FILE_RANGE_WAIT_BEFORE|unix.SYNC_FILE_RANGE_WRITE|unix.SYNC_FILE_RANGE_WAIT_AFTER)
-		if err == unix.ENOSYS || err == unix.EINVAL || err == unix.ESPIPE {
-			err = unix.Fsync(fd)
-		}
-		return err
-	})
-}
 
 // Close closes the file, whatever it returns: at once, or once what is under way has ended.
 func (f *file) Close() error { return f.told("close", f.of.close()) }

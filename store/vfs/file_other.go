@@ -12,6 +12,13 @@ type kept struct{}
 
 func (*kept) close() {}
 
+// sight is nothing here: see sight_linux.go.
+type sight struct{}
+
+func sightOf(*os.Root) *sight                     { return nil }
+func (*sight) below(fs.FileInfo, *os.Root) *sight { return nil }
+func (*sight) see(*os.File)                       {}
+
 func (d dirFS) open(op, name string, flag int, perm fs.FileMode) (File, error) {
 	name, err := local(op, name)
 	if err != nil {
@@ -21,7 +28,7 @@ func (d dirFS) open(op, name string, flag int, perm fs.FileMode) (File, error) {
 	if err != nil {
 		return nil, d.told(err)
 	}
-	return osFile{f, d.blind}, nil
+	return osFile{f}, nil
 }
 
 func (d dirFS) openSeen(name string) (File, error) { return d.Open(name) }
@@ -35,12 +42,11 @@ func (d dirFS) Lstat(name string) (Info, error) {
 	if err != nil {
 		return Info{}, d.told(err)
 	}
-	return infoOf(fi, d.blind), nil
+	return infoOf(fi), nil
 }
 
 type osFile struct {
 	*os.File
-	blind bool
 }
 
 func (f osFile) Flush() error { return flush(f.File) }
@@ -58,5 +64,5 @@ func (f osFile) Stat() (Info, error) {
 	if err != nil {
 		return Info{}, err
 	}
-	return infoOf(fi, f.blind), nil
+	return infoOf(fi), nil
 }

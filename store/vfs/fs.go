@@ -79,8 +79,8 @@ type Info struct {
 }
 
 // Flush writes out what was changed of a file through a mapping. A later change then shows
-// in the file's times; without it, a change of the same page does not. It makes nothing
-// durable.
+// in the file's times; without it, a change of the same page does not. Where that cannot be done,
+// Stat says from then on that no time can be relied on. It makes nothing durable.
 func Flush(f File) error {
 	if f, ok := f.(interface{ Flush() error }); ok {
 		return f.Flush()
@@ -107,6 +107,15 @@ func (i Info) Stamp() Stamp { return Stamp{i.Size, i.MTime, i.CTime, i.Inode} }
 
 // Is says whether nobody touched the file. Where no time can be relied on it never does.
 func (s Stamp) Is(now Stamp) bool { return s == now && s.CTime >= 0 }
+
+// Still says whether nobody touched the file as far as its times tell, even where they cannot be relied on, and that
+// may be known of only one of the two.
+func (s Stamp) Still(now Stamp) bool {
+	if s.CTime < 0 != (now.CTime < 0) {
+		now.CTime = -now.CTime
+	}
+	return s == now
+}
 
 // Like says whether at most the change time differs: the file was renamed,
 // linked or given other permissions; or it was edited, and its time set back.

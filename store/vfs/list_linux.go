@@ -28,7 +28,7 @@ func (d dirFS) list(want func(name string) bool) (out []Listed, err error) {
 		fd := int(dir.Fd())
 		ask := func(part []Listed) {
 			for i := range part {
-				if l := &part[i]; !l.Left && !l.ask(fd, d.blind) {
+				if l := &part[i]; !l.Left && !l.ask(fd, d.on.isBlind()) {
 					l.Name = "" // it is gone
 				}
 			}

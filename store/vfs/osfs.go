@@ -19,7 +19,7 @@ type dirFS struct {
 	path    string   // of it, for errors
 	private bool     // what is made here is for its owner alone
 	all     *os.File // what SyncAll is called on; nil: opened for it
-	blind   bool     // on a file system whose times do not show every change
+	on      *sight   // the file system
 	kept    *kept    // the folder, open for what is done in it by name
 }
 
@@ -30,9 +30,7 @@ func Dir(path string) (FS, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := dirFS{root: root, path: path, kept: new(kept)}
-	d.withDir(".", func(f *os.File) error { d.blind = isBlind(f); return nil })
-	return d, nil
+	return dirFS{root: root, path: path, on: sightOf(root), kept: new(kept)}, nil
 }
 
 // openRoot is os.OpenRoot, but checks first that path is a folder: opening a named pipe,
@@ -54,7 +52,7 @@ func PrivateDir(path string) (FS, error) {
 	if err != nil {
 		return nil, err
 	}
-	return dirFS{root: root, path: path, private: true, kept: new(kept)}, nil
+	return dirFS{root: root, path: path, private: true, on: new(sight), kept: new(kept)}, nil
 }
 
 func (d dirFS) Close() error {
@@ -177,8 +175,8 @@ func (d dirFS) perm(all fs.FileMode) fs.FileMode {
 	return all
 }
 
-func infoOf(fi fs.FileInfo, blind bool) Info {
-	info := Info{
+func infoOf(fi fs.FileInfo) Info {
+	return Info{
 		Type:  fi.Mode().Type(),
 		Size:  fi.Size(),
 		MTime: fi.ModTime().UnixNano(),
@@ -188,15 +186,6 @@ func infoOf(fi fs.FileInfo, blind bool) Info {
 		Exec:  HasExec && fi.Mode()&0o100 != 0,
 		Room:  roomOf(fi),
 	}
-	return info.seen(blind)
-}
-
-// seen returns what can be relied on, on a file system that may be blind.
-func (i Info) seen(blind bool) Info {
-	if blind {
-		i.CTime = -max(i.CTime, 1)
-	}
-	return i
 }
 
 // HasExec says whether this system's files have an executable bit.
@@ -364,7 +353,11 @@ func (d dirFS) Sub(name string) (FS, error) {
 	if err != nil {
 		return nil, d.told(err)
 	}
-	return dirFS{root: root, path: filepath.Join(d.path, name), private: d.private, blind: d.blind, kept: new(kept)}, nil
+	on := d.on
+	if !d.private {
+		on = on.below(fi, root)
+	}
+	return dirFS{root: root, path: filepath.Join(d.path, name), private: d.private, on: on, kept: new(kept)}, nil
 }
 
 func (d dirFS) Lock(name string) (io.Closer, error) {
@@ -392,6 +385,7 @@ func (d dirFS) Lock(name string) (io.Closer, error) {
 			case !there.Mode().IsRegular():
 				err = fmt.Errorf("lock %s: it is a %s, not a file", d.whole(name), Special(there.Mode().Type()))
 			case os.SameFile(have, there):
+				d.on.see(f)
 				return lock{f}, nil
 			}
 		}

@@ -38,5 +38,3 @@ func (d dirFS) moveNoReplace(from, to string) error {
 }
 
 func flush(f *os.File) error { return unix.Fsync(int(f.Fd())) }
-
-func isBlind(*os.File) bool { return false }

@@ -18,16 +18,6 @@ func ctimeOf(fi fs.FileInfo) int64 {
 	return 0
 }
 
-// isBlind says whether a file system keeps its files in memory only: changes through a mapping
-// are never written out there, and after the first one do not show in the file's times.
-func isBlind(f *os.File) bool {
-	var st unix.Statfs_t
-	if err := unix.Fstatfs(int(f.Fd()), &st); err != nil {
-		return false
-	}
-	return int64(st.Type) == unix.TMPFS_MAGIC || int64(st.Type) == unix.RAMFS_MAGIC || int64(st.Type) == unix.HUGETLBFS_MAGIC
-}
-
 // syncFS works only on kernels that report when it failed.
 func syncFS(f *os.File) error {
 	if !syncFSTells() {

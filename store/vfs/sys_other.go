@@ -19,5 +19,3 @@ func freeOn(*os.File) (int64, error) { return -1, nil }
 func (d dirFS) moveNoReplace(from, to string) error { return errors.ErrUnsupported }
 
 func flush(f *os.File) error { return unix.Fsync(int(f.Fd())) }
-
-func isBlind(*os.File) bool { return false }

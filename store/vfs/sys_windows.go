@@ -65,5 +65,4 @@ func NotDir(err error) bool { return errors.Is(err, windows.ERROR_DIRECTORY) }
 // OtherDisk says that something could not be moved because it would have to go to another file system.
 func OtherDisk(err error) bool { return errors.Is(err, windows.ERROR_NOT_SAME_DEVICE) }
 
-func flush(*os.File) error  { return nil } // a sync wants more than reading
-func isBlind(*os.File) bool { return false }
+func flush(*os.File) error { return nil } // a sync wants more than reading
