@@ -119,7 +119,7 @@ func (p *Partial) checkTarget(ctx context.Context) (done bool, err error) {
 		return false, err
 	}
 	im := &importing{opt: ImportOptions{Workers: p.opt.Workers, State: p.opt.State, MaxOpen: p.opt.MaxOpen}, where: at}
-	if p.tree, err = im.compare(ctx, p.m); err != nil {
+	if p.tree, err = im.compare(ctx, p.m, p.keepsExec); err != nil {
 		defer at.dir.Close()
 		if !errors.Is(err, share.ErrExists) {
 			return false, err
@@ -208,7 +208,7 @@ func (p *Partial) checkFiles(ctx context.Context) (done bool, err error) {
 			return false, err
 		case !there:
 			missing++
-		case e.Kind == share.File && info.Type == 0 && info.Size == e.Size && (!vfs.HasExec || info.Exec == e.Exec):
+		case e.Kind == share.File && info.Type == 0 && info.Size == e.Size && (info.Exec == e.Exec || !p.keepsExec()):
 			if same, at = append(same, foundFile(e.Path, info)), append(at, i); !noted || was.Inode != info.Inode && was.MTime != info.MTime {
 				others = append(others, i)
 			}
@@ -425,8 +425,9 @@ func uncompared(path string) error {
 }
 
 // compare checks whether what lies at the place is the share m; if not, the error
-// wraps share.ErrExists and says why. Contents are only read if all else agrees.
-func (im *importing) compare(ctx context.Context, m *share.Manifest) (*Tree, error) {
+// wraps share.ErrExists and says why. Contents are only read if all else agrees. keepsExec says whether the place keeps
+// executable bits, and is called where one differs.
+func (im *importing) compare(ctx context.Context, m *share.Manifest, keepsExec func() bool) (*Tree, error) {
 	differs := func(why string, args ...any) error {
 		return fmt.Errorf("%w: %s", share.ErrExists, fmt.Sprintf(why, args...))
 	}
@@ -447,7 +448,7 @@ func (im *importing) compare(ctx context.Context, m *share.Manifest) (*Tree, err
 		case i >= m.Len() || im.found[i].path < m.Entry(i).Path:
 			return nil, differs("%q is not in the share", im.found[i].path)
 		}
-		if e, f := m.Entry(i), im.found[i]; e.Kind != f.kind || e.Target != im.targets[f.path] || e.Size != f.stamp.Size || vfs.HasExec && e.Exec != f.exec {
+		if e, f := m.Entry(i), im.found[i]; e.Kind != f.kind || e.Target != im.targets[f.path] || e.Size != f.stamp.Size || e.Exec != f.exec && keepsExec() {
 			return nil, differs("%q is not like the one in the share", e.Path)
 		}
 	}

@@ -93,22 +93,27 @@ func (p *Partial) ours(stage vfs.FS) error {
 // begin creates NAME.partial.
 func (p *Partial) begin() (err error) {
 	if p.stage == nil {
-		if err := vfs.EnsureDir(p.dir, p.staging); err != nil {
-			return err
-		}
-		stage, err := p.dir.Sub(p.staging)
-		if err != nil {
-			return err
-		}
-		p.stage, p.recent.boot = vfs.HoldSync(stage), bootOf(stage)
-		if p.lock, err = p.stage.Lock("lock"); err != nil {
-			return err
-		}
-		if err := p.ours(p.stage); err != nil {
+		if err := p.lockStage(); err != nil {
 			return err
 		}
 	}
 	return vfs.WriteFile(p.stage, "manifest", "manifest.new", p.m.Bytes(), true)
+}
+
+// lockStage makes the folder NAME.partial, unless it is there, and locks it.
+func (p *Partial) lockStage() error {
+	if err := vfs.EnsureDir(p.dir, p.staging); err != nil {
+		return err
+	}
+	stage, err := p.dir.Sub(p.staging)
+	if err != nil {
+		return err
+	}
+	p.stage, p.recent.boot = vfs.HoldSync(stage), bootOf(stage)
+	if p.lock, err = p.stage.Lock("lock"); err != nil {
+		return err
+	}
+	return p.ours(p.stage)
 }
 
 // resume reads what is verified, and makes sure that the files are there and that

@@ -31,6 +31,7 @@ type selection struct {
 
 	// Written with Partial.life held, read with it read-held.
 	placed map[int]vfs.Stamp // by entry: files below the target
+	exec   execKnown         // whether the target keeps executable bits
 	out    *vfs.Handles      // the target's folder; nil while there is none
 	done   bool              // all that was wanted lies there
 

@@ -163,7 +163,7 @@ func (d dirFS) Lstat(name string) (Info, error) {
 		if err != nil {
 			return Info{}, d.told(err)
 		}
-		return infoOf(fi).seen(d.on.isBlind()), nil
+		return d.on.of(infoOf(fi)), nil
 	}
 	var st unix.Stat_t
 	err := d.at("lstat", name, func(dir int, base string) error {
@@ -172,7 +172,7 @@ func (d dirFS) Lstat(name string) (Info, error) {
 	if err != nil {
 		return Info{}, err
 	}
-	return infoOfStat(&st, d.on.isBlind()), nil
+	return d.on.of(infoOfStat(&st)), nil
 }
 
 // file is an open file.
@@ -226,7 +226,11 @@ func (f *file) Stat() (Info, error) {
 	if err := f.use("stat", func(fd int) error { return unix.Fstat(fd, &st) }); err != nil {
 		return Info{}, err
 	}
-	return infoOfStat(&st, f.blind.Load() || f.on.isBlind()), nil
+	info := f.on.of(infoOfStat(&st))
+	if f.blind.Load() {
+		info = info.unseen()
+	}
+	return info, nil
 }
 
 func (f *file) Sync() error { return f.use("sync", unix.Fsync) }

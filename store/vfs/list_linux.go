@@ -28,7 +28,7 @@ func (d dirFS) list(want func(name string) bool) (out []Listed, err error) {
 		fd := int(dir.Fd())
 		ask := func(part []Listed) {
 			for i := range part {
-				if l := &part[i]; !l.Left && !l.ask(fd, d.on.isBlind()) {
+				if l := &part[i]; !l.Left && !l.ask(fd, d.on) {
 					l.Name = "" // it is gone
 				}
 			}
@@ -49,11 +49,11 @@ func (d dirFS) list(want func(name string) bool) (out []Listed, err error) {
 }
 
 // ask fills in what the folder open as dir says of a name, if there is one.
-func (l *Listed) ask(dir int, blind bool) (there bool) {
+func (l *Listed) ask(dir int, on *sight) (there bool) {
 	var st unix.Stat_t
 	err := unix.Fstatat(dir, l.Name, &st, unix.AT_SYMLINK_NOFOLLOW)
 	if err == nil {
-		l.Info = infoOfStat(&st, blind)
+		l.Info = on.of(infoOfStat(&st))
 		if l.Type = l.Info.Type; l.Type == 0 {
 			err = unix.Faccessat(dir, l.Name, unix.R_OK, unix.AT_EACCESS)
 		}
@@ -64,8 +64,8 @@ func (l *Listed) ask(dir int, blind bool) (there bool) {
 	return err != unix.ENOENT
 }
 
-func infoOfStat(st *unix.Stat_t, blind bool) Info {
-	info := Info{
+func infoOfStat(st *unix.Stat_t) Info {
+	return Info{
 		Type:  typeOfMode(st.Mode),
 		Size:  st.Size,
 		MTime: st.Mtim.Nano(),
@@ -75,7 +75,6 @@ func infoOfStat(st *unix.Stat_t, blind bool) Info {
 		Exec:  st.Mode&0o100 != 0,
 		Room:  st.Blocks * 512,
 	}
-	return info.seen(blind)
 }
 
 func typeOfMode(mode uint32) fs.FileMode {

@@ -10,11 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sight is how much the times of files say on the file system that a folder is on, and those below it that are on the same.
+// sight is what can be believed of files on the file system that a folder is on, and those below it that are on the same.
 type sight struct {
-	device  uint64      // that names it; 0 if that is not known
-	overlay bool        // the files are on others in truth, and what those are is not known of all
-	blind   atomic.Bool // times do not show every change
+	device uint64 // that names it; 0 if that is not known
+	kind   kind
+	blind  atomic.Bool // times do not show every change
 }
 
 func sightOf(root *os.Root) *sight {
@@ -27,9 +27,8 @@ func sightOf(root *os.Root) *sight {
 	if fi, err := f.Stat(); err == nil {
 		s.device = Device(fi)
 	}
-	kind := kindOf(int(f.Fd()))
-	s.overlay = kind == overlay
-	s.blind.Store(kind == inMemory)
+	s.kind = kindOf(int(f.Fd()))
+	s.blind.Store(s.kind == inMemory)
 	return s
 }
 
@@ -41,31 +40,38 @@ func (s *sight) below(fi fs.FileInfo, root *os.Root) *sight {
 	return sightOf(root)
 }
 
-// isBlind says that times do not show every change, as far as that is known of all files.
-func (s *sight) isBlind() bool { return s.blind.Load() }
-
-// seen returns what can be relied on, where times may not show every change.
-func (i Info) seen(blind bool) Info {
-	if blind {
-		i.CTime = -max(i.CTime, 1)
+// of returns what can be believed of a file.
+func (s *sight) of(i Info) Info {
+	if s.kind == fat {
+		i.Exec = false
 	}
+	if s.blind.Load() {
+		i = i.unseen()
+	}
+	return i
+}
+
+// unseen is i where times do not show every change.
+func (i Info) unseen() Info {
+	i.CTime = -max(i.CTime, 1, -i.CTime)
 	return i
 }
 
 // see learns from a file that can be written to, which is on the file system that an overlay keeps changes on.
 func (s *sight) see(f *os.File) {
-	if s.overlay && again(func() error { return extents(int(f.Fd()), false) }) != nil {
+	if s.kind == overlay && again(func() error { return extents(int(f.Fd()), false) }) != nil {
 		s.blind.Store(true)
 	}
 }
 
-// kind is what a file system is as to how times show changes.
+// kind is what a file system is, as far as that matters.
 type kind int
 
 const (
 	onDisk   kind = iota
 	inMemory      // changes through a mapping are never written out, and after the first one do not show in times
-	overlay       // that depends on the file system that a file is on in truth
+	overlay       // a file is on another one in truth, and so its times are what they are there
+	fat           // no permissions: every file can be executed, or those with certain names
 )
 
 func kindOf(fd int) kind {
@@ -78,6 +84,8 @@ func kindOf(fd int) kind {
 		return inMemory
 	case unix.OVERLAYFS_SUPER_MAGIC:
 		return overlay
+	case unix.MSDOS_SUPER_MAGIC, unix.EXFAT_SUPER_MAGIC:
+		return fat
 	}
 	return onDisk
 }

@@ -47,3 +47,12 @@ func TestKernelsThatTellOfFailedSyncsAreKnown(t *testing.T) {
 		}
 	}
 }
+
+func TestNoFileOfAFATDiskIsExecutable(t *testing.T) {
+	for kind, exec := range map[kind]bool{fat: false, onDisk: true} {
+		s := &sight{kind: kind}
+		if info := s.of(Info{CTime: 5, Exec: true}); info.Exec != exec || info.CTime != 5 {
+			t.Errorf("%v: %+v", kind, info)
+		}
+	}
+}

@@ -1,0 +1,77 @@
+package store
+
+import (
+	"errors"
+
+	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/store/vfs"
+)
+
+// keepsExec says whether the file system of the target keeps executable bits: FAT does not, nor many a
+// network drive: there every file shows one, or none does. It is asked where a file differs from the share in that alone,
+// and finds out with a file of its own in NAME.partial. Where that cannot be made, bits count.
+func (p *Partial) keepsExec() bool {
+	if p.sel.exec == execUnknown {
+		p.sel.exec = execKept
+		if keeps, err := p.tryExec(); err == nil && !keeps {
+			p.sel.exec = execLost
+		}
+	}
+	return p.sel.exec == execKept
+}
+
+type execKnown uint8
+
+const (
+	execUnknown execKnown = iota
+	execKept
+	execLost
+)
+
+func (p *Partial) tryExec() (keeps bool, err error) {
+	if !vfs.HasExec {
+		return false, nil
+	}
+	if p.stage == nil {
+		leave, err := p.enterStage()
+		if err != nil {
+			return false, err
+		}
+		defer leave()
+	}
+	const name = "manifest.new" // what a killed run leaves of it is known
+	if err := vfs.RemoveFile(p.stage, name); err != nil {
+		return false, err
+	}
+	f, err := p.stage.Create(name, false)
+	if err != nil {
+		return false, err
+	}
+	defer p.stage.Remove(name)
+	without, err := f.Stat()
+	if err := errors.Join(err, f.Close()); err != nil || without.Exec {
+		return false, err
+	}
+	if err := p.stage.SetExec(name); err != nil {
+		return false, nil
+	}
+	with, err := p.stage.Lstat(name)
+	return with.Exec, err
+}
+
+// enterStage makes a NAME.partial that holds nothing, and that leave removes.
+func (p *Partial) enterStage() (leave func(), err error) {
+	if err := p.lockStage(); err != nil {
+		p.closeStage()
+		return nil, err
+	}
+	if _, err := p.stage.Lstat("manifest"); err == nil { // somebody has just begun
+		p.closeStage()
+		return nil, share.ErrHeld
+	}
+	return func() {
+		vfs.RemoveFile(p.stage, "lock")
+		p.closeStage()
+		p.dir.Remove(p.staging)
+	}, nil
+}
