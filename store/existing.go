@@ -333,7 +333,7 @@ func (p *Partial) adopt(ctx context.Context, files []found, entries []int, way *
 	if len(files) == 0 {
 		return nil
 	}
-	known := p.opt.State.recall(location{name: p.m.Name, path: p.path}, files)
+	known := p.opt.State.recall(location{dir: p.sel.out.Top, name: p.m.Name, path: p.path}, files)
 	var todo []int // indexes in files
 	for i, entry := range entries {
 		e := p.m.Entry(entry)

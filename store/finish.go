@@ -232,7 +232,7 @@ func (p *Partial) restampSingle() {
 	was := t.stamps[0]
 	t.stamps[0] = restamp(t.handles, t.where.base, was)
 	if s := p.opt.State; s != nil && t.stamps[0] != was {
-		s.remember(p.path, p.m, t.stamps)
+		s.remember(p.path, diskOf(t.where.dir), p.m, t.stamps)
 	}
 }
 
@@ -279,7 +279,7 @@ func (p *Partial) finalStamp(entry int) (vfs.Stamp, error) {
 func (p *Partial) keepSlots(stamps []vfs.Stamp) *slotFile {
 	if s := p.opt.State; s != nil {
 		if slots := s.takeSlots(p.slots, p.m, p.slotMap.total); slots != nil {
-			s.remember(p.path, p.m, stamps)
+			s.remember(p.path, p.disk(), p.m, stamps)
 			return slots
 		}
 	}
@@ -290,6 +290,14 @@ func (p *Partial) keepSlots(stamps []vfs.Stamp) *slotFile {
 		}
 	}
 	return slots
+}
+
+// disk is the ID of the file system of what is fetched.
+func (p *Partial) disk() uint64 {
+	if p.sel.out != nil {
+		return diskOf(p.sel.out.Top)
+	}
+	return diskOf(p.dir)
 }
 
 // dropStage removes NAME.partial. What marks it as ours is removed last, and stays if

@@ -34,7 +34,7 @@ func TestRecordsAreAsPromised(t *testing.T) {
 		"recent":  vfs.EncodeRecord(vfs.RecentRecord, append(recentHead("boot/7", m.ID(), 11), set.Bytes()...)),
 		"placed":  encodePlaced(m.ID(), map[int]vfs.Stamp{1: {Size: 5, MTime: 1234567890123456789, CTime: 1234567890123456790, Inode: 42}}),
 		"hashes":  vfs.EncodeRecord(vfs.SlotsRecord, m.ID().Bytes()),
-		"imports": encodeImport("/home/me/stuff", m, []vfs.Stamp{{Size: 1, MTime: 2, CTime: 3, Inode: 4}, {Size: 5, MTime: 1234567890123456789, CTime: 1234567890123456790, Inode: 42}}),
+		"imports": encodeImport("/home/me/stuff", 0, m, []vfs.Stamp{{Size: 1, MTime: 2, CTime: 3, Inode: 4}, {Size: 5, MTime: 1234567890123456789, CTime: 1234567890123456790, Inode: 42}}),
 		"ranking": vfs.EncodeRecord(vfs.RankingRecord, []byte("anything")),
 		"key":     vfs.EncodeRecord(vfs.KeyRecord, bytes.Repeat([]byte{7}, 32)),
 		"marks":   append(vfs.EncodeRecord(vfs.MarksRecord, headOfMarks(m.ID(), "boot/7")), appendMark(nil, mark{vfs.Stamp{Size: 5, MTime: 1234567890123456789, CTime: 1234567890123456790, Inode: 42}, true})...),

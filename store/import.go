@@ -400,7 +400,7 @@ func (im *importing) finish(m *share.Manifest) *Tree {
 	im.found = nil
 	st := im.opt.State
 	if st != nil {
-		if err := st.remember(im.where.path, m, stamps); err != nil {
+		if err := st.remember(im.where.path, diskOf(im.where.dir), m, stamps); err != nil {
 			im.trouble = append(im.trouble, fmt.Sprintf("the share is not remembered: %v", err))
 		}
 	}

@@ -19,10 +19,12 @@ import (
 //	n   the path, absolute, symlinks resolved, slash-separated
 //	36  the share's ID
 //	24  for each entry of its manifest: time, change time and inode of the file,
-//	    8 bytes each; zero for what is no file
+//	    8 bytes each; zero for what is no file. The inode is XORed with the ID
+//	    of the file system, where that has one
 //
 // Sizes and hashes are in the manifest, which is kept under the same ID. A file
-// with the same path, size, times and inode is assumed to have the same content.
+// with the same path, size, times and inode on the same file system is assumed to
+// have the same content.
 
 const (
 	importHead  = 2 + 36
@@ -55,8 +57,8 @@ func importName(p string) string {
 }
 
 // remember keeps a share's manifest, and what its files at path looked like.
-// stamps are by entry.
-func (s *State) remember(at string, m *share.Manifest, stamps []vfs.Stamp) error {
+// stamps are by entry, and disk is the ID of their file system.
+func (s *State) remember(at string, disk uint64, m *share.Manifest, stamps []vfs.Stamp) error {
 	if err := s.SaveManifest(m); err != nil {
 		return err
 	}
@@ -66,7 +68,7 @@ func (s *State) remember(at string, m *share.Manifest, stamps []vfs.Stamp) error
 	}
 	name := importName(at)
 	old, had := s.peek(name)
-	if err := s.save(name, encodeImport(at, m, stamps), false); err != nil {
+	if err := s.save(name, encodeImport(at, disk, m, stamps), false); err != nil {
 		return err
 	}
 	s.mu.Lock()
@@ -81,12 +83,13 @@ func (s *State) remember(at string, m *share.Manifest, stamps []vfs.Stamp) error
 	return nil
 }
 
-func encodeImport(at string, m *share.Manifest, stamps []vfs.Stamp) []byte {
+func encodeImport(at string, disk uint64, m *share.Manifest, stamps []vfs.Stamp) []byte {
 	b := vfs.BeginRecord(vfs.ImportsRecord, importHead+len(at)+importEntry*len(stamps))
 	b = binary.LittleEndian.AppendUint16(b, uint16(len(at)))
 	b = append(b, at...)
 	b = append(b, m.ID().Bytes()...)
 	for i, st := range stamps {
+		st.Inode ^= disk
 		if m.Entry(i).Kind != share.File {
 			st = vfs.Stamp{}
 		}
@@ -169,25 +172,27 @@ func (s *State) recall(at location, files []found) recalled {
 	var out []known
 	root := filepath.ToSlash(at.path)
 	var wanted map[string]int // by path of the file
+	var disk uint64
 	for _, r := range s.all() {
 		if !below(r.path, root) && !below(root, r.path) {
 			continue
 		}
 		if wanted == nil {
 			wanted, out = make(map[string]int, len(files)), make([]known, len(files))
+			disk = diskOf(at.dir)
 			for i, f := range files {
 				if f.kind == share.File {
 					wanted[whereIs(root, at.base != "", f.path)] = i
 				}
 			}
 		}
-		s.match(r, wanted, files, out)
+		s.match(r, disk, wanted, files, out)
 	}
 	return out
 }
 
 // match fills in what one record says.
-func (s *State) match(r remembered, wanted map[string]int, files []found, out []known) {
+func (s *State) match(r remembered, disk uint64, wanted map[string]int, files []found, out []known) {
 	b, err := vfs.ReadRecord(s.fs, r.name, vfs.ImportsRecord, maxImport)
 	if err != nil {
 		return
@@ -210,19 +215,27 @@ func (s *State) match(r remembered, wanted map[string]int, files []found, out []
 		if !ok {
 			continue
 		}
-		if decodeStamp(e.Size, stamps[importEntry*i:]).Is(files[at].stamp) {
+		if decodeStamp(e.Size, disk, stamps[importEntry*i:]).Is(files[at].stamp) {
 			out[at] = known{m, i, slots}
 		}
 	}
 }
 
-func decodeStamp(size int64, b []byte) vfs.Stamp {
+func decodeStamp(size int64, disk uint64, b []byte) vfs.Stamp {
 	return vfs.Stamp{
 		Size:  size,
 		MTime: int64(binary.LittleEndian.Uint64(b)),
 		CTime: int64(binary.LittleEndian.Uint64(b[8:])),
-		Inode: binary.LittleEndian.Uint64(b[16:]),
+		Inode: binary.LittleEndian.Uint64(b[16:]) ^ disk,
 	}
+}
+
+// diskOf is the ID of the file system that a folder is on, or 0.
+func diskOf(d vfs.FS) uint64 {
+	if d, ok := d.(interface{ DiskID() uint64 }); ok {
+		return d.DiskID()
+	}
+	return 0
 }
 
 // whereIs returns the whole path of an entry of what lies at root.

@@ -82,6 +82,13 @@ func (d dirFS) BootID() (id string) {
 	return id
 }
 
+// DiskID names the file system: another one that is mounted in its place has another. It is 0 where that cannot be known, and
+// stays the same as long as the file system exists.
+func (d dirFS) DiskID() (id uint64) {
+	d.withDir(".", func(f *os.File) error { id = diskID(f); return nil })
+	return id
+}
+
 // Full gives the errors of the system that mean a full disk, or a quota that is used up, their class.
 func Full(err error) error {
 	if errors.Is(err, syscall.ENOSPC) || isFull(err) {
