@@ -22,6 +22,7 @@ var larger = map[string]string{
 	"actors.depotActor":          "one method for each thing that an account, a transfer or a task may say",
 	"fetchpool.Pool":             "one method for each thing that can happen to a source, and each decision behind it",
 	"leasedb.DB":                 "one method for each transaction",
+	"leasedb.tx":                 "one method for each step of these",
 	"..Node":                     "the API to embed: one method for each thing that a node does",
 	"leasemgr.Manager":           "one method for each thing that can happen to a lease, and each decision behind it",
 	"renewal.Service":            "one method for each thing that can happen to a hold, and each decision behind it",

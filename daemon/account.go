@@ -123,7 +123,7 @@ func (l *lender) view(ctx context.Context, a depot.AccountInfo) (api.Account, er
 }
 
 // account returns an account as it is now.
-func (d *depots) account(ctx context.Context, l *lender, now time.Time, id depot.Account) (api.Account, error) {
+func (l *lender) account(ctx context.Context, now time.Time, id depot.Account) (api.Account, error) {
 	a, err := l.db.Info(ctx, now, id)
 	if err != nil {
 		return api.Account{}, err
@@ -193,7 +193,7 @@ func (d *depots) AddAccount(ctx context.Context, a api.AddAccount) (api.Account,
 		return api.Account{}, depotError(err, a.Name)
 	}
 	d.log.Info("an account was made", "account", cmp.Or(a.Name, a.Key), "peer", a.Key, "quota", a.Quota)
-	return d.account(ctx, l, now, id)
+	return l.account(ctx, now, id)
 }
 
 // SetAccount changes an account.
@@ -234,7 +234,7 @@ func (d *depots) SetAccount(ctx context.Context, name string, s api.SetAccount) 
 			return api.Account{}, depotError(err, name)
 		}
 	}
-	return d.account(ctx, l, now, id)
+	return l.account(ctx, now, id)
 }
 
 // setKeys changes which peers speak for an account.
@@ -269,7 +269,7 @@ func (d *depots) RemoveAccount(ctx context.Context, name string, credit bool) (a
 	if err != nil {
 		return api.Account{}, err
 	}
-	v, err := d.account(ctx, l, now, id)
+	v, err := l.account(ctx, now, id)
 	if err != nil {
 		return v, err
 	}
@@ -278,7 +278,7 @@ func (d *depots) RemoveAccount(ctx context.Context, name string, credit bool) (a
 	}
 	err = l.db.RemoveAccount(ctx, now, id, credit)
 	if errors.Is(err, depot.ErrCredit) {
-		return v, api.Refuse(api.ErrHave, "the account %q has paid for %s that it has not used up: fetcher depot account rm --credit removes it all the same", v.Name, words.Count(Passes(v.Credit), "pass"))
+		return v, api.Refuse(api.ErrHave, "the account %q has paid for %s that it has not used up", v.Name, words.Count(Passes(v.Credit), "pass"))
 	}
 	return v, depotError(err, name)
 }

@@ -23,7 +23,7 @@ func TestAnAccountIsNotRemovedWithWhatItHasPaid(t *testing.T) {
 	_, _, err = l.db.Intend(t.Context(), time.Now(), p)
 	must(t, err)
 	must(t, l.db.Deposit(t.Context(), time.Now(), p))
-	if _, err := m.RemoveAccount(t.Context(), "payer", false); !errors.Is(err, api.ErrHave) || !strings.Contains(err.Error(), "3 passes") || !strings.Contains(err.Error(), "--credit") {
+	if _, err := m.RemoveAccount(t.Context(), "payer", false); !errors.Is(err, api.ErrHave) || !strings.Contains(err.Error(), "3 passes") {
 		t.Error(err)
 	}
 	if a, err := m.RemoveAccount(t.Context(), "payer", true); err != nil || Passes(a.Credit) != 3 {

@@ -175,7 +175,7 @@ func (m *mover) account2(name string) (api.Account, error) {
 	if err != nil {
 		return api.Account{}, err
 	}
-	return m.Daemon.account(m.Context(), l, now, id)
+	return l.account(m.Context(), now, id)
 }
 
 // The database is lost, and an export entered: the leases are those that there were, also where one was

@@ -84,7 +84,7 @@ func lackingText(h fetcher.HoldStanding, name, addr string) string {
 	if h.Why != "" {
 		what += " (" + h.Why + ")"
 	}
-	return fmt.Sprintf("the lease of %s at the depot %s is renewed, but the depot has lacked some of the share for %s: %s. fetcher holdings --on %s says what keeps it from coming",
+	return fmt.Sprintf("the lease of %s at the depot %s is renewed, but the depot has lacked some of the share for %s: %s. Ask the depot at %s what keeps it from coming, with fetcher holdings",
 		name, h.Depot.Short(), words.Duration(h.Lacking.Round(time.Second)), what, addr)
 }
 
@@ -176,7 +176,7 @@ func lacking(dues []renewal.Due, stock []purse.Stock) (out []renewal.Due) {
 
 // payable returns the renewals that this node is to pay: not the fleet's at a depot for which it has no passes, as
 // another member may have some.
-func (d *depots) payable(l fetcher.HoldList, stock []purse.Stock) []renewal.Due {
+func payable(l fetcher.HoldList, stock []purse.Stock) []renewal.Due {
 	return slices.DeleteFunc(slices.Clone(l.Dues), func(due renewal.Due) bool {
 		return slices.ContainsFunc(l.Wants, func(w fetcher.Hold) bool { return w.Fleet && w.Share == due.Share }) &&
 			!slices.ContainsFunc(stock, func(s purse.Stock) bool { return s.Depot == due.Depot && s.Units+s.Reserved+s.Ordered > 0 })
@@ -189,7 +189,7 @@ func (d *depots) shortWarnings(ctx context.Context, l fetcher.HoldList) (out []s
 	if err != nil {
 		return []string{err.Error()}
 	}
-	for _, due := range lacking(d.payable(l, stock), stock) {
+	for _, due := range lacking(payable(l, stock), stock) {
 		out = append(out, fmt.Sprintf("%v for the lease of %s at the depot %s; it lapses on %s. Get a code from the depot's owner, and enter it with fetcher passes redeem", &purse.MissingError{Missing: due.Units},
 			d.heldName(l, due.Key), due.Depot.Short(), words.Date(due.Expires)))
 	}

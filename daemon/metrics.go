@@ -115,7 +115,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 		holdMetrics(gauge, l)
 		if stock, err := c.d.purse.Stock(ctx); err == nil {
 			missing := int64(0)
-			for _, due := range lacking(c.d.payable(l, stock), stock) {
+			for _, due := range lacking(payable(l, stock), stock) {
 				missing += due.Units
 			}
 			gauge(descLacking, float64(missing))
