@@ -48,7 +48,8 @@ type Reader struct {
 // Errors wrap fs.ErrNotExist for a path that the share does not have,
 // fs.ErrInvalid for a path that is not a file, ErrSkipped for a file that is not selected;
 // or they are the transfer's. Once the transfer is complete, the file is read
-// from where it lies, as it is then; if it is shorter by then, Read ends with share.ErrChanged.
+// from where it lies, a piece at a time, and verified again; if what is read was changed by then, Read ends
+// with share.ErrChanged.
 func (t *Transfer) Open(ctx context.Context, path string) (*Reader, error) {
 	r := &Reader{t: t, ahead: readAhead}
 	if t.opt.OnDemand {
@@ -130,12 +131,6 @@ func (r *Reader) Read(p []byte) (int, error) {
 		case r.finished() != nil:
 			n, err := r.finished().ReadAt(p[:min(int64(len(p)), r.size-r.off)], r.off)
 			r.off += int64(n)
-			switch {
-			case n > 0 && err == io.EOF:
-				err = nil
-			case err == io.EOF:
-				err = fmt.Errorf("%s: %w: it ends after %d of %d bytes", r.t.Manifest().Entry(r.entry).Path, share.ErrChanged, r.off, r.size)
-			}
 			return n, err
 		case r.off < r.from || r.off >= r.to:
 			if err := r.await(); err != nil {
@@ -218,8 +213,14 @@ func (r *Reader) openFinished() error {
 		f.Close()
 		return fs.ErrClosed
 	}
-	r.file = f
+	r.file = verified{store.NewChecked(m, r.entry, f), f}
 	return nil
+}
+
+// verified is a finished file of which nothing is read that is not the share's.
+type verified struct {
+	*store.Checked
+	io.Closer
 }
 
 func (r *Reader) finished() finished {

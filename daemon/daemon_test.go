@@ -603,6 +603,30 @@ func TestFilesAreReadWhileTheyComeIn(t *testing.T) {
 	}
 }
 
+// A file that was edited since it was read or fetched, and is of the same size, is not passed off as the share's.
+func TestAnEditedFileIsNotRead(t *testing.T) {
+	rig.Slow(t)
+	t.Parallel()
+	content := large(2)
+	src := file(t, content, t.TempDir(), "f")
+	a, b := begun(t, t.TempDir()), begun(t, t.TempDir())
+	served := added(t, a, api.Add{Paths: []string{src}})
+	got := until(t, b, added(t, b, api.Add{Ticket: served.Ticket}).ID, "here", in(api.Served))
+	for _, x := range []struct {
+		d    *Daemon
+		id   int64
+		path string
+	}{{a, served.ID, src}, {b, got.ID, got.Path}} {
+		f, err := x.d.OpenFile(t.Context(), x.id, "f")
+		must(t, err)
+		defer f.Close()
+		file(t, strings.Replace(content, content[len(content)-6:], "edited", 1), filepath.Dir(x.path), "f")
+		if read, err := io.ReadAll(f); !errors.Is(err, share.ErrChanged) || !strings.HasPrefix(content, string(read)) {
+			t.Errorf("%s: %d bytes, of which some are not the share's: %v; %v", x.path, len(read), !strings.HasPrefix(content, string(read)), err)
+		}
+	}
+}
+
 func TestOneDaemonForAStateDirectory(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

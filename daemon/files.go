@@ -164,27 +164,28 @@ func (d *Daemon) OpenFile(ctx context.Context, id int64, file string) (api.Conte
 	if e.State != catalog.Serving && e.State != catalog.Kept && e.State != catalog.Ended {
 		return api.Content{}, api.Refuse(share.ErrHeld, "entry %d is in the state %q: its files cannot be read now", id, k.view().State)
 	}
-	f, err := openInside(e, m, file)
+	f, err := openInside(e, m, i)
 	if err != nil {
 		return api.Content{}, err
 	}
 	return api.Content{ReadSeekCloser: f, Name: file, ModTime: f.changed}, nil
 }
 
-// openInside opens a file where it lies. It cannot leave the paths of the entry.
-func openInside(e catalog.Entry, m *share.Manifest, path string) (*localFile, error) {
-	roots := e.Paths
+// openInside opens the file of the i-th entry of m where it lies. It cannot leave the paths of the entry.
+func openInside(e catalog.Entry, m *share.Manifest, i int) (*localFile, error) {
+	roots, file := e.Paths, m.Entry(i)
+	path := file.Path
 	if e.Kind == catalog.Fetch {
 		roots = []string{e.Path}
 	}
 	at := roots[0]
 	if len(roots) > 1 { // each is below the share under its own name
 		first, rest, _ := strings.Cut(path, "/")
-		i := slices.IndexFunc(roots, func(p string) bool { return filepath.Base(p) == first })
-		if i < 0 {
+		root := slices.IndexFunc(roots, func(p string) bool { return filepath.Base(p) == first })
+		if root < 0 {
 			return nil, api.Refuse(api.ErrNoEntry, "%q", path)
 		}
-		at, path = roots[i], rest
+		at, path = roots[root], rest
 	} else if m.Single() {
 		path = ""
 	}
@@ -208,10 +209,14 @@ func openInside(e catalog.Entry, m *share.Manifest, path string) (*localFile, er
 		f.Close()
 		return nil, err
 	}
-	return &localFile{io.NewSectionReader(f, 0, info.Size), f, time.Unix(0, info.MTime)}, nil
+	if info.Size != file.Size {
+		f.Close()
+		return nil, api.Refuse(share.ErrHeld, "%q is not what it was when the node read it: it was changed since", file.Path)
+	}
+	return &localFile{io.NewSectionReader(store.NewChecked(m, i, f), 0, file.Size), f, time.Unix(0, info.MTime)}, nil
 }
 
-// localFile is an open file on this machine.
+// localFile is an open file on this machine. What is read of it is the share's, or it is an error.
 type localFile struct {
 	*io.SectionReader
 	io.Closer

@@ -63,6 +63,12 @@ func (p *Partial) readFresh(s share.Span, dst []byte) (int, error) {
 	if n, err := h.V.ReadAt(dst[:s.Len], s.Offset); n < s.Len {
 		return 0, fmt.Errorf("read %s: %w", p.m.Entry(s.Entry).Path, err)
 	}
+	if err := p.inspect(s.Entry); err != nil {
+		return 0, err
+	}
+	if _, untouched := p.known(s.Entry); !untouched { // since the look before
+		return 0, fmt.Errorf("read %s: %w", path.Join(p.m.Name, p.m.Entry(s.Entry).Path), share.ErrChanged)
+	}
 	return s.Len, nil
 }
 

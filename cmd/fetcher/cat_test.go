@@ -273,3 +273,33 @@ func TestTheCommandToResumeChoosesTheSame(t *testing.T) {
 		}
 	}
 }
+
+// What cat writes is verified, though its reader is slow and the file that it keeps is edited meanwhile.
+func TestCatWritesNothingThatWasEditedMeanwhile(t *testing.T) {
+	rig.Slow(t)
+	t.Parallel()
+	src, dir := filepath.Join(t.TempDir(), "big.bin"), t.TempDir()
+	rig.WriteRandom(t, src, 8<<20, 1)
+	s := startShare(t, src)
+	cmd, _ := catCommand(t, s.ticket, "-o", dir)
+	out, err := cmd.StdoutPipe()
+	must(t, err)
+	must(t, cmd.Start())
+	kept := filepath.Join(dir, "big.bin")
+	for _, err = os.Stat(kept); err != nil; _, err = os.Stat(kept) {
+		time.Sleep(10 * time.Millisecond)
+	}
+	f, err := os.OpenFile(kept, os.O_WRONLY, 0)
+	must(t, err)
+	_, err = f.WriteAt([]byte("edited"), 7<<20)
+	must(t, err)
+	must(t, f.Close())
+	got, err := io.ReadAll(out)
+	must(t, err)
+	cmd.Wait()
+	want, err := os.ReadFile(src)
+	must(t, err)
+	if code := cmd.ProcessState.ExitCode(); !bytes.HasPrefix(want, got) || code == 0 && len(got) < len(want) {
+		t.Errorf("exit %d, and of %d bytes some are not the share's: %v", code, len(got), !bytes.HasPrefix(want, got))
+	}
+}
