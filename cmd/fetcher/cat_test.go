@@ -197,7 +197,7 @@ func TestScratchesOfTheDeadAreRemoved(t *testing.T) {
 	state := t.TempDir()
 	must(t, os.MkdirAll(filepath.Join(state, "scratch-dead", "x.partial"), 0o700))
 	must(t, os.WriteFile(filepath.Join(state, "scratch-dead", scratchLock), nil, 0o600))
-	must(t, os.Mkdir(filepath.Join(state, "scratch-killed-before-its-lock"), 0o700))
+	must(t, os.Mkdir(filepath.Join(state, "scratch-3141592653"), 0o700))
 	a, err := newScratch(state)
 	must(t, err)
 	b, err := newScratch(state)

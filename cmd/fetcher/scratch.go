@@ -28,8 +28,8 @@ const (
 	scratchLock    = "fetcher-scratch.lock" // no other program has a file of this name
 )
 
-// newScratch makes a scratch, and removes those of processes that were killed. A folder
-// that has such a name and no lock of ours belongs to somebody else, and stays.
+// newScratch makes a scratch, and removes those of processes that were killed. A folder that
+// has such a name and no lock of ours belongs to somebody else, and stays, as does what is no folder.
 func newScratch(state string) (*scratch, error) {
 	if state == "" {
 		var err error
@@ -39,10 +39,15 @@ func newScratch(state string) (*scratch, error) {
 	}
 	old, _ := filepath.Glob(filepath.Join(quoteMeta(state), scratchPattern)) // the pattern is valid
 	for _, dir := range old {
-		if _, err := os.Lstat(filepath.Join(dir, scratchLock)); err != nil {
+		if info, err := os.Lstat(dir); err != nil || !info.IsDir() {
+			continue
+		}
+		if _, err := os.Lstat(filepath.Join(dir, scratchLock)); err == nil {
+			if s, err := takeScratch(dir); err == nil {
+				s.remove()
+			}
+		} else if isNew(dir) {
 			os.Remove(dir) // unless something is in it
-		} else if s, err := takeScratch(dir); err == nil {
-			s.remove()
 		}
 	}
 	for tries := 3; ; tries-- {
@@ -56,6 +61,12 @@ func newScratch(state string) (*scratch, error) {
 		}
 		// Another process treated it as left over; it is gone now.
 	}
+}
+
+// isNew reports whether a folder has a name that MkdirTemp gives: its process may have been killed before it made the lock.
+func isNew(dir string) bool {
+	_, number, _ := strings.Cut(filepath.Base(dir), "-")
+	return number != "" && strings.Trim(number, "0123456789") == ""
 }
 
 func quoteMeta(dir string) string {

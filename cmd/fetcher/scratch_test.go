@@ -22,3 +22,25 @@ func TestScratchOfSomebodyElseStays(t *testing.T) {
 		t.Errorf("there are %v now", left)
 	}
 }
+
+// A file of a person may be called like a scratch.
+func TestAFileThatIsCalledLikeAScratchStays(t *testing.T) {
+	state := t.TempDir()
+	for _, name := range []string{"notes.txt", "link", "1", "2"} {
+		at, err := filepath.Join(state, "scratch-"+name), error(nil)
+		if name == "link" || name == "2" {
+			err = os.Symlink(t.TempDir(), at)
+		} else {
+			err = os.WriteFile(at, []byte("precious"), 0o600)
+		}
+		must(t, err)
+	}
+	folder := filepath.Join(state, "scratch-pad")
+	must(t, os.Mkdir(folder, 0o700))
+	s, err := newScratch(state)
+	must(t, err)
+	s.remove()
+	if left, _ := os.ReadDir(state); len(left) != 5 {
+		t.Errorf("there are %v now", left)
+	}
+}
