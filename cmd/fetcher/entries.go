@@ -374,62 +374,14 @@ func (a asker) printAdded(e api.Entry, called bool) error {
 	return err
 }
 
-// entriesOf finds the entries that arguments name, each once: by number, share ID, or name.
-func entriesOf(ctx context.Context, c *api.Client, args []string) (ids []int64, err error) {
-	all, err := c.Entries(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for _, arg := range args {
-		n, _ := strconv.ParseInt(arg, 10, 64)
-		var found []int64
-		for _, e := range all {
-			if e.ID == n {
-				found = []int64{n}
-				break
-			}
-			if nameOf(e) == arg || e.Share != "" && (e.Share == arg || shortly(e.Share) == arg) {
-				found = append(found, e.ID)
-			}
-		}
-		switch len(found) {
-		case 0:
-			return nil, usageError{fmt.Errorf("the node has no entry %q; fetcher list shows what it has%s", arg, nameless(all))}
-		case 1:
-			if !slices.Contains(ids, found[0]) {
-				ids = append(ids, found[0])
-			}
-		default:
-			return nil, usageError{fmt.Errorf("%d entries are called %q: %s; give a number", len(found), arg, strings.ReplaceAll(strings.Trim(fmt.Sprint(found), "[]"), " ", ", "))}
-		}
-	}
-	return ids, nil
-}
-
-// nameless says which entries have no known name yet.
-func nameless(all []api.Entry) string {
-	var ids []int64
-	for _, e := range all {
-		if e.Name == "" && e.Kind == "fetch" {
-			ids = append(ids, e.ID)
-		}
-	}
-	switch len(ids) {
-	case 0:
-		return ""
-	case 1:
-		return fmt.Sprintf(", and entry %d has no name until its list of files is here", ids[0])
-	}
-	return fmt.Sprintf(", and %d entries have no name until their lists of files are here: give the number", len(ids))
-}
-
 func (a asker) rmCommand() *cobra.Command {
 	var data bool
 	c := &cobra.Command{
 		Use: "rm ENTRY...", SuggestFor: []string{"remove", "delete"}, Short: "Stop entries of the node, and forget them",
 		ValidArgsFunction: a.completeEntries,
-		Long: `Stop entries of the node, and forget them. Files stay, unless --data is given:
-then those that the node made, and nobody has changed since, are removed.`,
+		Long: `Stop entries of the node, and forget them. An ENTRY is given by its number, its
+name or its share ID; digits are always a number. Files stay, unless --data is
+given: then those that the node made, and nobody has changed since, are removed.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usageError{fmt.Errorf("rm needs an ENTRY; see %s --help", cmd.CommandPath())}

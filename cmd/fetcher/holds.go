@@ -65,13 +65,14 @@ too.`,
 		}}
 }
 
-// holdsCalled are the holds of an entry, by its number or name, also if it is removed by now, or of a share, by its ID or the end of that.
+// holdsCalled are the holds of an entry, by its number or name, which is no number, also if it is removed by now, or of a share, by its ID or the end of that.
 func holdsCalled(all []api.StandingHold, entries []api.Entry, what string) []api.StandingHold {
+	isName := func(name string) bool { return name == what && !isNumber(what) }
 	return slices.DeleteFunc(slices.Clone(all), func(h api.StandingHold) bool {
 		ofEntry := func(e api.Entry) bool {
-			return (nameOf(e) == what || fmt.Sprint(e.ID) == what) && (e.ID == h.Entry || e.Share == h.Share)
+			return (isName(nameOf(e)) || fmt.Sprint(e.ID) == what) && (e.ID == h.Entry || e.Share == h.Share)
 		}
-		return h.Name != what && h.Share != what && (len(what) < shortID || !strings.HasSuffix(h.Share, what)) && !slices.ContainsFunc(entries, ofEntry)
+		return !isName(h.Name) && h.Share != what && (len(what) < shortID || !strings.HasSuffix(h.Share, what)) && !slices.ContainsFunc(entries, ofEntry)
 	})
 }
 
@@ -150,13 +151,14 @@ func (a depots) releaseCommand() *cobra.Command {
 		ValidArgsFunction: a.completeHolds,
 		Long: `End this node's leases of a share, at all depots or only at the one at --on. An
 ENTRY of the node is given by its number, or by its name, even after it was
-removed, and released with all its versions. A SHARE is given by its ID, or by
-the end of that, as fetcher holds shows it; if it is an earlier version, only
-that version is released. The depots may remove the share then. A depot that is
-away is told when it is back; meanwhile nothing is renewed there, and it keeps a
-share for a while after its lease has expired: a day, unless its owner chose
-another time. If a depot keeps the share for a fleet and does not let this node
-in, the lease ends once a member that the depot lets in is running.
+removed, and released with all its versions; digits are always a number. A
+SHARE is given by its ID, or by the end of that, as fetcher holds shows it; if
+it is an earlier version, only that version is released. The depots may remove
+the share then. A depot that is away is told when it is back; meanwhile nothing
+is renewed there, and it keeps a share for a while after its lease has expired:
+a day, unless its owner chose another time. If a depot keeps the share for a
+fleet and does not let this node in, the lease ends once a member that the
+depot lets in is running.
 
 A depot has one lease of a share for each account, so a release on one machine
 ends the lease of all machines that speak for that account, whichever of them

@@ -17,11 +17,12 @@ func (a asker) listCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "list [ENTRY...]", Short: "List what the node serves and fetches",
 		Long: `List what the node serves and fetches. With an ENTRY (its number, its name or
-its share ID), show all of it: its ticket, where it is, why it waits, and the
-peers that fetch it from here. For each peer, show its set (active, passive or
-tracked) and why it is in that set, its tier (0 is the nearest, 4 the farthest),
-and its score, from 0 to 1. Active peers hear of new pieces and are served
-first, then passive ones, then those that are only tracked.`,
+its share ID; digits are always a number), show all of it: its ticket, where it
+is, why it waits, and the peers that fetch it from here. For each peer, show its
+set (active, passive or tracked) and why it is in that set, its tier (0 is the
+nearest, 4 the farthest), and its score, from 0 to 1. Active peers hear of new
+pieces and are served first, then passive ones, then those that are only
+tracked.`,
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: a.completeEntries,
 		RunE: func(cmd *cobra.Command, args []string) error {

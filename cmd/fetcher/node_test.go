@@ -322,7 +322,8 @@ func TestTheCommandsOfANode(t *testing.T) {
 			t.Errorf("%s completes to %q", command, offers)
 		}
 	}
-	unknown := share.IDOf([]byte("x"))
+	unknown, numbered := share.IDOf([]byte("x")), filepath.Join(t.TempDir(), "numbered")
+	rig.WriteRandom(t, numbered, 10, 9)
 	for _, x := range []struct {
 		args  string
 		code  int
@@ -387,6 +388,12 @@ func TestTheCommandsOfANode(t *testing.T) {
 		{"list 2", 0, "first     c"},
 		{"set 2 --first=", 0, "entry 2"},
 		{"rm 2", 0, "is removed"},
+		{"add " + numbered + " --name 7", 0, "entry 3: 7"},
+		{"list 7", exitUsage, `no entry "7"; fetcher list shows what it has. What is called so is entry 3: give that number`},
+		{"set 03 --pause", exitUsage, `no entry "03"`},
+		{"rm 7", exitUsage, "nothing was removed"},
+		{"release 7", exitUsage, "neither an entry of the node nor a share"},
+		{"rm 3", 0, "entry 3, 7, is removed"},
 	} {
 		out, says, code := on(strings.Fields(x.args)...)
 		for end := time.Now().Add(30 * time.Second); strings.HasPrefix(x.args, "list ") && code == 0 && !strings.Contains(out, x.wants) && time.Now().Before(end); {

@@ -29,9 +29,10 @@ func (a asker) setCommand() *cobra.Command {
 		Use: "set [ENTRY...]", Short: "Change entries of the node, or its limits",
 		ValidArgsFunction: a.completeEntries,
 		Long: `Change entries of the node. An ENTRY is given by its number in fetcher list, its
-name, or its share ID; its limits hold within those of the node. Without an
-ENTRY, --limit-up and --limit-down change the limits of the node, across
-restarts too, until they are changed in node.toml or by a flag of node run.`,
+name, or its share ID; digits are always a number. Its limits hold within those
+of the node. Without an ENTRY, --limit-up and --limit-down change the limits of
+the node, across restarts too, until they are changed in node.toml or by a flag
+of node run.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, limits, err := fl.check(args)
