@@ -110,7 +110,7 @@ type catalog struct {
 	last      EntryID // given, if nothing is kept
 	transfers map[share.ID]*Transfer
 	shares    map[share.ID]*Share
-	proven    map[share.ID]func()    // see proves
+	served    map[share.ID]*Transfer // that are over; see keeps
 	stoodFor  map[share.ID][]EntryID // served by the Share of another entry, which has the same content
 	asking    map[share.ID][]*asking // for the list of files
 	closed    bool
@@ -118,7 +118,7 @@ type catalog struct {
 
 func openCatalog(cfg Config) (*catalog, error) {
 	c := &catalog{offers: store.NewOffers(cfg.Allow...), kept: cfg.Catalog, hear: cfg.OnEntry, found: cfg.Discovery, log: cfg.Logger,
-		entries: map[EntryID]Entry{}, transfers: map[share.ID]*Transfer{}, shares: map[share.ID]*Share{}, proven: map[share.ID]func(){}, stoodFor: map[share.ID][]EntryID{},
+		entries: map[EntryID]Entry{}, transfers: map[share.ID]*Transfer{}, shares: map[share.ID]*Share{}, served: map[share.ID]*Transfer{}, stoodFor: map[share.ID][]EntryID{},
 		asking: map[share.ID][]*asking{}}
 	if c.kept == nil {
 		return c, nil
@@ -357,22 +357,6 @@ func (c *catalog) forget(t *Transfer) {
 	defer c.mu.Unlock()
 	if c.transfers[t.id] == t {
 		delete(c.transfers, t.id)
-	}
-}
-
-// proves keeps the node proving that it knows the secret of a share that it fetched and serves: to its
-// source too, which may have begun anew. forget, which may be nil, ends that, and is called when the share
-// is withdrawn, or another takes its place.
-func (c *catalog) proves(id share.ID, forget func()) {
-	c.mu.Lock()
-	before := c.proven[id]
-	delete(c.proven, id)
-	if forget != nil {
-		c.proven[id] = forget
-	}
-	c.mu.Unlock()
-	if before != nil {
-		before()
 	}
 }
 

@@ -162,8 +162,11 @@ func (n *Node) settle(t *Transfer, err error, then func()) {
 		case errors.Is(err, actors.ErrStopped): // whoever stopped it has done so
 		case t.opt.Keep && err == nil:
 			if !n.catalog.set(t.Entry(), EntryServed, nil) {
-				n.catalog.proves(t.id, nil)
+				n.catalog.unkeeps(t.id, nil)
 				n.leave(t)
+			} else if err := n.catalog.changedBy(t.id); err != nil { // before it was known as served
+				n.catalog.set(t.Entry(), EntryMissing, err)
+				n.catalog.unkeeps(t.id, err)
 			}
 		case t.opt.Keep:
 			n.catalog.set(t.Entry(), EntryFailed, err)

@@ -108,6 +108,7 @@ type Transfer struct {
 	forget func()        // makes the host forget it
 	opened func()        // until it is called, peers that ask for the share are told to come back
 	halted atomic.Bool   // it is to stop
+	kept   ending        // of the serving of what it has fetched
 
 	mu       sync.Mutex
 	manifest *share.Manifest
@@ -172,7 +173,7 @@ func (n *Node) Fetch(ctx context.Context, ticketOrID string, opt FetchOptions) (
 	if of == "" && known == nil && !opt.Called && n.cfg.Discovery == nil {
 		return nil, noSource(ticketOrID)
 	}
-	t := &Transfer{node: n, id: id, handle: n.program.Handle(id), opt: opt, done: make(chan struct{}), last: Progress{Share: id}, secret: ticketSecret(ticketOrID)}
+	t := &Transfer{node: n, id: id, handle: n.program.Handle(id), opt: opt, done: make(chan struct{}), kept: ending{done: make(chan struct{})}, last: Progress{Share: id}, secret: ticketSecret(ticketOrID)}
 	if err := n.catalog.begin(t, of); err != nil {
 		return nil, err
 	}
@@ -206,6 +207,7 @@ func (t *Transfer) unbegun(why error) {
 	t.opened()
 	t.node.catalog.forget(t)
 	t.node.catalog.unask(t.id, t.asking)
+	t.kept.end(nil)
 	close(t.done) // Close may wait for it
 }
 
@@ -304,23 +306,6 @@ func (t *Transfer) setLast(p Progress) {
 	t.mu.Lock()
 	t.last = p
 	t.mu.Unlock()
-}
-
-// ended handles the last event: what was opened for the transfer is released, or kept and served.
-func (t *Transfer) ended(e Ended) {
-	t.mu.Lock()
-	t.last, t.err = e.Last, e.Err
-	t.mu.Unlock()
-	t.opened()
-	t.node.catalog.forget(t)
-	t.node.catalog.unask(t.id, t.asking)
-	if e.Err == nil && t.opt.Keep {
-		t.node.catalog.proves(t.id, t.forget)
-	} else {
-		t.forget()
-		t.node.leave(t)
-	}
-	t.node.settle(t, e.Err, func() { t.over(e) })
 }
 
 // over passes the last event on.

@@ -244,6 +244,7 @@ func (n *Node) failed(err error) {
 		for _, c := range fleets {
 			c.end(err)
 		}
+		n.catalog.unkeepAll(err)
 	})
 }
 
@@ -254,6 +255,7 @@ func (n *Node) gone(id share.ID, why string) {
 		n.keep.Damaged(id)
 	}
 	s, _ := n.catalog.drop(id, nil)
+	defer n.catalog.unkeeps(id, changed(why)) // the last, as below
 	if s != nil {
 		n.catalog.set(s.entry, EntryMissing, changed(why))
 		n.catalog.left(id)
@@ -441,6 +443,7 @@ func (n *Node) close() error {
 	for _, s := range shares {
 		s.end(nil)
 	}
+	n.catalog.unkeepAll(nil)
 	return errors.Join(unfound, err, n.stateDir.Close())
 }
 

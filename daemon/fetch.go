@@ -68,7 +68,7 @@ func (k *keeper) fetch(e catalog.Entry) {
 			k.note(func(s *catalog.Status) { s.State = catalog.Asked })
 			k.unshare(t.ID())
 		} else if k.asTransfer(e) { // else it is served from where it lies, so that changes are noticed
-			k.seed(e, nil, func() { k.unshare(t.ID()) })
+			k.seed(e, t.Unserved(), func() { k.unshare(t.ID()) })
 		}
 	}
 }

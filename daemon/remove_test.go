@@ -522,3 +522,25 @@ func TestRemoveLeavesWhatAnotherFetchedMeanwhile(t *testing.T) {
 		}
 	}
 }
+
+// A part of a share that was edited in its place is not said to be served once a peer has asked for it in vain.
+func TestAPartThatWasEditedIsNotSaidToBeServed(t *testing.T) {
+	rig.Slow(t)
+	t.Parallel()
+	_, ticket := photos(t)
+	to := t.TempDir()
+	b, c := begun(t, t.TempDir()), begun(t, t.TempDir())
+	got := until(t, b, added(t, b, api.Add{Ticket: ticket, Dir: to, Only: []string{"docs"}}).ID, "here", in(api.Served))
+	file(t, "edited, and longer", to, "tree", "docs", "1")
+	of := added(t, c, api.Add{Ticket: got.Share, Peers: b.node.Addrs(), Only: []string{"docs"}})
+	until(t, c, of.ID, "refused", func(e api.Entry) bool {
+		return e.State == api.Failed || e.State == api.Waiting && e.Reason != "" && e.Reason != "it is about to begin"
+	})
+	e, _ := c.Entry(t.Context(), of.ID)
+	t.Log(e.State, e.Reason)
+	e = until(t, b, got.ID, "failed", in(api.Failed))
+	if !strings.Contains(e.Reason, "epair the entry") {
+		t.Error(e.Reason)
+	}
+	same(t, filepath.Join(to, "tree", "docs", "1"), "edited, and longer")
+}

@@ -376,7 +376,7 @@ func (w *watcher) summarize() {
 	}
 }
 
-// seed keeps serving for a time, or until it is interrupted.
+// seed keeps serving for a time, until it is interrupted, or until a file has changed, which is an error.
 func (w *watcher) seed(ctx context.Context, d time.Duration) error {
 	until := "until Ctrl-C"
 	if d >= 0 {
@@ -391,8 +391,25 @@ func (w *watcher) seed(ctx context.Context, d time.Duration) error {
 		defer stop()
 	}
 	w.children.shares[w.t.ID()] = w.t.Manifest()
-	w.children.follow(ctx)
-	return nil
+	serving, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() { // ends with serving
+		select {
+		case <-w.t.Unserved():
+			stop()
+		case <-serving.Done():
+		}
+	}()
+	w.children.follow(serving)
+	err := w.t.UnservedErr()
+	if err != nil {
+		w.out.write("gone", map[string]any{"share": w.t.ID().String(), "name": w.t.Manifest().Name, "why": err.Error()})
+		select { // as after share
+		case <-ctx.Done():
+		case <-time.After(parting):
+		}
+	}
+	return err
 }
 
 // callText says how a source connects to whoever made a ticket.

@@ -434,3 +434,34 @@ func TestShareSaysWhereItsIDIsEnough(t *testing.T) {
 		}
 	}
 }
+
+// What was fetched and is served on says that it has changed as well, and does not go on serving nothing.
+func TestWhatIsServedOnTellsThatItHasChanged(t *testing.T) {
+	rig.Slow(t)
+	t.Parallel()
+	src, to := filepath.Join(t.TempDir(), "a.bin"), t.TempDir()
+	rig.WriteRandom(t, src, 100_000, 1)
+	origin := startShare(t, src)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	out, in := io.Pipe()
+	ended := make(chan int, 1)
+	go func() {
+		ended <- run([]string{"fetch", origin.ticket, "-o", to, "--seed", "--dir", t.TempDir(), "--listen", "127.0.0.1:0"}, strings.NewReader(""), in, io.Discard, ctx)
+	}()
+	ticket, err := bufio.NewReader(out).ReadString('\n')
+	must(t, err)
+	origin.stop(t)
+	rig.WriteRandom(t, filepath.Join(to, "a.bin"), 100_001, 2)
+	if r := command(t, "fetch", strings.TrimSpace(ticket), "-o", t.TempDir(), "--listen", "none"); r.code != exitNotFound {
+		t.Errorf("exit %d: %s", r.code, r.stderr)
+	}
+	select {
+	case code := <-ended:
+		if code == exitOK {
+			t.Error("exit 0")
+		}
+	case <-time.After(15 * time.Second):
+		t.Error("it goes on")
+	}
+}

@@ -1,0 +1,103 @@
+package fetcher
+
+import (
+	"sync"
+
+	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/wire"
+)
+
+// ending is the end of something that is served, and why it has come.
+type ending struct {
+	once sync.Once
+	done chan struct{} // closed then
+	why  error         // good once done is closed
+}
+
+func (x *ending) end(why error) {
+	x.once.Do(func() {
+		x.why = why
+		close(x.done)
+	})
+}
+
+// Unserved is closed when the share is not served any more by what was fetched: with the end of the transfer or,
+// with FetchOptions.Keep, later. UnservedErr then says why.
+func (t *Transfer) Unserved() <-chan struct{} { return t.kept.done }
+
+// UnservedErr is why what was fetched is not served any more: an error that wraps share.ErrChanged if a file of it has
+// changed since, and nil if the transfer has kept nothing, or the serving was stopped.
+func (t *Transfer) UnservedErr() error {
+	select {
+	case <-t.kept.done:
+		return t.kept.why
+	default:
+		return nil
+	}
+}
+
+// ended handles the last event: what was opened for the transfer is released, or kept and served.
+func (t *Transfer) ended(e Ended) {
+	t.mu.Lock()
+	t.last, t.err = e.Last, e.Err
+	t.mu.Unlock()
+	t.opened()
+	t.node.catalog.forget(t)
+	t.node.catalog.unask(t.id, t.asking)
+	if e.Err == nil && t.opt.Keep {
+		t.node.catalog.keeps(t)
+	} else {
+		t.forget()
+		t.kept.end(nil)
+		t.node.leave(t)
+	}
+	t.node.settle(t, e.Err, func() { t.over(e) })
+}
+
+// keeps notes that the node serves what a transfer has fetched, in place of what another has. It goes on proving that it knows the
+// secret of the share: to its source too, which may have begun anew.
+func (c *catalog) keeps(t *Transfer) {
+	c.mu.Lock()
+	before := c.served[t.id]
+	c.served[t.id] = t
+	c.mu.Unlock()
+	before.unserved(nil)
+}
+
+// unkeeps notes that what a transfer has fetched of a share, if any, is not served any more.
+func (c *catalog) unkeeps(id share.ID, why error) {
+	c.mu.Lock()
+	t := c.served[id]
+	delete(c.served, id)
+	c.mu.Unlock()
+	t.unserved(why)
+}
+
+// unserved ends what a transfer has kept; it may be nil.
+func (t *Transfer) unserved(why error) {
+	if t != nil {
+		t.forget()
+		t.kept.end(why)
+	}
+}
+
+// changedBy is the error of a share that is not offered any more because a file of it has changed; nil: it has not.
+func (c *catalog) changedBy(id share.ID) error {
+	if _, r := c.offers.Manifest(id); r.Status == wire.Gone && r.Reason.Code == wire.CodeFileChanged {
+		return share.ErrChanged
+	}
+	return nil
+}
+
+// unkeepAll ends all that transfers have kept.
+func (c *catalog) unkeepAll(why error) {
+	c.mu.Lock()
+	var ids []share.ID
+	for id := range c.served {
+		ids = append(ids, id)
+	}
+	c.mu.Unlock()
+	for _, id := range ids {
+		c.unkeeps(id, why)
+	}
+}
