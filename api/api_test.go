@@ -134,6 +134,12 @@ func TestTheClientAndTheServerAgree(t *testing.T) {
 	if _, err := c.Add(t.Context(), Add{Ticket: "t", Priority: "urgent"}); !errors.Is(err, ErrRequest) || !strings.Contains(err.Error(), "priority") {
 		t.Errorf("a priority that is none: %v", err)
 	}
+	f.last = want
+	for _, bad := range []Add{{Ticket: "t", Dir: "/in\xff"}, {Paths: []string{"/a", "/in\xff"}}} {
+		if _, err := c.Add(t.Context(), bad); !errors.Is(err, ErrRequest) || !strings.Contains(err.Error(), `/in\xff" is not UTF-8`) || fmt.Sprint(f.last) != fmt.Sprint(want) {
+			t.Errorf("a path that is not UTF-8: %v; sent %+v", err, f.last)
+		}
+	}
 	r, err := c.Content(t.Context(), 7, "a/b.txt")
 	must(t, err)
 	defer r.Close()
@@ -333,6 +339,7 @@ func TestProblemsSayWhatIsWrong(t *testing.T) {
 		{"POST", "/v1/entries", `{"tickets":"t"}`, 422, "usage"},
 		{"POST", "/v1/entries", `{"ticket":"held"}`, 409, "held"},
 		{"POST", "/v1/entries", `{`, 400, "usage"},
+		{"POST", "/v1/entries", "{\"ticket\":\"t\xff\"}", 400, "usage"},
 		{"POST", "/v1/entries", strings.Repeat("[", 100_000), 400, "usage"},
 	} {
 		res, p := request(t, c, x.method, "http://node"+x.path, x.body, "Content-Type", "application/json")

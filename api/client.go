@@ -53,6 +53,9 @@ func (c *Client) Close() { c.http.CloseIdleConnections() }
 func (c *Client) ask(ctx context.Context, method, path string, in, out any) error {
 	var send io.Reader
 	if in != nil {
+		if err := CheckText(in); err != nil {
+			return err
+		}
 		b, err := json.Marshal(in)
 		if err != nil {
 			return err

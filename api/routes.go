@@ -55,7 +55,7 @@ func (s *Server) routes(mux *http.ServeMux) {
 		Components: &huma.Components{Schemas: huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer),
 			SecuritySchemes: map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer", Description: "the token in the state directory; none is needed on the unix socket"}}}}
 	a := humago.New(mux, huma.Config{OpenAPI: spec, OpenAPIPath: "/v1/openapi", DefaultFormat: "application/json",
-		Formats: map[string]huma.Format{"application/json": huma.DefaultJSONFormat, "json": huma.DefaultJSONFormat}})
+		Formats: map[string]huma.Format{"application/json": format, "json": format}})
 	n := s.node
 	add(a, "GET", "/v1/node", "status", "What the node is doing", func(ctx context.Context, _ *struct{}) (Status, error) { return n.Status(ctx) })
 	s.entries(a)

@@ -213,7 +213,7 @@ func (a asker) wishes(cmd *cobra.Command, args []string, fl addFlags) (out []api
 			continue
 		}
 		at, err := filepath.Abs(arg)
-		if err := cmp.Or(err, nameable([]string{arg}, fl.name)); err != nil {
+		if err := cmp.Or(err, api.CheckText(at), nameable([]string{arg}, fl.name)); err != nil {
 			return nil, err
 		}
 		if fl.name != "" && len(serve.Paths) > 0 {
@@ -228,7 +228,7 @@ func (a asker) wishes(cmd *cobra.Command, args []string, fl addFlags) (out []api
 		}
 		out = append(out, one)
 	}
-	return out, cmp.Or(eachOnce(args), fl.fit(out))
+	return out, cmp.Or(eachOnce(args), fl.fit(out), api.CheckText(out))
 }
 
 // fit refuses flags that none of the new entries heeds.

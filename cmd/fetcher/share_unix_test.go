@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/piecelease/fetcher/internal/rig"
+	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store"
 )
 
@@ -146,5 +147,23 @@ func TestALinkToItselfIsNamed(t *testing.T) {
 	}
 	if _, err := store.Import(t.Context(), loop, store.ImportOptions{}); !errors.Is(err, syscall.ELOOP) || !strings.HasPrefix(err.Error(), loop) {
 		t.Errorf("imported: %v", err)
+	}
+}
+
+// What is not UTF-8 would reach the node as the path of another file.
+func TestAddRefusesPathsThatAreNotUTF8(t *testing.T) {
+	dir, state := t.TempDir(), t.TempDir()
+	bad, good := filepath.Join(dir, "sv\xff"), filepath.Join(dir, "good")
+	for _, at := range []string{bad, good} {
+		if err := os.Mkdir(at, 0o700); err != nil {
+			t.Skip("this disk has no such names:", err)
+		}
+	}
+	id := share.IDOf([]byte("x")).String()
+	for _, args := range [][]string{{id, "-o", filepath.Join(dir, "in\xff")}, {bad}, {bad, "--name", "x"}, {good, bad}} {
+		r := command(t, append([]string{"add", "--dir", state}, args...)...)
+		if r.code != exitUsage || !strings.Contains(r.stderr, `\xff" is not UTF-8, and the node cannot be told of it: give it another name first`) {
+			t.Errorf("%q: exit %d: %s", args, r.code, r.stderr)
+		}
 	}
 }
