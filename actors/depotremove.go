@@ -65,6 +65,11 @@ func (r *remover) remove(ctx context.Context, id share.ID) (notes []note, err er
 	if err := keep.Ready(ctx, l); err != nil {
 		return nil, err
 	}
+	if t.now(); t.state().Waits { // to a time that stands still, the leases of what is GOING may be live
+		if err := t.store(ctx, l); err != nil {
+			return nil, err
+		}
+	}
 	k, err := l.Share(ctx, id)
 	if err != nil || k.State == depot.None {
 		return nil, err

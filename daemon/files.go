@@ -211,7 +211,7 @@ func openInside(e catalog.Entry, m *share.Manifest, i int) (*localFile, error) {
 	}
 	if info.Size != file.Size {
 		f.Close()
-		return nil, api.Refuse(share.ErrHeld, "%q is not what it was when the node read it: it was changed since", file.Path)
+		return nil, api.Refuse(share.ErrHeld, "%q is not what it was when the node read it: it has been changed since", file.Path)
 	}
 	return &localFile{io.NewSectionReader(store.NewChecked(m, i, f), 0, file.Size), f, time.Unix(0, info.MTime)}, nil
 }

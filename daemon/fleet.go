@@ -308,7 +308,7 @@ func (m *member) keeps(e catalog.Entry) error {
 	if m.list[id] == nil {
 		return nil
 	}
-	return api.Refuse(api.ErrRequest, "entry %d is here because the fleet has its share: fetcher fleet remove %s takes it from every machine; to stop it on this machine alone, pause the entry", e.ID, id)
+	return api.Refuse(api.ErrRequest, "entry %d is here because the fleet has its share: fetcher fleet remove %s takes the share off the fleet's list, for every machine; to stop it on this machine alone, pause the entry", e.ID, id)
 }
 
 // ---- as an api.Node ----

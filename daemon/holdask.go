@@ -103,7 +103,7 @@ func (d *depots) granted(ctx context.Context, a holdAsked, l fetcher.HoldList) (
 	}
 	i := slices.IndexFunc(now.Wants, func(w fetcher.Hold) bool { return w.ID == l.Want })
 	if i < 0 {
-		return nil, api.Refuse(api.ErrRequest, "what the depots were to keep was released while they were waited for")
+		return nil, api.Refuse(api.ErrRequest, "what the depots were to keep was released while this command was waiting for them")
 	}
 	want := now.Wants[i]
 	out, err := d.heldAt(a.was, l, a.m, a.depots, a.Depots)
@@ -160,5 +160,5 @@ func (d *depots) unhold(ctx context.Context, l fetcher.HoldList, before *fetcher
 		return why
 	}
 	d.log.Warn("a failed request to depots could not be undone", "error", err)
-	return api.Refuse(why, "%s. Nor could be written that the request is taken back: if the node ends before that is written, it stands again afterwards. See fetcher holds, and release it then", api.ProblemOf(why).Detail)
+	return api.Refuse(why, "%s. Nor could it be stored that the request is taken back: if the node ends before it is, the request stands again when the node restarts; then find it with fetcher holds, and release it", api.ProblemOf(why).Detail)
 }

@@ -77,14 +77,14 @@ func (d *depots) holdWarnings(l fetcher.HoldList) (out []string) {
 
 // lackingText warns of the depot at addr, which has a lease and not all of the share.
 func lackingText(h fetcher.HoldStanding, name, addr string) string {
-	what := "it has not all of it yet"
+	what := "it does not have all of the share yet"
 	if h.State == renewal.Corrupt {
-		what = "some of it is lost there, and has not come again"
+		what = "some of the share was lost there, and has not been fetched again"
 	}
 	if h.Why != "" {
 		what += " (" + h.Why + ")"
 	}
-	return fmt.Sprintf("the lease of %s at the depot %s is renewed, but the depot has lacked some of the share for %s: %s. Ask the depot at %s what keeps it from coming, with fetcher holdings",
+	return fmt.Sprintf("the lease of %s at the depot %s is renewed, but the depot has lacked some of the share for %s: %s. Use fetcher holdings to ask the depot at %s what keeps the rest from coming",
 		name, h.Depot.Short(), words.Duration(h.Lacking.Round(time.Second)), what, addr)
 }
 

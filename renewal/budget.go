@@ -19,7 +19,7 @@ type BudgetError struct {
 }
 
 func (e *BudgetError) Error() string {
-	return fmt.Sprintf("the lease costs %s, and of this depot's budget of %s in 31 days, %d can still be spent until %s",
+	return fmt.Sprintf("the lease costs %s, and of this depot's budget of %s in 31 days, only %d may be spent before %s",
 		words.Count(int(e.Units), "pass"), words.Count(int(e.Budget), "pass"), e.Left, words.Date(e.Until))
 }
 

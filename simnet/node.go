@@ -306,7 +306,7 @@ func (x *Node) thaw() {
 
 // Sleep suspends the node's machine for this long, in no time of the world: its clock is ahead of the world's afterwards.
 func (x *Node) Sleep(d time.Duration) {
-	x.net.log.add(MarkTurn, x.id, "sleeps for %s, in no virtual time", words.Duration(d))
+	x.net.log.add(MarkTurn, x.id, "sleeps for %s, while no virtual time passes", words.Duration(d))
 	awake := x.state == running
 	if awake {
 		x.freeze()

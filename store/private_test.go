@@ -132,7 +132,7 @@ func TestAnIncompleteFetchIsNotShared(t *testing.T) {
 		if got := strings.Join(paths, " "); got != want {
 			t.Errorf("shared of %s: %s", from, got)
 		}
-		if w := strings.Join(im.Warnings, "\n"); from == "." && (im.Excluded != 2 || !strings.Contains(w, `"sub/film.partial" was left out: it is of a fetch into this folder that is not complete`)) {
+		if w := strings.Join(im.Warnings, "\n"); from == "." && (im.Excluded != 2 || !strings.Contains(w, `"sub/film.partial" was left out: it belongs to an unfinished fetch into this folder`)) {
 			t.Errorf("%d left out: %s", im.Excluded, w)
 		}
 	}

@@ -143,7 +143,7 @@ func (s *scan) folder(ctx context.Context, d vfs.FS, prefix string) error {
 	}
 	if s.sharing && prefix != "" && isStage(d, strings.TrimSuffix(prefix, "/")) {
 		s.excluded++
-		s.left = append(s.left, fmt.Sprintf("%q was left out: it is of a fetch into this folder that is not complete", strings.TrimSuffix(prefix, "/")))
+		s.left = append(s.left, fmt.Sprintf("%q was left out: it belongs to an unfinished fetch into this folder", strings.TrimSuffix(prefix, "/")))
 		return nil
 	}
 	if len(list) == 0 && prefix != "" {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -293,9 +292,6 @@ func (a depots) accountRmCommand() *cobra.Command {
 	c := &cobra.Command{Use: "rm NAME", Short: "Remove an account that holds nothing", Args: anAccount, ValidArgsFunction: a.completeAccount, RunE: func(cmd *cobra.Command, args []string) error {
 		return a.asking(cmd.Context(), func(c *api.Client) error {
 			acc, err := c.RemoveAccount(cmd.Context(), args[0], credit)
-			if errors.Is(err, api.ErrHave) {
-				return fmt.Errorf("%w; --credit removes it all the same", err)
-			}
 			if err != nil {
 				return err
 			}

@@ -33,7 +33,7 @@ func entriesOf(ctx context.Context, c *api.Client, args []string) (ids []int64, 
 			more := ""
 			switch {
 			case len(called) > 0:
-				more = fmt.Sprintf(". What is called so is entry %d: give that number", called[0])
+				more = fmt.Sprintf(". Entry %d has that name: give its number", called[0])
 			case !isNumber(arg):
 				more = nameless(all)
 			}

@@ -186,9 +186,9 @@ name somebody who has it. A ticket of "-" is read from stdin. A PATH is served
 by the node of this machine from then on, as with fetcher add, and fetched by
 the others. If its files are edited later, it is another share: remove the
 earlier one with fetcher fleet remove ID, add the PATH again, and run fetcher
-set ENTRY --repair on each machine that has the earlier one. What depots kept of
-the earlier one for the fleet they keep until the leases end; fetcher hold
---fleet has them keep the new one.`,
+set ENTRY --repair on each machine that has the earlier one. Depots that keep
+the earlier one for the fleet do so until its leases end; fetcher hold --fleet
+has them keep the new one.`,
 		Args: oneTicket("TICKET or PATH"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if _, missing := os.Lstat(args[0]); args[0] != "-" && missing == nil {
@@ -296,8 +296,8 @@ func (a fleetApp) removeCommand() *cobra.Command {
 was fetched of it. The share may be given by the name that fetcher fleet status
 shows. No file is removed. A machine on which it was added as a PATH serves it
 until it is removed there, with fetcher rm. A depot that keeps it for the fleet
-does so until the lease ends, which no member renews any more; fetcher release
-on a member ends the lease at once.`,
+does so until the lease ends; no member renews it any more, and fetcher release
+on a member ends it at once.`,
 		Args: exactly("TICKET, ID or NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			what := args[0]
@@ -317,7 +317,7 @@ on a member ends the lease at once.`,
 					fmt.Fprintf(a.stderr, "every machine stops fetching %s, and stops serving what it has fetched of it; no file is removed; a machine on which the share was added as a PATH serves it until its entry is removed there\n", id)
 				}
 				if err == nil && was.Depots > 0 {
-					fmt.Fprintf(a.stderr, "for the fleet, %s it until the lease ends, which no member renews any more: fetcher holds shows when that is; fetcher release %s ends it at once\n",
+					fmt.Fprintf(a.stderr, "for the fleet, %s it until the lease ends, and no member renews that any more: fetcher holds shows when it ends; fetcher release %s ends it at once\n",
 						words.Count(was.Depots, "depot")+either(was.Depots == 1, " keeps", " keep"), id)
 				}
 				return err

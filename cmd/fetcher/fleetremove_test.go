@@ -31,7 +31,7 @@ func TestFleetRemoveSaysWhatDepotsKeep(t *testing.T) {
 		_, err = s.Keep(t.Context(), id, func(*fetcher.ListedHold) *fetcher.ListedHold { return kept })
 		must(t, err)
 		r := inDir(t, t.TempDir(), "fleet", "remove", id.String(), "--fleet", url, "--fleet-secret", secret)
-		says := strings.Contains(r.stderr, "1 depot keeps it until the lease ends, which no member renews any more") && strings.Contains(r.stderr, " release "+id.String())
+		says := strings.Contains(r.stderr, "1 depot keeps it until the lease ends, and no member renews that any more") && strings.Contains(r.stderr, " release "+id.String())
 		if r.code != 0 || !strings.Contains(r.stderr, "no file is removed") || says != (kept != nil) {
 			t.Errorf("kept: %v; exit %d: %s", kept != nil, r.code, r.stderr)
 		}

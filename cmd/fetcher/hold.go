@@ -41,8 +41,8 @@ When the files change, the depot fetches what has changed, and keeps the earlier
 version until it has all of the new one, which costs as much as a new share.
 --keep 3 keeps the three versions before the latest too, and pays for each; when
 there would be a fourth, the oldest is released. --pin keeps only this version.
-fetcher holds shows each, how long its lease lasts, what went wrong, and how to
-fetch it.
+fetcher holds ENTRY shows each version, how long its lease lasts, what went
+wrong, and how to fetch it.
 
 With --on given several times, each of the depots keeps a copy, or as many of
 them as --copies says: when one of these refuses, or is away until the lease

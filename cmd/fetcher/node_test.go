@@ -340,7 +340,8 @@ func TestTheCommandsOfANode(t *testing.T) {
 		{"node status", 0, "entries   1"},
 		{"set 1 --pause", 0, "paused"},
 		{"list 1", 0, "ticket    none while the entry is paused; fetcher --dir " + dir + " set 1 --resume brings the ticket back"},
-		{"set " + filepath.Base(src) + " --resume", 0, "entry 1"},
+		{"set " + filepath.Base(src) + " --resume", exitUsage, "Entry 1 has that name"}, // digits
+		{"set 1 --resume", 0, "entry 1"},
 		{"set 9 --pause", exitUsage, "no entry \"9\""},
 		{"set 1", exitUsage, "what to change"},
 		{"set", exitUsage, "needs an ENTRY"},
@@ -389,7 +390,7 @@ func TestTheCommandsOfANode(t *testing.T) {
 		{"set 2 --first=", 0, "entry 2"},
 		{"rm 2", 0, "is removed"},
 		{"add " + numbered + " --name 7", 0, "entry 3: 7"},
-		{"list 7", exitUsage, `no entry "7"; fetcher list shows what it has. What is called so is entry 3: give that number`},
+		{"list 7", exitUsage, `what it has. Entry 3 has that name: give its number`},
 		{"set 03 --pause", exitUsage, `no entry "03"`},
 		{"rm 7", exitUsage, "nothing was removed"},
 		{"release 7", exitUsage, "neither an entry of the node nor a share"},

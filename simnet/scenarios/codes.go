@@ -17,7 +17,7 @@ import (
 var codes = []*simnet.Scenario{
 	{
 		Name: "guessing-beacon",
-		Says: "A beacon has an accomplice guess the words of a code before the person who was told the code can use it; the next code is left alone.",
+		Says: "A beacon has an accomplice guess the words of a code before the person who was given the code can use it; the next code is left alone.",
 		Only: noCodes,
 		Set: func(r *simnet.Run) {
 			t := newCall(r, simnet.Behaviour{})

@@ -69,7 +69,7 @@ var holding = []*simnet.Scenario{
 		to(d, ends.Add(depot.Grace))
 		s.Do(d, actors.CollectNow{})
 		s.Pass(time.Second)
-		s.Expect(d.State(c) == depot.None && len(d.Left(c)) == 0, "the grace period is over, and the share is %v; left on the disk: %v", d.State(c), d.Left(c))
+		s.Expect(d.State(c) == depot.None && len(d.Left(c)) == 0, "the grace period is over, and the state of the share is %v; left on the disk: %v", d.State(c), d.Left(c))
 	}),
 	ofDepot("lease-granted-while-collecting", "What nobody holds any more is collected while somebody asks for it: whoever is told yes can rely on it.", func(s *depots.Story) {
 		d, a, c := pair(s)
@@ -82,7 +82,7 @@ var holding = []*simnet.Scenario{
 			_, err := s.Held(a, d, s.HoldOf(d, c, 5*day))
 			if err != nil {
 				var r *depot.Refusal
-				s.Expect(errors.As(err, &r) && r.Reason == depot.Leaving && r.Retry > 0, "the hold should have been refused for a time, because the share is being removed: %v", err)
+				s.Expect(errors.As(err, &r) && r.Reason == depot.Leaving && r.Retry > 0, "the hold should have been granted, or refused for a time because the share is being removed; what came instead: %v", err)
 				s.Pass(time.Minute)
 				s.Hold(a, d, c, 5*day)
 			}
@@ -105,7 +105,7 @@ var holding = []*simnet.Scenario{
 		s.Until("some of the share has come", time.Minute, func() bool { n, _ := d.Disk().FS().Free(); return n < 10<<20 })
 		d.Disk().Resize(0)
 		s.Pass(2 * time.Minute)
-		s.Expect(d.State(big) == depot.Coming, "with a full disk the share is %v", d.State(big))
+		s.Expect(d.State(big) == depot.Coming, "with a full disk the state of the share is %v", d.State(big))
 		holds(s, a, d, big)
 		d.Disk().Resize(12 << 20)
 		s.Kept(d, big)
@@ -189,7 +189,7 @@ var holding = []*simnet.Scenario{
 		s.Release(b, d, c)
 		s.Pass(5 * time.Second)
 		holds(s, b, d)
-		s.Expect(d.State(c) == depot.None && len(d.Left(c)) == 0, "the share is %v; left on the disk: %v", d.State(c), d.Left(c))
+		s.Expect(d.State(c) == depot.None && len(d.Left(c)) == 0, "the state of the share is %v; left on the disk: %v", d.State(c), d.Left(c))
 	}),
 	ofDepot("a-stranger-declares-one-byte", "An account declares a share to be smaller than it is, to end the leases of others: only its own lease ends.", func(s *depots.Story) {
 		d, a, c := pair(s)

@@ -24,7 +24,7 @@ func left(s *depots.Story, x *simnet.Node, d *depots.Depot, want time.Duration) 
 	s.Expect(err == nil && len(all) == 1, "%s should have a lease at %s; the depot says %+v, error: %v", x.Name(), d.Name(), all, orNothing(err))
 	if len(all) == 1 {
 		got := time.Unix(all[0].Expires, 0).Sub(d.Reading().Wall)
-		s.Expect((got-want).Abs() < time.Hour, "%v should be left of the lease, and %v is", want, got)
+		s.Expect((got-want).Abs() < time.Hour, "time left of the lease: %v; it should be %v, give or take an hour", got, want)
 	}
 }
 
@@ -120,7 +120,7 @@ var ticking = []*simnet.Scenario{
 			}
 			s.Sleep(20*time.Hour, d)
 			s.Do(d, actors.CollectNow{})
-			s.Expect(d.State(c) == depot.Stable, "the share is %v", d.State(c))
+			s.Expect(d.State(c) == depot.Stable, "the state of the share is %v", d.State(c))
 		}
 		frozen(s, d, true)
 		s.Kept(d, c)
@@ -149,7 +149,7 @@ var ticking = []*simnet.Scenario{
 			frozen(s, d, false)
 			kept := time.Unix(once.Expires, 0).Add(depot.Grace)
 			if now := d.Reading().Wall; now.Before(kept) {
-				s.Expect(d.State(other) == depot.Stable, "the share is %v at %v, and is to be kept until %v", d.State(other), now, kept)
+				s.Expect(d.State(other) == depot.Stable, "the state of the share is %v at %v, and is to be kept until %v", d.State(other), now, kept)
 			}
 		}
 		s.Kept(d, c)

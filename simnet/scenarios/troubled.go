@@ -123,7 +123,7 @@ var troubled = []*simnet.Scenario{
 			r.Finally(func() {
 				r.Expect(failed == 2, "syncs that failed: %d, not 2", failed)
 				for _, f := range below {
-					r.Expect(r.Soon(f.Took(), 15*time.Second), "%s took %v; to send the share to both takes the line of middle 10 s", f.Node().Name(), f.Took())
+					r.Expect(r.Soon(f.Took(), 15*time.Second), "%s took %v; the line of the node \"middle\" needs 10 s to send the share to both", f.Node().Name(), f.Took())
 				}
 			})
 		},

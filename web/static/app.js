@@ -58,7 +58,7 @@ function line(e) {
   if (e.state === 'fetching') parts.push(e.bytes ? `${size(e.verified_bytes)} of ${size(e.bytes)}` : 'size not known yet', `${size(e.rate)}/s`, some(e.sources, 'source'));
   else if (e.bytes) parts.push(`${size(e.bytes)} in ${some(e.files, 'file')}`);
   if (e.sent_bytes) parts.push(`${size(e.sent_bytes)} sent`);
-  return h('p', {}, h('span', { class: 'state ' + e.state }, e.state), parts.length > 0 && ': ' + parts.join(', '));
+  return h('p', {}, h('span', { class: 'state ' + e.state }, e.state), parts.length > 0 ? ': ' + parts.join(', ') : '');
 }
 
 function buttons(e) {
