@@ -20,7 +20,8 @@
 //   - A piece's bit is on disk only after its bytes and its block hashes are.
 //     After kill -9 or a power cut every set bit is true, and resuming hashes
 //     nothing but files that somebody else has touched, or that were written to
-//     when the power failed.
+//     when the power failed; and, at the first sync, what a killed run had noted and
+//     not synced, which is then written again.
 //   - When the disk fails to keep what it accepted, Sync says which pieces are lost
 //     ([SyncError]). They must be written again; store refuses them until then.
 //   - Nothing that is not ours is truncated, replaced or removed, not even in

@@ -427,6 +427,9 @@ func (p *Partial) release() error {
 	if p.tree == nil && p.handles != nil {
 		p.handles.Files.Clear()
 		p.noteLate()
+		if p.marks.head != nil && p.syncNames() != nil {
+			p.marks.head = nil // what was removed may come back, and have no mark any more
+		}
 		err = p.handles.Close()
 	}
 	if p.tree != nil && !p.offered {

@@ -32,7 +32,8 @@ import (
 // mark does not match its file, which is then hashed.
 //
 // The head says how far a missing mark can be relied on: what has none was made by others, unless
-// the power failed. It names the boot; or, synced like the marks before it, the end of a run in good order.
+// the power failed. It names the boot; or, synced like the marks and the names in data before it, the end of a run in
+// good order.
 
 const (
 	marksStart = 4096 // where the marks begin, after the head
@@ -56,11 +57,10 @@ type marks struct {
 	f     vfs.File
 	whole bool   // no mark that was written is lost
 	last  int64  // when earlier runs last wrote one; zero: not known
-	head  []byte // what was claimed; nil: nothing
+	head  []byte // what was claimed; nil: nothing that the next boot could rely on
 
-	mu      sync.Mutex   // guards later and missing, and the order of what is written of an entry
-	later   map[int]mark // by entry: not written yet
-	missing bool         // one could not be written
+	mu      sync.Mutex   // guards later, and the order of what is written of an entry
+	later   map[int]mark // by entry: not written yet, or in vain
 	entries []int        // scratch of flush
 }
 
@@ -85,12 +85,10 @@ func (k *marks) open(stage vfs.FS, head []byte) error {
 			k.whole = boot == closed || boot == [32]byte(head[shareIDLen:]) && boot != [32]byte{}
 			return nil
 		}
-		k.f.Close()
-		k.f = nil
-		if err := stage.Remove("marks"); err != nil {
-			return err
-		}
-	} else if !errors.Is(err, fs.ErrNotExist) {
+		k.whole = false // the file stays: were it replaced, the power could take both
+		return nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	k.f, err = stage.Create("marks", false)
@@ -131,19 +129,15 @@ func headOfMarks(id share.ID, boot string) []byte {
 	return append(id.Bytes(), sum[:]...)
 }
 
-// put writes the mark of an entry. If that fails, the file is hashed where the old mark
-// does not match it, and the next run is not told that none is missing.
+// put writes the mark of an entry. If that fails, it is tried again with the next flush.
 func (k *marks) put(entry int, m mark) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(k.later, entry)
-	return k.writeAt(appendMark(nil, m), markAt(entry))
-}
-
-// writeAt writes marks; mu is held.
-func (k *marks) writeAt(b []byte, off int64) error {
-	_, err := k.f.WriteAt(b, off)
-	k.missing = k.missing || err != nil
+	_, err := k.f.WriteAt(appendMark(nil, m), markAt(entry))
+	if err != nil {
+		k.wait(entry, m)
+	}
 	return err
 }
 
@@ -151,22 +145,28 @@ func (k *marks) writeAt(b []byte, off int64) error {
 func (k *marks) putLater(entry int, m mark) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.later == nil {
-		k.later = map[int]mark{}
-	}
-	if k.later[entry] = m; len(k.later) >= maxLater {
+	if k.wait(entry, m); len(k.later) >= maxLater {
 		k.write()
 	}
 }
 
-// flush writes what was put later.
+// wait leaves a mark to the next flush; mu is held.
+func (k *marks) wait(entry int, m mark) {
+	if k.later == nil {
+		k.later = map[int]mark{}
+	}
+	k.later[entry] = m
+}
+
+// flush writes what was put later. If that fails, the file is hashed where the old mark
+// does not match it, and the next run is not told that none is missing.
 func (k *marks) flush() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.write()
 }
 
-// write is flush with mu held. Neighbours are written together.
+// write is flush with mu held. Neighbours are written together. What fails is left to the next.
 func (k *marks) write() {
 	if k.f == nil || len(k.later) == 0 {
 		return
@@ -176,12 +176,17 @@ func (k *marks) write() {
 	var b []byte
 	for i, entry := range k.entries {
 		b = appendMark(b, k.later[entry])
-		if i+1 == len(k.entries) || k.entries[i+1] != entry+1 {
-			k.writeAt(b, markAt(entry+1)-int64(len(b))) // as in put
-			b = b[:0]
+		if i+1 < len(k.entries) && k.entries[i+1] == entry+1 {
+			continue
 		}
+		n := len(b) / markLen
+		if _, err := k.f.WriteAt(b, markAt(entry+1-n)); err == nil {
+			for _, entry := range k.entries[i+1-n : i+1] {
+				delete(k.later, entry)
+			}
+		}
+		b = b[:0]
 	}
-	clear(k.later)
 }
 
 // markAt is where the mark of an entry lies.
@@ -201,6 +206,11 @@ func appendMark(b []byte, m mark) []byte {
 // get returns the mark of an entry, the zero value if there is none.
 func (k *marks) get(entry int) mark {
 	k.flush()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if m, ok := k.later[entry]; ok {
+		return m
+	}
 	b := make([]byte, markLen)
 	if n, _ := k.f.ReadAt(b, markAt(entry)); n < markLen {
 		return mark{}
@@ -214,7 +224,7 @@ func (k *marks) close() {
 	if k.f == nil {
 		return
 	}
-	if k.head != nil && !k.missing && k.f.Sync() == nil {
+	if k.head != nil && len(k.later) == 0 && k.f.Sync() == nil {
 		head := append(k.head[:shareIDLen:shareIDLen], closed[:]...)
 		k.f.WriteAt(vfs.EncodeRecord(vfs.MarksRecord, head), 0)
 	}

@@ -2,10 +2,13 @@ package store
 
 import (
 	"bytes"
+	"cmp"
+	"context"
 	"encoding/binary"
 	"errors"
 	"math"
 	"path"
+	"slices"
 	"sync"
 
 	"github.com/piecelease/fetcher/share"
@@ -53,6 +56,8 @@ type recent struct {
 	bytes int64       // complete at the last note
 	notes [2]vfs.File // nil: not open
 	next  int         // the one to write
+
+	renew []share.Piece // noted by earlier runs, without a bit; guarded by Partial.syncing
 }
 
 var recentNames = [2]string{"recent.0", "recent.1"}
@@ -165,6 +170,47 @@ func (p *Partial) dropRecent() (err error) {
 	return err
 }
 
+// renewRecent writes anew what earlier runs have noted, so that the sync that follows makes it durable: one may have failed
+// just before the kill. The next succeeds without these bytes then, which can still be read. What is not right is
+// lost; what cannot be written is tried again by the next sync.
+func (p *Partial) renewRecent(ctx context.Context) (err error) {
+	var buf []byte
+	p.recent.renew = slices.DeleteFunc(p.recent.renew, func(piece share.Piece) bool {
+		if err == nil {
+			err = cmp.Or(context.Cause(ctx), p.renewPiece(piece, &buf))
+		}
+		return err == nil || !p.has(piece)
+	})
+	return err
+}
+
+func (p *Partial) renewPiece(piece share.Piece, buf *[]byte) error {
+	s := p.m.Layout().PieceSpan(piece)
+	if !p.has(piece) || p.isPlaced(s.Entry) {
+		return nil
+	}
+	err := p.change(s.Entry, false, func(f vfs.File) error {
+		if _, right, _ := p.hashPiece(f, piece, buf); !right {
+			p.mu.Lock()
+			p.lose(piece)
+			p.mu.Unlock()
+			return nil
+		}
+		_, err := f.WriteAt((*buf)[:s.Len], s.Offset)
+		return err
+	})
+	if err != nil {
+		return p.writeError(s.Entry, err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.have.Has(piece) {
+		p.batch.touched[piece] = struct{}{}
+		p.batch.done = append(p.batch.done, piece)
+	}
+	return nil
+}
+
 // adoptRecent makes the next Sync make the noted pieces durable, except for those that
 // have a bit. Notes of pieces whose file is not what it was are removed: it may have its
 // old size again, though not its bytes, when they are read next.
@@ -179,7 +225,7 @@ func (p *Partial) adoptRecent(noted, bits *share.Set) error {
 			continue
 		}
 		p.durable.Remove(piece)
-		p.batch.done = append(p.batch.done, piece)
+		p.recent.renew = append(p.recent.renew, piece)
 		p.batch.touched[piece] = struct{}{}
 		p.newName(path.Dir(p.m.Entry(p.m.Layout().PieceSpan(piece).Entry).Path))
 	}

@@ -61,8 +61,20 @@ func (p *Partial) openStage() (found bool, err error) {
 		if errors.Is(err, fs.ErrNotExist) {
 			return false, nil
 		}
+		if err == nil {
+			err = p.keepManifest()
+		}
 		return true, err
 	}
+}
+
+// keepManifest makes the name of the manifest durable before there is any data: the run that wrote it may have
+// ended before that. Without it, what is there belongs to nobody.
+func (p *Partial) keepManifest() error {
+	if _, err := p.stage.Lstat("data"); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return p.stage.SyncDir(".")
 }
 
 // ours says whether a folder holds this transfer, or nothing yet. The manifest
@@ -240,6 +252,7 @@ func (p *Partial) openData() (err error) {
 // are hashed again, and returned.
 func (p *Partial) reconcile(ctx context.Context) ([]int, error) {
 	s := sweep{p: p, kept: map[int]vfs.Info{}}
+	p.newName(".")
 	if err := s.folder(p.handles.Top, ""); err != nil {
 		return nil, err
 	}

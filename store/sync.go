@@ -57,10 +57,10 @@ func (p *Partial) sync(ctx context.Context, hash int64) (int, error) {
 	if p.tree != nil {
 		return p.m.Layout().Pieces(), nil
 	}
+	err := p.renewRecent(ctx)
 	b := p.takeBatch()
-	var err error
 	if len(b.done) > 0 {
-		err = p.commit(&b)
+		err = errors.Join(err, p.commit(&b))
 		p.inspectFiles(b.touched)
 	}
 	err = errors.Join(err, p.hashDoubts(ctx, hash))
