@@ -240,7 +240,7 @@ func (c *catalog) repause(id EntryID) {
 		return
 	}
 	if err := c.change(id, func(e *Entry) { e.State = EntryPaused }); err != nil && !errors.Is(err, ErrNoEntry) && !errors.Is(err, ErrClosed) {
-		c.log.Warn("an entry could not be resumed, and that it is paused again could not be stored", "entry", id, "error", err)
+		c.log.Warn("an entry could not be resumed; it is paused again, but this could not be stored", "entry", id, "error", err)
 	}
 }
 

@@ -160,5 +160,5 @@ func (d *depots) unhold(ctx context.Context, l fetcher.HoldList, before *fetcher
 		return why
 	}
 	d.log.Warn("a failed request to depots could not be undone", "error", err)
-	return api.Refuse(why, "%s. Nor could it be stored that the request is taken back: if the node ends before it is, the request stands again when the node restarts; then find it with fetcher holds, and release it", api.ProblemOf(why).Detail)
+	return api.Refuse(why, "%s. The request was taken back, but that could not be stored: if the node ends before it is stored, the request is in force again after the restart; then find it with fetcher holds, and release it", api.ProblemOf(why).Detail)
 }

@@ -18,7 +18,7 @@ import (
 func TestTheStatusSaysThatADepotHasALeaseAndNoShare(t *testing.T) {
 	t.Parallel()
 	const day = 24 * time.Hour
-	for state, says := range map[renewal.State]string{renewal.Coming: "not all of it yet", renewal.Corrupt: "lost there"} {
+	for state, says := range map[renewal.State]string{renewal.Coming: "does not have all of the share yet", renewal.Corrupt: "lost there"} {
 		s, begun := renewal.New(renewal.Config{}, 1), time.Unix(1_000_000_000, 0)
 		id, end, now := share.IDOf([]byte("x")), begun, begun
 		s.Want(renewal.Want{ID: 1, Share: id, Bytes: 1, Name: "film", Depots: []peers.ID{"12D3KooWJcge8xRZ5k8JqvEmhYiX4BRtBjinpdRf5jNBvhX5ycZN"}}, now)

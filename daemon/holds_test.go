@@ -396,7 +396,7 @@ func TestAHoldThatCannotBeTakenBackIsSaid(t *testing.T) {
 	film := added(t, d, api.Add{Paths: []string{file(t, "film", t.TempDir(), "film")}})
 	execCatalog(t, dir, `CREATE TRIGGER full BEFORE DELETE ON hold_wants BEGIN SELECT RAISE(ABORT, 'the disk is full'); END`)
 	_, err := d.Hold(t.Context(), api.Hold{Entry: film.ID, Depots: depot.node.Addrs()[:1]})
-	if err == nil || !strings.Contains(err.Error(), "it stands again afterwards") {
+	if err == nil || !strings.Contains(err.Error(), "the request is in force again after the restart") {
 		t.Error(err)
 	}
 }

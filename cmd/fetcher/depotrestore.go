@@ -19,8 +19,9 @@ it in place of one that was lost. A depot that belongs to a fleet has the fleet
 keep such a copy, made anew each day. Stop the node first. The depot's folder
 says which depot it is; leases that were granted or renewed after that copy was
 made are entered from the folder when the node runs again, and nothing is
-removed before that. If the depot takes passes, those leases are deducted from
-the credit of that copy; what was paid ahead since it was made is lost.`,
+removed before that. If the depot takes passes, the cost of those leases is
+deducted from the credit that the accounts have in that copy; what was paid
+ahead after it was made is lost.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.restore(cmd.Context(), fl) }}
 	f := c.Flags()
 	f.StringVar(&fl.depot, "depot", "", "the folder of the depot, `DIR` (default that of node.toml)")

@@ -162,11 +162,11 @@ depot lets in is running.
 
 A depot has one lease of a share for each account, so a release on one machine
 ends the lease of all machines that speak for that account, whichever of them
-asked for it. Another that still wants the share has the depot fetch it again,
-but not before its next visit, which may be days away, and until then shows the
-lease as it was. If the fleet releases a share that one of its members holds for
-itself too, that member asks the depot again within seconds. To be independent,
-machines need an account each.`,
+asked for it. Another machine that still wants the share makes the depot fetch
+it again, but only when that machine visits the depot next, which may be days
+away; until then it shows the lease as it was. If the fleet releases a share
+that one of its members holds for itself too, that member asks the depot again
+within seconds. To be independent, machines need an account each.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if on != "" {
 				if err := named(cmd, on); err != nil {

@@ -149,7 +149,7 @@ var ticking = []*simnet.Scenario{
 			frozen(s, d, false)
 			kept := time.Unix(once.Expires, 0).Add(depot.Grace)
 			if now := d.Reading().Wall; now.Before(kept) {
-				s.Expect(d.State(other) == depot.Stable, "the state of the share is %v at %v, and is to be kept until %v", d.State(other), now, kept)
+				s.Expect(d.State(other) == depot.Stable, "the state of the share is %v at %v, and the share is to be kept until %v", d.State(other), now, kept)
 			}
 		}
 		s.Kept(d, c)

@@ -273,7 +273,7 @@ func whole(r *simnet.Run, f *simnet.Fleet, source *simnet.Node, copies float64) 
 		case st.Waiting != "":
 			rest = ": " + st.Waiting
 		}
-		r.Expect(err == nil && (begun || st.Wanted == 0 && st.Leased == 0 && st.Waiting == ""), "when all is over, the fleet still has %d pieces wanted and %d leased%s",
+		r.Expect(err == nil && (begun || st.Wanted == 0 && st.Leased == 0 && st.Waiting == ""), "when all is over, nothing should be left to do in the fleet; pieces wanted: %d, leased: %d%s",
 			st.Wanted, st.Leased, rest)
 	})
 }

@@ -206,7 +206,7 @@ var troubled = []*simnet.Scenario{
 			b := r.Add(simnet.NodeConfig{Name: "b", Line: even(20*simnet.Mbit, 50*time.Millisecond)}).Seed(c)
 			f := r.Add(simnet.NodeConfig{Name: "node"}).Fetch(c, a, b)
 			r.Finally(func() {
-				r.Expect(r.Soon(f.Took(), 15*time.Second), "the fetch took %v; the line of a needs 0.4 s", f.Took())
+				r.Expect(r.Soon(f.Took(), 15*time.Second), "the fetch took %v; the line of node a needs 0.4 s", f.Took())
 			})
 		},
 	},
