@@ -47,16 +47,16 @@ func (s *Service) DropShare(x share.ID, at peers.ID, now time.Time) (visit []pee
 			}
 		}
 	}
-	if !told || s.kept(x) { // an earlier version of what is kept, or what was to end before
+	if !told || s.remains(x) { // an earlier version of what is kept, or what was to end before
 		visit = append(visit, s.DropVersion(x, at, now)...)
 	}
 	return visit
 }
 
-// kept reports whether a depot is to keep a share.
-func (s *Service) kept(x share.ID) bool {
+// remains reports whether a depot is to keep a share, or its lease there is to lapse.
+func (s *Service) remains(x share.ID) bool {
 	for _, d := range s.depots {
-		if h := d.holds[x]; h != nil && s.fate(h) == keep {
+		if h := d.holds[x]; h != nil && (h.Lapses || s.fate(h) == keep) {
 			return true
 		}
 	}
