@@ -429,11 +429,14 @@ func (s *Service) close(d *depot, now time.Time) {
 func (s *Service) untold(d *depot, now time.Time) time.Duration {
 	soon := s.cfg.RetryMax
 	for _, h := range d.holds {
-		lasts := h.Granted
-		if h.Why == noTime {
+		lasts := time.Duration(0) // nothing, or not any more
+		switch {
+		case h.Granted > 0 && h.Why == noTime:
 			lasts = h.Expires.Sub(now)
+		case s.fate(h) == release:
+			lasts = h.Granted
 		}
-		if h.Granted > 0 && (h.Why == noTime || s.fate(h) == release) {
+		if lasts > 0 {
 			soon = min(soon, max(lasts/15, s.cfg.RetryMin/100))
 		}
 	}
