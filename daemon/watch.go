@@ -46,27 +46,39 @@ func newWatch(changed func(id catalog.ID, chmod bool)) (*watch, error) {
 	return h, nil
 }
 
-// set makes the folders below its paths, as they are now, those of which changes are reported to an entry.
+// set makes the folders below its paths, as they are now, those of which changes are reported to an entry. What changes meanwhile
+// in a folder that is one of them before and after is reported.
 func (h *watch) set(id catalog.ID, paths []string) {
 	if h == nil {
 		return
 	}
-	h.remove(id)
+	var all []string
 	for _, p := range paths {
 		real := leadsTo(p, 0)
-		h.addReal(id, real)
-		if real != p { // the link itself may change, too
-			h.addReal(id, p)
+		if all = append(all, real); real != p { // the link itself may change, too
+			all = append(all, p)
 		}
 	}
+	h.mu.Lock()
+	h.paths[id] = append(h.paths[id], all...)
+	h.mu.Unlock()
+	now := map[string]bool{}
+	for _, p := range all {
+		h.addReal(id, p, now)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.paths[id] = all
+	h.drop(id, now)
 }
 
-// addReal adds one path, and follows no links.
-func (h *watch) addReal(id catalog.ID, p string) {
-	h.mu.Lock()
-	h.paths[id] = append(h.paths[id], p)
-	h.mu.Unlock()
-	for at := filepath.Dir(p); !h.folder(id, at) && at != filepath.Dir(at); { // where it may vanish, or come back
+// addReal adds the folders of one path, and follows no links. They are put into now.
+func (h *watch) addReal(id catalog.ID, p string, now map[string]bool) {
+	folder := func(at string) bool {
+		now[at] = now[at] || h.folder(id, at)
+		return now[at]
+	}
+	for at := filepath.Dir(p); !folder(at) && at != filepath.Dir(at); { // where it may vanish, or come back
 		at = filepath.Dir(at)
 	}
 	filepath.WalkDir(p, func(at string, e fs.DirEntry, err error) error {
@@ -75,7 +87,7 @@ func (h *watch) addReal(id catalog.ID, p string) {
 			return nil // the import reports what cannot be read
 		case at != p && strings.HasSuffix(at, ".partial"):
 			return fs.SkipDir // of a fetch into the same folder
-		case !h.folder(id, at):
+		case !folder(at):
 			return fs.SkipAll
 		}
 		return nil
@@ -121,7 +133,15 @@ func (h *watch) remove(id catalog.ID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.paths, id)
+	h.drop(id, nil)
+}
+
+// drop stops the reports to an entry about folders but those to keep. Called with mu.
+func (h *watch) drop(id catalog.ID, keep map[string]bool) {
 	for at, ids := range h.dirs {
+		if keep[at] {
+			continue
+		}
 		if delete(ids, id); len(ids) == 0 {
 			delete(h.dirs, at)
 			h.w.Remove(at) // fails for a folder that has gone, which is not watched anyway

@@ -1,10 +1,13 @@
 package daemon
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/piecelease/fetcher/api"
 	"github.com/piecelease/fetcher/catalog"
@@ -54,6 +57,43 @@ func TestAChangeInANewFolderIsNoticed(t *testing.T) {
 		now := until(t, d, e.ID, "a new version", func(x api.Entry) bool { return x.State == api.Served && x.Share != e.Share })
 		file(t, "three", src, "new", "g")
 		until(t, d, e.ID, "another version", func(x api.Entry) bool { return x.State == api.Served && x.Share != now.Share })
+	}
+}
+
+// What changes in a folder while it is looked for what else is to be watched is noticed: what came back just before its entry waits for it.
+func TestAChangeIsNoticedWhileFoldersAreLookedFor(t *testing.T) {
+	t.Parallel()
+	src, err := filepath.EvalSymlinks(t.TempDir())
+	must(t, err)
+	for n := range 300 {
+		must(t, os.MkdirAll(filepath.Join(src, fmt.Sprint(n)), 0o700))
+	}
+	told := make(chan bool, 1)
+	h, err := newWatch(func(catalog.ID, bool) {
+		select {
+		case told <- true:
+		default:
+		}
+	})
+	must(t, err)
+	if h == nil {
+		t.Skip("this system does not tell of changes")
+	}
+	defer h.close()
+	h.set(7, []string{src})
+	for n := range 300 {
+		var again sync.WaitGroup
+		again.Go(func() { h.set(7, []string{src}) })
+		file(t, "back", src, fmt.Sprint(n), "f")
+		select {
+		case <-told:
+		case <-time.After(5 * time.Second):
+			t.Fatalf("nobody heard of file %d", n)
+		}
+		again.Wait()
+		for len(told) > 0 {
+			<-told
+		}
 	}
 }
 
