@@ -214,7 +214,7 @@ func (m *member) keep(ctx context.Context) {
 			delete(m.untold, id)
 		}
 		m.mu.Unlock()
-		if err != nil && ctx.Err() == nil {
+		if err != nil && !errors.Is(err, errAsking) && ctx.Err() == nil {
 			m.d.log.Warn("depots could not be told what they are to keep for the fleet", "share", id.String(), "error", err)
 		}
 	}

@@ -140,13 +140,16 @@ func (f *fleetHolds) round(depot peers.ID) (*rounds.Round, error) {
 	return r, err
 }
 
+// errAsking says that depots are being asked to keep a share for the fleet: what its list says of that is carried out after that.
+var errAsking = errors.New("depots are being asked to keep it")
+
 // keep has depots keep what the fleet's list says of a share. l is what that said before, and it is asked again if there is
 // something to do: while other requests about holds were served, it may have changed.
 func (f *fleetHolds) keep(ctx context.Context, l fetcher.ListedShare) error {
 	d := f.m.d
-	leave, err := d.holds.asking.Take(ctx, holdOf{share: l.ID})
-	if err != nil {
-		return err
+	leave, ok := d.holds.asking.Try(holdOf{share: l.ID})
+	if !ok {
+		return errAsking
 	}
 	defer leave()
 	d.holds.changing.Lock()

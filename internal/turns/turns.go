@@ -42,3 +42,11 @@ func (t *Turns[K]) Take(ctx context.Context, k K) (leave func(), err error) {
 		close(done)
 	}, nil
 }
+
+// Try takes the turn of k as Take does, unless it is taken.
+func (t *Turns[K]) Try(k K) (leave func(), ok bool) {
+	now, cancel := context.WithCancel(context.Background())
+	cancel()
+	leave, err := t.Take(now, k)
+	return leave, err == nil
+}

@@ -19,6 +19,14 @@ func TestTurnsOfOneThingComeOneAfterTheOther(t *testing.T) {
 		t.Fatal(err)
 	}
 	other()
+	if _, ok := turns.Try(2); ok {
+		t.Error("a turn that is taken was taken")
+	}
+	if other, ok := turns.Try(3); !ok {
+		t.Error("a turn that is free was not taken")
+	} else {
+		other()
+	}
 	ended, end := context.WithCancel(t.Context())
 	end()
 	if _, err := turns.Take(ended, 2); !errors.Is(err, context.Canceled) {
