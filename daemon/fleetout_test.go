@@ -30,6 +30,7 @@ func TestAMachineThatWasPutOutRenewsNothingForTheFleet(t *testing.T) {
 	must(t, err)
 	stable := func(all []api.StandingHold) bool { return len(all) == 1 && all[0].State == "stable" }
 	stands(t, a, "stable", stable)
+	must(t, b.node.VisitDepot(t.Context(), depot.node.ID())) // its visit may have met that of the other, and be due in minutes
 	stands(t, b, "stable", stable)
 
 	kv, err := kvurl.Open(t.Context(), m.URL)
