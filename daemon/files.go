@@ -419,6 +419,7 @@ func withOthers(e catalog.Entry, found store.Found) bool {
 
 // besides returns another entry, of all, that has files in the place of a fetch, or has that place among its files.
 func besides(all []*keeper, e catalog.Entry) (other catalog.ID, ok bool) {
+	var inside []fs.FileInfo // folders in e.Path
 	for _, k := range all {
 		o := k.entry()
 		if o.ID == e.ID {
@@ -436,9 +437,47 @@ func besides(all []*keeper, e catalog.Entry) (other catalog.ID, ok bool) {
 			if p = leadsTo(p, 0); lies(p, e.Path) || lies(e.Path, p) {
 				return o.ID, true
 			}
+			if inside == nil {
+				inside = foldersIn(e.Path)
+			}
+			if mountsOne(p, inside) || slices.ContainsFunc(mountsBelow(p), func(at string) bool { return lies(e.Path, at) || isOne(at, inside) }) {
+				return o.ID, true
+			}
 		}
 	}
 	return 0, false
+}
+
+// foldersIn returns the folder at a path, if there is one, and those below it.
+func foldersIn(top string) []fs.FileInfo {
+	out := []fs.FileInfo{}
+	filepath.WalkDir(top, func(_ string, e fs.DirEntry, err error) error {
+		if err == nil && e.IsDir() {
+			if info, err := e.Info(); err == nil {
+				out = append(out, info)
+			}
+		}
+		return nil
+	})
+	return out
+}
+
+// isOne reports whether what is at a path is one of some folders, by whatever name.
+func isOne(at string, of []fs.FileInfo) bool {
+	in, err := os.Stat(at)
+	return err == nil && slices.ContainsFunc(of, func(f fs.FileInfo) bool { return os.SameFile(in, f) })
+}
+
+// mountsOne reports whether a path is, or lies below, one of some folders, by whatever name: one that is mounted a second time.
+func mountsOne(at string, of []fs.FileInfo) bool {
+	for ; ; at = filepath.Dir(at) {
+		if isOne(at, of) {
+			return true
+		}
+		if at == filepath.Dir(at) {
+			return false
+		}
+	}
 }
 
 // lies reports whether a path is another, or lies below it, also by another name: that of a second mount, or one with other capitals where
