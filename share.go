@@ -236,6 +236,9 @@ func (n *Node) importAll(ctx context.Context, from vfs.FS, path string, opt Shar
 		return nil, nil, err
 	}
 	o := store.ImportOptions{Name: opt.Name, Links: opt.Links, Workers: opt.Workers, Progress: opt.Progress, State: n.state, FS: from}
+	if id, _, err := ParseSource(opt.Ticket, nil); opt.Ticket != "" && err == nil {
+		o.Of, _ = n.state.Manifest(id) // without it, it is looked at as what was never fetched
+	}
 	if opt.Passing {
 		o.State = nil
 	}

@@ -239,7 +239,7 @@ func (d *Daemon) removeFiles(ctx context.Context, e catalog.Entry, m *share.Mani
 			return gone, "the list of files is not here any more, so nothing in " + e.Path + " was removed"
 		}
 	}
-	imp, err := store.Import(ctx, e.Path, store.ImportOptions{})
+	imp, err := store.Import(ctx, e.Path, store.ImportOptions{Of: m})
 	if err != nil {
 		return gone, unlooked(e.Path, err)
 	}

@@ -23,6 +23,7 @@ type ImportOptions struct {
 	State    *State               // remembers hashes, so that importing again hashes nothing; default: none
 	Progress func(ImportProgress) // called at most ten times a second, and at the end; one call at a time
 	MaxOpen  int                  // files the Tree keeps open; default DefaultMaxOpen
+	Of       *share.Manifest      // what was fetched, and should lie there; an incomplete fetch that it has is not left out
 	FS       vfs.FS               // where path is looked up, slash-separated; default: this machine
 }
 
@@ -174,7 +175,7 @@ func (im *importing) scan(ctx context.Context) error {
 	if im.sharing && ownOfState(im.where.path) {
 		return words.Error(share.ErrPath, "what is secret in the state directory of a node, such as its private key, is never shared")
 	}
-	s := scan{links: im.opt.Links, exclude: im.opt.Exclude, sharing: im.sharing}
+	s := scan{links: im.opt.Links, exclude: im.opt.Exclude, sharing: im.sharing, of: im.opt.Of}
 	if im.sharing && im.opt.State != nil {
 		s.key, _ = im.opt.State.fs.Lstat("key") // without one there is none to leave out
 	}

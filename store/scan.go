@@ -111,8 +111,9 @@ type scan struct {
 	skipped  int // symlinks left out
 	excluded int // files and folders left out
 	sharing  bool
-	key      vfs.Info // of the private key of the node that shares
-	left     []string // what is said of state directories, other names of the key, and fetches, that were left out
+	of       *share.Manifest // see ImportOptions
+	key      vfs.Info        // of the private key of the node that shares
+	left     []string        // what is said of state directories, other names of the key, and fetches, that were left out
 }
 
 // walk lists what lies below d in path order, and everything that cannot be
@@ -141,7 +142,7 @@ func (s *scan) folder(ctx context.Context, d vfs.FS, prefix string) error {
 	if s.sharing && stateAmong(d, list) {
 		return s.leaveState(prefix)
 	}
-	if s.sharing && prefix != "" && isStage(d, strings.TrimSuffix(prefix, "/")) {
+	if s.sharing && prefix != "" && !s.has(prefix+"manifest") && isStage(d, strings.TrimSuffix(prefix, "/")) {
 		s.excluded++
 		s.left = append(s.left, fmt.Sprintf("%q was left out: it belongs to an unfinished fetch into this folder", strings.TrimSuffix(prefix, "/")))
 		return nil
@@ -159,6 +160,15 @@ func (s *scan) folder(ctx context.Context, d vfs.FS, prefix string) error {
 		paths = paths[n:]
 	}
 	return nil
+}
+
+// has reports whether what lies there is known to be a share that has a file.
+func (s *scan) has(at string) bool {
+	if s.of == nil {
+		return false
+	}
+	_, ok := s.of.Find(at)
+	return ok
 }
 
 // pathsOf are the paths of what is in a folder, one after the other: a string of their own
