@@ -14,6 +14,7 @@ import (
 	"github.com/fsnotify/fsnotify"
 
 	"github.com/piecelease/fetcher/catalog"
+	"github.com/piecelease/fetcher/store"
 )
 
 // watch learns from the system which served files change. It is there for speed: what it misses,
@@ -85,7 +86,7 @@ func (h *watch) addReal(id catalog.ID, p string, now map[string]bool) {
 		switch {
 		case err != nil || !e.IsDir():
 			return nil // the import reports what cannot be read
-		case at != p && strings.HasSuffix(at, ".partial"):
+		case at != p && store.IsStage(at):
 			return fs.SkipDir // of a fetch into the same folder
 		case !folder(at):
 			return fs.SkipAll
@@ -171,7 +172,7 @@ func (h *watch) run() {
 
 // tell reports a change to the entries whose folder has the file, or to all if that is unknown.
 func (h *watch) tell(file string, chmod bool) {
-	if info, err := os.Lstat(file); err == nil && info.IsDir() && strings.HasSuffix(file, ".partial") {
+	if info, err := os.Lstat(file); err == nil && info.IsDir() && store.IsStage(file) {
 		return // of a fetch into the same folder
 	}
 	told := map[catalog.ID]bool{}

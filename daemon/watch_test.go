@@ -12,6 +12,7 @@ import (
 	"github.com/piecelease/fetcher/api"
 	"github.com/piecelease/fetcher/catalog"
 	"github.com/piecelease/fetcher/internal/rig"
+	"github.com/piecelease/fetcher/share"
 )
 
 // A change beside a served path, in the same folder, is no reason to read it again.
@@ -25,9 +26,12 @@ func TestOnlyWhatIsServedIsWatched(t *testing.T) {
 	for _, at := range []string{dir, served} {
 		h.dirs[at] = map[catalog.ID]bool{7: true}
 	}
-	must(t, os.MkdirAll(filepath.Join(served, "a.partial"), 0o700))
+	m, err := share.NewManifest("a", []share.Entry{{Path: "a", Kind: share.Dir}})
+	must(t, err)
+	file(t, string(m.Bytes()), served, "a.partial", "manifest")
+	file(t, "x", served, "c.partial", "f")
 	file(t, "x", served, "b.partial")
-	for name, want := range map[string]bool{filepath.Join(served, "a.partial"): false, filepath.Join(served, "b.partial"): true, "": true, dir: true, served: true, filepath.Join(served, "f"): true, filepath.Join(served, "new"): true,
+	for name, want := range map[string]bool{filepath.Join(served, "a.partial"): false, filepath.Join(served, "b.partial"): true, filepath.Join(served, "c.partial"): true, "": true, dir: true, served: true, filepath.Join(served, "f"): true, filepath.Join(served, "new"): true,
 		filepath.Join(dir, "other"): false, filepath.Join(dir, "served-too"): false, filepath.Join(dir, "serv"): false} {
 		told = false
 		h.tell(name, false)

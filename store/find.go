@@ -96,6 +96,19 @@ func FindIn(d vfs.FS, id share.ID) (Found, error) {
 	return Found{}, nil
 }
 
+// IsStage reports whether the folder at a path is the NAME.partial of a fetch.
+func IsStage(at string) bool {
+	if !strings.HasSuffix(at, partialSuffix) {
+		return false
+	}
+	d, err := vfs.Dir(at)
+	if err != nil {
+		return false
+	}
+	defer d.Close()
+	return isStage(d, at)
+}
+
 // isStage reports whether d, at a path, is the NAME.partial of a fetch.
 func isStage(d vfs.FS, at string) bool {
 	if !strings.HasSuffix(at, partialSuffix) {
