@@ -339,16 +339,23 @@ func removeMade(e catalog.Entry, m *share.Manifest, placed map[string]bool, imp 
 // and is in its place as NAME.partial says, which stays as long as only a part is here, and has what others fetched too. Of what that
 // does not speak of it is what is chosen.
 func madeOf(e catalog.Entry, m *share.Manifest, placed map[string]bool) func(share.Entry) bool {
-	now := chosenBy(catalog.Choice{Only: e.Only, Skip: e.Skip}, m)
-	ever := []func(share.Entry) bool{now}
+	now, ever := chosenBy(catalog.Choice{Only: e.Only, Skip: e.Skip}, m), everChosen(e, m)
+	return func(f share.Entry) bool {
+		if f.Kind == share.File && placed != nil {
+			return placed[f.Path] && ever(f)
+		}
+		return now(f)
+	}
+}
+
+// everChosen returns a function that reports whether a file of the share was chosen for an entry at some time.
+func everChosen(e catalog.Entry, m *share.Manifest) func(share.Entry) bool {
+	ever := []func(share.Entry) bool{chosenBy(catalog.Choice{Only: e.Only, Skip: e.Skip}, m)}
 	for _, c := range e.Earlier {
 		ever = append(ever, chosenBy(c, m))
 	}
 	return func(f share.Entry) bool {
-		if f.Kind == share.File && placed != nil {
-			return placed[f.Path] && slices.ContainsFunc(ever, func(chosen func(share.Entry) bool) bool { return chosen(f) })
-		}
-		return now(f)
+		return slices.ContainsFunc(ever, func(chosen func(share.Entry) bool) bool { return chosen(f) })
 	}
 }
 
@@ -406,11 +413,15 @@ func discarded(e catalog.Entry, found store.Found) (gone []string, kept string) 
 	return append(gone, at), ""
 }
 
-// withOthers reports whether a NAME.partial is also that of others, who have put files in their place that were never chosen for an entry.
+// withOthers reports whether a NAME.partial is also that of others, who have begun files, or put them in their place, that were never chosen for an entry.
 func withOthers(e catalog.Entry, found store.Found) bool {
-	made := madeOf(e, found.Manifest, found.Placed)
+	ever := everChosen(e, found.Manifest)
+	begun := func(f share.Entry) bool {
+		info, err := os.Lstat(filepath.Join(found.Path, "data", filepath.FromSlash(f.Path)))
+		return err == nil && info.Size() > 0
+	}
 	for _, f := range found.Manifest.Entries() {
-		if found.Placed[f.Path] && !made(f) {
+		if f.Kind == share.File && !ever(f) && (found.Placed[f.Path] || begun(f)) {
 			return true
 		}
 	}
