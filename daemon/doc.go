@@ -19,6 +19,6 @@
 //	membership.go which fleet: a file of the state directory, and the token that leads to it
 //	depot.go     what is kept for others here, and elsewhere for this node
 //	depotmove.go its shares with their leases, to another depot and from there
-//	files.go     the files of an entry, to be read and to be removed
+//	files.go     the files of an entry, to be read; remove.go removes them
 //	metrics.go   figures for Prometheus
 package daemon
