@@ -195,7 +195,7 @@ func discarded(e catalog.Entry, found store.Found) (gone []string, kept string) 
 	case e.Found:
 		return gone, wasThere(found.Path)
 	case withOthers(e, found):
-		return gone, fmt.Sprintf("%s has what others have fetched of the same share, and stays", found.Path)
+		return gone, fmt.Sprintf("%s also has what another fetch of the same share brought, and stays", found.Path)
 	}
 	at, kept, err := store.Discard(e.Dir, found.Manifest)
 	switch {

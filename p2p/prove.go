@@ -44,7 +44,7 @@ func (h *Host) verify(of Secrets, s *counted, from peers.ID) error {
 		return err
 	}
 	if q.Share.IsZero() || len(q.Nonce) == 0 {
-		return fmt.Errorf("%w: a question for a secret without a share or a nonce", peers.ErrProtocol)
+		return fmt.Errorf("%w: a question about a secret names no share, or has no nonce", peers.ErrProtocol)
 	}
 	secret := of.Secret(q.Share)
 	if secret == nil {

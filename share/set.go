@@ -68,7 +68,7 @@ func (s *Set) Equal(o *Set) bool { return s.n == o.n && s.bits.Equal(o.bits) }
 
 func (s *Set) mustMatch(o *Set) {
 	if s.n != o.n {
-		panic(fmt.Sprintf("share: sets of %d and of %d pieces", s.n, o.n))
+		panic(fmt.Sprintf("share: sets of different sizes: %d and %d pieces", s.n, o.n))
 	}
 }
 

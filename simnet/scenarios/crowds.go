@@ -15,7 +15,7 @@ var crowds = []*simnet.Scenario{
 	oneOwner,
 	{
 		Name:  "crowd-one-by-one",
-		Says:  "Nodes come one after the other, each when the last one has the share, and all stay: each fetches from all before it.",
+		Says:  "Nodes come one after the other, each when the one before it has the share, and all stay: each fetches from all that came before.",
 		Nodes: 10,
 		Set: func(r *simnet.Run) {
 			c, source := homeSource(r)

@@ -98,7 +98,7 @@ var losing = []*simnet.Scenario{
 		d.Excuse()
 		d.Account("anna", 1e9, a)
 		s.Pass(2 * time.Hour)
-		s.Expect(!s.Used(a, d).Complete, "the depot says that it knows all, and has not looked")
+		s.Expect(!s.Used(a, d).Complete, "the depot says that it knows all, although it has not looked")
 		s.Expect(d.Here(c) == nil, "the share is gone")
 		d.Trouble = nil
 		complete(s, d)

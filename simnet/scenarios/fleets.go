@@ -151,7 +151,7 @@ var fleets = []*simnet.Scenario{
 	},
 	{
 		Name: "stranger",
-		Says: "A node that is not on the list of a fleet asks its coordinator for leases, and is told that it may not.",
+		Says: "A node that is not on the list of a fleet asks its coordinator for leases, and is told that it may not have any.",
 		Set: func(r *simnet.Run) {
 			f, source, members, _ := newFleet(r, 4, 2)
 			joinAll(f, members, simnet.FetchOptions{}, source)

@@ -118,7 +118,7 @@ func heldByFleet(s *depots.Story, length, long time.Duration) {
 	renewals := 0
 	d.Renewed = func(_ share.ID, added time.Duration) {
 		renewals++
-		s.Expect(added >= length*2/3-length/300, "a lease that had just been renewed is renewed again, and gets only %v longer", added)
+		s.Expect(added >= length*2/3-length/300, "a lease that has just been renewed is renewed again, and is extended by only %v", added)
 	}
 	y := &longHeld{}
 	y.watch(s, d, "fleet", c, &y.lapsed)
