@@ -84,23 +84,38 @@ func TestTheFleetsListIsChangedAsItIsThen(t *testing.T) {
 	}
 }
 
-// A member ends what a depot keeps for the fleet while another has further depots keep it, one of which is slow: it stays ended.
-func TestAReleaseIsNotUndoneByAHoldOfAnotherMember(t *testing.T) {
-	rig.Slow(t)
-	t.Parallel()
-	first, a, b := withDepot(t)
-	second := begun(t, t.TempDir(), func(c *Config) { c.Depot = filepath.Join(t.TempDir(), "depot") })
+// withTwoDepots has two depots, which let in both members of a fleet, and a share that the fleet has.
+func withTwoDepots(t *testing.T) (first, second, a, b *Daemon, e api.Entry) {
+	t.Helper()
+	first, a, b = withDepot(t)
+	second = begun(t, t.TempDir(), func(c *Config) { c.Depot = filepath.Join(t.TempDir(), "depot") })
 	_, err := first.SetAccount(t.Context(), "fleet", api.SetAccount{AddKey: string(b.node.ID())})
 	must(t, err)
 	_, err = second.AddAccount(t.Context(), api.AddAccount{Name: "fleet", Key: string(a.node.ID()), Quota: 1e9})
 	must(t, err)
 	_, err = second.SetAccount(t.Context(), "fleet", api.SetAccount{AddKey: string(b.node.ID())})
 	must(t, err)
-	e := added(t, a, api.Add{Paths: []string{file(t, large(9), t.TempDir(), "film")}})
+	e = added(t, a, api.Add{Paths: []string{file(t, large(9), t.TempDir(), "film")}})
 	_, err = a.AddToFleet(t.Context(), e.Ticket)
 	must(t, err)
 	rolled(t, b, "done", func(f api.Fleet) bool { return len(f.Shares) == 1 && f.Shares[0].Done == 2 })
-	_, err = a.Hold(t.Context(), api.Hold{Entry: e.ID, Depots: []string{first.node.Addrs()[0]}, Fleet: true})
+	return first, second, a, b, e
+}
+
+// asked waits until a member has asked a depot to keep something, as it writes that before.
+func asked(t *testing.T, d, depot *Daemon) {
+	t.Helper()
+	stands(t, d, "asked", func(all []api.StandingHold) bool {
+		return slices.ContainsFunc(all, func(h api.StandingHold) bool { return h.Depot == string(depot.node.ID()) })
+	})
+}
+
+// A member ends what a depot keeps for the fleet while another has further depots keep it, one of which is slow: it stays ended.
+func TestAReleaseIsNotUndoneByAHoldOfAnotherMember(t *testing.T) {
+	rig.Slow(t)
+	t.Parallel()
+	first, second, a, b, e := withTwoDepots(t)
+	_, err := a.Hold(t.Context(), api.Hold{Entry: e.ID, Depots: []string{first.node.Addrs()[0]}, Fleet: true})
 	must(t, err)
 	stands(t, b, "stable", func(all []api.StandingHold) bool { return len(all) == 1 && all[0].State == "stable" })
 
@@ -109,14 +124,17 @@ func TestAReleaseIsNotUndoneByAHoldOfAnotherMember(t *testing.T) {
 		_, err := a.Hold(context.WithoutCancel(t.Context()), api.Hold{Entry: e.ID, Depots: []string{second.node.Addrs()[0], slowDepot(t)}, Fleet: true})
 		done <- err
 	}()
-	time.Sleep(2 * time.Second)
+	asked(t, a, second)
 	got, err := b.Release(t.Context(), api.Release{Share: e.Share, Depot: first.node.Addrs()[0]})
 	must(t, err)
 	if len(got) != 1 || got[0].State != "none" || leasesAt(t, first) != 0 {
 		t.Fatalf("released: %+v, %d leases", got, leasesAt(t, first))
 	}
 	t.Log("the other's hold:", <-done)
-	time.Sleep(5 * time.Second)
+	asked(t, b, second) // it has heard what the list says by now
+	for _, d := range []*Daemon{a, b, a} {
+		must(t, d.node.VisitDepot(t.Context(), first.node.ID()))
+	}
 	all, err := b.StandingHolds(t.Context())
 	must(t, err)
 	if n := leasesAt(t, first); n != 0 || slices.ContainsFunc(all, func(h api.StandingHold) bool { return h.Depot == string(first.node.ID()) }) {
@@ -128,31 +146,20 @@ func TestAReleaseIsNotUndoneByAHoldOfAnotherMember(t *testing.T) {
 func TestAHoldIsNotUndoneByAHoldOfAnotherMember(t *testing.T) {
 	rig.Slow(t)
 	t.Parallel()
-	first, a, b := withDepot(t)
-	second := begun(t, t.TempDir(), func(c *Config) { c.Depot = filepath.Join(t.TempDir(), "depot") })
-	_, err := first.SetAccount(t.Context(), "fleet", api.SetAccount{AddKey: string(b.node.ID())})
-	must(t, err)
-	_, err = second.AddAccount(t.Context(), api.AddAccount{Name: "fleet", Key: string(a.node.ID()), Quota: 1e9})
-	must(t, err)
-	_, err = second.SetAccount(t.Context(), "fleet", api.SetAccount{AddKey: string(b.node.ID())})
-	must(t, err)
-	e := added(t, a, api.Add{Paths: []string{file(t, large(9), t.TempDir(), "film")}})
-	_, err = a.AddToFleet(t.Context(), e.Ticket)
-	must(t, err)
-	rolled(t, b, "done", func(f api.Fleet) bool { return len(f.Shares) == 1 && f.Shares[0].Done == 2 })
+	first, second, a, b, e := withTwoDepots(t)
 	done := make(chan error, 1)
 	go func() {
 		_, err := a.Hold(context.WithoutCancel(t.Context()), api.Hold{Entry: e.ID, Depots: []string{first.node.Addrs()[0], slowDepot(t)}, Fleet: true})
 		done <- err
 	}()
-	time.Sleep(2 * time.Second)
+	asked(t, a, first)
 	held, err := b.Hold(t.Context(), api.Hold{Entry: entriesOf(t, b, 1)[0].ID, Depots: []string{second.node.Addrs()[0]}, Fleet: true})
 	must(t, err)
 	if len(held) != 1 || held[0].Expires.IsZero() {
 		t.Fatalf("held: %+v", held)
 	}
 	t.Log("the other's hold:", <-done)
-	time.Sleep(5 * time.Second)
+	asked(t, b, first) // it has heard what the list says by now
 	all, err := b.StandingHolds(t.Context())
 	must(t, err)
 	if !slices.ContainsFunc(all, func(h api.StandingHold) bool { return h.Depot == string(second.node.ID()) && !h.Ending }) {
