@@ -145,9 +145,16 @@ func (h *watch) drop(id catalog.ID, keep map[string]bool) {
 		}
 		if delete(ids, id); len(ids) == 0 {
 			delete(h.dirs, at)
-			h.w.Remove(at) // fails for a folder that has gone, which is not watched anyway
+			h.unwatch(at)
 		}
 	}
+}
+
+// unwatch ends the watch of a folder. It fails for one that has gone, which is not watched anyway. Where another folder that is watched
+// has taken the name of one since, by a move or a mount, fsnotify knows the name and no watch, and dereferences nil: nothing is left to be done then.
+func (h *watch) unwatch(at string) {
+	defer func() { _ = recover() }()
+	_ = h.w.Remove(at)
 }
 
 func (h *watch) run() {
