@@ -38,9 +38,25 @@ func withDepot(t *testing.T) (depot, a, b *Daemon) {
 	fleet := Membership{URL: "sqlite:" + filepath.Join(t.TempDir(), "kv"), Secret: "the secret of a fleet"}
 	depot = begun(t, t.TempDir(), func(c *Config) { c.Depot = filepath.Join(t.TempDir(), "depot") })
 	a, b = begun(t, t.TempDir(), inFleet(fleet)), begun(t, t.TempDir(), inFleet(fleet))
-	_, err := depot.AddAccount(t.Context(), api.AddAccount{Name: "fleet", Key: string(a.node.ID()), Quota: 1e9})
-	must(t, err)
+	letIn(t, depot, a)
 	return depot, a, b
+}
+
+// letIn has a depot let in members of a fleet, under one account.
+func letIn(t *testing.T, depot *Daemon, members ...*Daemon) {
+	t.Helper()
+	_, err := depot.AddAccount(t.Context(), api.AddAccount{Name: "fleet", Key: string(members[0].node.ID()), Quota: 1e9})
+	must(t, err)
+	for _, m := range members[1:] {
+		letInToo(t, depot, m)
+	}
+}
+
+// letInToo has a depot let in another member.
+func letInToo(t *testing.T, depot, member *Daemon) {
+	t.Helper()
+	_, err := depot.SetAccount(t.Context(), "fleet", api.SetAccount{AddKey: string(member.node.ID())})
+	must(t, err)
 }
 
 // What one member has a depot keep for the fleet each member shows and renews, also when the others are gone; and
@@ -49,15 +65,14 @@ func TestWhatDepotsKeepForAFleetIsEachMembers(t *testing.T) {
 	rig.Slow(t)
 	t.Parallel()
 	depot, a, b := withDepot(t)
-	_, err := depot.SetAccount(t.Context(), "fleet", api.SetAccount{AddKey: string(b.node.ID())})
-	must(t, err)
+	letInToo(t, depot, b)
 	on := depot.node.Addrs()[0]
 	e := added(t, a, api.Add{Paths: []string{file(t, large(9), t.TempDir(), "film")}})
 	ask := api.Hold{Entry: e.ID, Depots: []string{on}, Fleet: true}
 	if _, err := a.Hold(t.Context(), ask); !errors.Is(err, api.ErrRequest) || !strings.Contains(err.Error(), "fleet add") {
 		t.Errorf("it is not the fleet's yet: %v", err)
 	}
-	_, err = a.AddToFleet(t.Context(), e.Ticket)
+	_, err := a.AddToFleet(t.Context(), e.Ticket)
 	must(t, err)
 	rolled(t, b, "done", func(f api.Fleet) bool { return len(f.Shares) == 1 && f.Shares[0].Done == 2 })
 	held, err := a.Hold(t.Context(), ask)
@@ -213,12 +228,9 @@ func TestThatAnotherMemberRenewsIsNoFault(t *testing.T) {
 		inFleet(fleet)(c)
 		c.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	})
-	_, err := depot.AddAccount(t.Context(), api.AddAccount{Name: "fleet", Key: string(a.node.ID()), Quota: 1e9})
-	must(t, err)
-	_, err = depot.SetAccount(t.Context(), "fleet", api.SetAccount{AddKey: string(b.node.ID())})
-	must(t, err)
+	letIn(t, depot, a, b)
 	e := added(t, a, api.Add{Paths: []string{file(t, large(9), t.TempDir(), "film")}})
-	_, err = a.AddToFleet(t.Context(), e.Ticket)
+	_, err := a.AddToFleet(t.Context(), e.Ticket)
 	must(t, err)
 	rolled(t, b, "done", func(f api.Fleet) bool { return len(f.Shares) == 1 && f.Shares[0].Done == 2 })
 	end, err := a.member.turn(t.Context(), depot.node.ID(), 0)

@@ -11,10 +11,9 @@ import (
 func TestTakingAShareOffTheListRemovesNoCopyOfADepot(t *testing.T) {
 	t.Parallel()
 	depot, a, b := withDepot(t)
-	_, err := depot.SetAccount(t.Context(), "fleet", api.SetAccount{AddKey: string(b.node.ID())})
-	must(t, err)
+	letInToo(t, depot, b)
 	e := added(t, a, api.Add{Paths: []string{file(t, large(9), t.TempDir(), "film")}})
-	_, err = a.AddToFleet(t.Context(), e.Ticket)
+	_, err := a.AddToFleet(t.Context(), e.Ticket)
 	must(t, err)
 	rolled(t, a, "done", func(f api.Fleet) bool { return len(f.Shares) == 1 && f.Shares[0].Done == 2 && f.Shares[0].Depots == 0 })
 	ask := api.Hold{Entry: e.ID, Depots: []string{depot.node.Addrs()[0]}, Fleet: true}

@@ -1,10 +1,8 @@
 package daemon
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"net"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -309,33 +307,14 @@ func TestAMemberIsLetInWithTheAccountOfItsFleet(t *testing.T) {
 // While a depot is waited for that does not answer, other entries are added, served and removed.
 func TestAHoldThatWaitsHoldsUpNoEntry(t *testing.T) {
 	t.Parallel()
-	silent, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	defer silent.Close()
-	d, other := begun(t, t.TempDir()), begun(t, t.TempDir())
+	d := begun(t, t.TempDir())
 	e := added(t, d, api.Add{Paths: []string{file(t, "film", t.TempDir(), "film")}})
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	held := make(chan error, 1)
-	go func() { // until cancel
-		at := fmt.Sprintf("/ip4/127.0.0.1/tcp/%d/p2p/%s", silent.Addr().(*net.TCPAddr).Port, other.node.ID())
-		_, err := d.Hold(ctx, api.Hold{Entry: e.ID, Depots: []string{at}})
-		held <- err
-	}()
-	visit, err := silent.Accept()
-	must(t, err)
-	defer visit.Close() // a connection that nobody has is closed when memory is collected
+	end := heldUp(t, d, e.ID)
 	song := added(t, d, api.Add{Paths: []string{file(t, "song", t.TempDir(), "song")}})
 	until(t, d, song.ID, "served", in(api.Served))
-	_, err = d.Remove(t.Context(), song.ID, false)
+	_, err := d.Remove(t.Context(), song.ID, false)
 	must(t, err)
-	select {
-	case err := <-held:
-		t.Fatalf("the hold ended before: %v", err)
-	default:
-	}
-	cancel()
-	<-held
+	end()
 }
 
 // A hold that cannot be written is refused, at once, and is not there once others can be written.

@@ -14,40 +14,50 @@ import (
 // While a hold waits for a depot that does not answer, what concerns other entries and depots is done: holds, releases.
 func TestAHoldWaitsForItsOwnDepotAlone(t *testing.T) {
 	t.Parallel()
-	silent, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	defer silent.Close()
 	depot := begun(t, t.TempDir(), func(c *Config) { c.Depot = filepath.Join(t.TempDir(), "depot") })
-	d, other := begun(t, t.TempDir()), begun(t, t.TempDir())
-	_, err = depot.AddAccount(t.Context(), api.AddAccount{Name: "me", Key: string(d.node.ID()), Quota: 1e9})
+	d := begun(t, t.TempDir())
+	_, err := depot.AddAccount(t.Context(), api.AddAccount{Name: "me", Key: string(d.node.ID()), Quota: 1e9})
 	must(t, err)
 	film := added(t, d, api.Add{Paths: []string{file(t, "film", t.TempDir(), "film")}})
 	song := added(t, d, api.Add{Paths: []string{file(t, "song", t.TempDir(), "song")}})
 	at := depot.node.Addrs()[:1]
 	_, err = d.Hold(t.Context(), api.Hold{Entry: film.ID, Depots: at})
 	must(t, err)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	held := make(chan error, 1)
-	go func() { // until cancel
-		nobody := fmt.Sprintf("/ip4/127.0.0.1/tcp/%d/p2p/%s", silent.Addr().(*net.TCPAddr).Port, other.node.ID())
-		_, err := d.Hold(ctx, api.Hold{Entry: film.ID, Depots: []string{nobody}})
-		held <- err
-	}()
-	visit, err := silent.Accept()
-	must(t, err)
-	defer visit.Close()
+	end := heldUp(t, d, film.ID)
 	_, err = d.Hold(t.Context(), api.Hold{Entry: song.ID, Depots: at})
 	must(t, err)
 	_, err = d.Release(t.Context(), api.Release{Share: song.Share})
 	must(t, err)
-	select {
-	case err := <-held:
-		t.Fatalf("the hold ended before: %v", err)
-	default:
+	end()
+}
+
+// heldUp has a node wait, with a hold of an entry, for a depot that takes connections and says nothing. end ends that; until then it must wait.
+func heldUp(t *testing.T, d *Daemon, entry int64) (end func()) {
+	t.Helper()
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	t.Cleanup(func() { silent.Close() })
+	at := fmt.Sprintf("/ip4/127.0.0.1/tcp/%d/p2p/12D3KooWJcge8xRZ5k8JqvEmhYiX4BRtBjinpdRf5jNBvhX5ycZN", silent.Addr().(*net.TCPAddr).Port)
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(cancel)
+	held := make(chan error, 1)
+	go func() { // until cancel
+		_, err := d.Hold(ctx, api.Hold{Entry: entry, Depots: []string{at}})
+		held <- err
+	}()
+	visit, err := silent.Accept()
+	must(t, err)
+	t.Cleanup(func() { visit.Close() }) // a connection that nobody has is closed when memory is collected
+	return func() {
+		t.Helper()
+		select {
+		case err := <-held:
+			t.Fatalf("the hold ended before: %v", err)
+		default:
+		}
+		cancel()
+		<-held
 	}
-	cancel()
-	<-held
 }
 
 // What is released while a hold waits does not come back when the hold ends: neither all of it, nor one depot's.

@@ -2,5 +2,5 @@
 
 package daemon
 
-// mountsBelow returns nothing: elsewhere no folder is mounted a second time, as far as is known.
-func mountsBelow(string) []string { return nil }
+// mountPoints returns nothing: elsewhere no folder is mounted a second time, as far as is known.
+func mountPoints() []string { return nil }

@@ -227,6 +227,8 @@ func withOthers(e catalog.Entry, found store.Found) bool {
 // besides returns another entry, of all, that has files in the place of a fetch, or has that place among its files.
 func besides(all []*keeper, e catalog.Entry) (other catalog.ID, ok bool) {
 	var inside []fs.FileInfo // folders in e.Path
+	var points []string
+	apart := map[string]bool{} // paths that are none of inside
 	for _, k := range all {
 		o := k.entry()
 		if o.ID == e.ID {
@@ -245,9 +247,12 @@ func besides(all []*keeper, e catalog.Entry) (other catalog.ID, ok bool) {
 				return o.ID, true
 			}
 			if inside == nil {
-				inside = foldersIn(e.Path)
+				inside, points = foldersIn(e.Path), mountPoints()
 			}
-			if mountsOne(p, inside) || slices.ContainsFunc(mountsBelow(p), func(at string) bool { return lies(e.Path, at) || isOne(at, inside) }) {
+			below := func(at string) bool {
+				return at != p && within(at, p) && (lies(e.Path, at) || isOne(at, inside))
+			}
+			if mountsOne(p, inside, apart) || slices.ContainsFunc(points, below) {
 				return o.ID, true
 			}
 		}
@@ -276,15 +281,15 @@ func isOne(at string, of []fs.FileInfo) bool {
 }
 
 // mountsOne reports whether a path is, or lies below, one of some folders, by whatever name: one that is mounted a second time.
-func mountsOne(at string, of []fs.FileInfo) bool {
-	for ; ; at = filepath.Dir(at) {
+// Paths that are none of them are put into apart.
+func mountsOne(at string, of []fs.FileInfo, apart map[string]bool) bool {
+	for ; !apart[at]; at = filepath.Dir(at) {
 		if isOne(at, of) {
 			return true
 		}
-		if at == filepath.Dir(at) {
-			return false
-		}
+		apart[at] = true
 	}
+	return false
 }
 
 // lies reports whether a path is another, or lies below it, also by another name: that of a second mount, or one with other capitals where
