@@ -393,3 +393,28 @@ func TestANodeThatIsNoBeaconIsNamedOnce(t *testing.T) {
 		t.Errorf("it was said %d times:\n%s", n, &log)
 	}
 }
+
+// Who has more to announce than a beacon remembers of one peer is found by as many as it remembers, for as long as it
+// runs: those that there was no room for do not take the turns of those that are to be renewed.
+func TestWhatABeaconHasNoRoomForDoesNotMakeItForgetTheRest(t *testing.T) {
+	sw := newSwarm(t, 1)
+	m, content := testShare(t, 1<<20)
+	b := sw.add("beacon", 1e6, isBeacon)
+	var say []Meeting
+	for i := range 2100 {
+		say = append(say, at(share.IDOf(fmt.Append(nil, i)), "beacon")...)
+	}
+	keys := 0
+	sw.w.Observe = func(d system.Delivery) {
+		if a, ok := d.Message.(wire.Announce); ok {
+			keys += len(a.Keys)
+		}
+	}
+	sw.add("seeder", 1e6, meets(say...)).seed(m, content)
+	sw.w.Run(5 * time.Second)
+	first := b.remembered()
+	sw.w.Run(beacon.TTL + time.Minute)
+	if n := b.remembered(); n < first {
+		t.Errorf("%d of %d are remembered after half an hour, in which %d keys were announced", n, first, keys)
+	}
+}
