@@ -164,3 +164,20 @@ func TestNeighboursAreWhoIsHeard(t *testing.T) {
 		t.Errorf("after a while: %v", got)
 	}
 }
+
+// A node announces itself anew, under another meaningless name, whenever its shares or addresses change; what it had announced
+// before is still remembered for a while. It is one neighbour, with each share once, at the addresses of its last announcement.
+func TestANeighbourThatAnnouncesItselfAnewIsCountedOnce(t *testing.T) {
+	tab, now := newTable(), time.Unix(1e9, 0)
+	const many = 16 // each is to be right, whatever the order of a map
+	var want []Neighbour
+	for i := range many {
+		id := peers.ID(fmt.Sprint("peer", 10+i))
+		tab.hear(fmt.Sprint(i, "old"), records(id, []string{"/ip4/192.0.2.1/tcp/1"}, ids(5))[0], now)
+		tab.hear(fmt.Sprint(i, "new"), records(id, []string{"/ip4/192.0.2.2/tcp/1"}, ids(6))[0], now.Add(time.Second))
+		want = append(want, Neighbour{ID: id, Addrs: []string{"/ip4/192.0.2.2/tcp/1"}, Shares: 6})
+	}
+	if got := tab.neighbours(now.Add(2 * time.Second)); !reflect.DeepEqual(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
