@@ -1,6 +1,7 @@
 package discovery
 
 import (
+	"errors"
 	"log/slog"
 	"maps"
 	"slices"
@@ -74,6 +75,45 @@ func TestAnAnnouncementIsTakenBackAtOnce(t *testing.T) {
 		says("both again", all...)
 		become(nil)
 		says("all are private")
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// One of several announcements could not be made. It is made as soon as it can be, although nothing has changed.
+func TestAnAnnouncementThatFailedIsMadeLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := ids(keysInRecord + 1)
+		var mu sync.Mutex
+		live, calls := map[key]bool{}, 0
+		l := NewLAN(slog.New(slog.DiscardHandler))
+		l.register = func(r record) (func(), error) {
+			mu.Lock()
+			defer mu.Unlock()
+			if calls++; calls == 2 {
+				return nil, errors.New("too many open files")
+			}
+			for _, k := range r.keys {
+				live[k] = true
+			}
+			return func() {
+				mu.Lock()
+				defer mu.Unlock()
+				for _, k := range r.keys {
+					delete(live, k)
+				}
+			}, nil
+		}
+		l.running.Go(func() {
+			l.announce("peer", func() []string { return []string{"/ip4/192.168.1.5/tcp/1"} }, func() []share.ID { return all })
+		})
+		time.Sleep(time.Hour)
+		mu.Lock()
+		if len(live) != len(all) {
+			t.Errorf("after an hour %d of %d shares are announced", len(live), len(all))
+		}
+		mu.Unlock()
 		if err := l.Close(); err != nil {
 			t.Error(err)
 		}
