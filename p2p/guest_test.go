@@ -2,6 +2,7 @@ package p2p
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -52,5 +53,18 @@ func TestAGuestDialsStrangersWithinBounds(t *testing.T) {
 	}
 	if err := g.Connect(t.Context(), *to); err != nil {
 		t.Error(err)
+	}
+}
+
+// Nobody in a table has this host dial ports at which other kinds of services listen, as nobody who names peers has.
+func TestAGuestDialsNoPortOfOtherServices(t *testing.T) {
+	h, there := newHost(t, Config{}), newHost(t, Config{})
+	to, err := peer.AddrInfoFromString(there.Addrs()[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	to.Addrs = []ma.Multiaddr{ma.StringCast("/ip4/127.0.0.1/tcp/25")}
+	if err := NewGuest(h, "table").Connect(t.Context(), *to); err == nil || strings.Contains(err.Error(), "127.0.0.1:25") {
+		t.Errorf("it was dialled: %v", err)
 	}
 }
