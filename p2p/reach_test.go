@@ -13,6 +13,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/p2p/protocol/circuitv2/relay"
 	ma "github.com/multiformats/go-multiaddr"
 
 	"github.com/piecelease/fetcher/internal/rig"
@@ -247,6 +248,21 @@ func TestARelayThatEndsTheConnectionIsAskedAfterAPause(t *testing.T) {
 	<-until.C
 	if n := times.Load(); n > 2 {
 		t.Errorf("it was connected with %d times within %v", n, placePause/2)
+	}
+}
+
+// A relay of another kind puts no bound on what it carries. The place there says that it carries content, as connections
+// through it do.
+func TestAPlaceAtARelayWithoutABoundCarriesContent(t *testing.T) {
+	at := newHost(t, Config{})
+	r, err := relay.New(at.host, relay.WithInfiniteLimits())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	h := newHost(t, Config{Reach: Reach{Traverse: true, Relays: at.Addrs()[:1]}})
+	if p := h.Places(t.Context())[0]; !p.Held || p.Carries == 0 {
+		t.Errorf("%+v", p)
 	}
 }
 
