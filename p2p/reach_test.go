@@ -13,7 +13,10 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/p2p/protocol/circuitv2/pb"
+	"github.com/libp2p/go-libp2p/p2p/protocol/circuitv2/proto"
 	"github.com/libp2p/go-libp2p/p2p/protocol/circuitv2/relay"
+	"github.com/libp2p/go-libp2p/p2p/protocol/circuitv2/util"
 	ma "github.com/multiformats/go-multiaddr"
 
 	"github.com/piecelease/fetcher/internal/rig"
@@ -262,6 +265,25 @@ func TestAPlaceAtARelayWithoutABoundCarriesContent(t *testing.T) {
 	defer r.Close()
 	h := newHost(t, Config{Reach: Reach{Traverse: true, Relays: at.Addrs()[:1]}})
 	if p := h.Places(t.Context())[0]; !p.Held || p.Carries == 0 {
+		t.Errorf("%+v", p)
+	}
+}
+
+// A relay gives a place until a time that has passed by the clock of this machine, which goes an hour fast. That is not
+// a relay that does not answer.
+func TestARelayThatAnswersIsNotSilent(t *testing.T) {
+	at := newHost(t, Config{})
+	at.host.SetStreamHandler(proto.ProtoIDv2Hop, func(s network.Stream) {
+		defer s.Close()
+		var m pb.HopMessage
+		if util.NewDelimitedReader(s, 4096).ReadMsg(&m) != nil {
+			return
+		}
+		status, until := pb.Status_OK, uint64(time.Now().Add(-time.Minute).Unix())
+		util.NewDelimitedWriter(s).WriteMsg(&pb.HopMessage{Type: pb.HopMessage_STATUS.Enum(), Status: &status, Reservation: &pb.Reservation{Expire: &until}})
+	})
+	h := newHost(t, Config{Reach: Reach{Traverse: true, Relays: at.Addrs()[:1]}})
+	if p := h.Places(t.Context())[0]; p.Held || p.Why == "it did not answer" {
 		t.Errorf("%+v", p)
 	}
 }
