@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
 )
 
 func TestPlaces(t *testing.T) {
@@ -37,3 +38,16 @@ func TestPlaces(t *testing.T) {
 }
 
 const somebody = "12D3KooWD3eckifWpRn9wQpMG9R9hX3sD158z7EqHWmweQAJU5SA"
+
+// Where a router translates (NAT64, RFC 6052 and 8215) or tunnels (6to4), an address of IPv6 leads to the one of IPv4 in it, which may be
+// one of the network that this node is in. Then no peer from outside may have it dialled.
+func TestAnAddressThatHidesANearOneIsNear(t *testing.T) {
+	for _, addr := range []string{"/ip6/64:ff9b::c0a8:101/tcp/8080", "/ip6/64:ff9b::a00:1/udp/8080/quic-v1", "/ip6/64:ff9b::7f00:1/tcp/8080", "/ip6/64:ff9b:1::c0a8:101/tcp/8080", "/ip6/2002:c0a8:101::1/tcp/8080"} {
+		if got := peers.Named(Endpoints([]string{addr}), share.Anywhere); len(got) > 0 {
+			t.Errorf("%s: who is anywhere may have it dialled", addr)
+		}
+	}
+	if far := "/ip6/64:ff9b::808:404/tcp/8080"; len(peers.Named(Endpoints([]string{far}), share.Anywhere)) == 0 {
+		t.Errorf("%s: it leads to 8.8.4.4", far)
+	}
+}
