@@ -181,3 +181,26 @@ func TestANeighbourThatAnnouncesItselfAnewIsCountedOnce(t *testing.T) {
 		t.Errorf("%v, want %v", got, want)
 	}
 }
+
+// A machine has many addresses: public ones, and those of bridges to containers and virtual machines, each for TCP and for QUIC, in the order in which a
+// node lists its own. Its announcements name that of the network on which they are heard.
+func TestAMachineWithManyAddressesIsFoundOnItsNetwork(t *testing.T) {
+	both := func(hosts ...string) (out []string) {
+		for _, h := range hosts {
+			out = append(out, h+"/tcp/4001/p2p/x", h+"/udp/4001/quic-v1/p2p/x")
+		}
+		return out
+	}
+	for what, addrs := range map[string][]string{
+		"bridges": both("/ip4/172.17.0.1", "/ip4/172.18.0.1", "/ip4/172.19.0.1", "/ip4/192.168.1.5"),
+		"public":  both("/ip4/203.0.114.7", "/ip6/2001:470:1::5", "/ip6/2001:470:1::a1b2", "/ip4/192.168.1.5"),
+	} {
+		found := false
+		for _, r := range records("x", reachable(addrs), nil) {
+			found = found || strings.Contains(strings.Join(r.text(), " "), "a=/ip4/192.168.1.5/")
+		}
+		if !found {
+			t.Errorf("%s: the address on the local network is not announced", what)
+		}
+	}
+}
