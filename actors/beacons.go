@@ -2,6 +2,7 @@ package actors
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"log/slog"
 	"maps"
@@ -25,7 +26,7 @@ const (
 	meetAnew     = time.Minute     // from one look at what is to be announced to the next
 	seekSoonest  = 5 * time.Second // from one question about a share to the next; doubles
 	seekRarest   = time.Minute     //
-	beaconRarest = 5 * time.Minute // between attempts to reach a beacon
+	beaconRarest = 5 * time.Minute // between attempts to reach a beacon, and to tell it something that it does not answer
 	leastTTL     = time.Minute     // the shortest that is believed
 	seekPadding  = 2 << 10         // so that the answer may be a few KiB long
 )
@@ -53,14 +54,16 @@ type beaconPost struct {
 	at     peers.Addr
 	pid    *actor.PID
 	calls  *peers.Calls
-	link   Link       // nil: none
-	number linkNumber // of the link; messages of an older one are ignored
-	up     bool       // it can be sent messages
-	away   bool       // it was said that it cannot be reached
-	stood  bool       // it has answered since it can be sent messages
-	other  bool       // it was said that it is not a beacon
-	ttl    time.Duration
+	link   Link                     // nil: none
+	number linkNumber               // of the link; messages of an older one are ignored
+	up     bool                     // it can be sent messages
+	away   bool                     // it was said that it cannot be reached
+	stood  bool                     // it has answered since it can be sent messages
+	other  bool                     // it was said that it is not a beacon
+	full   bool                     // it was said that it has no room
 	keys   map[share.Hash]time.Time // to be announced, and when next
+	said   []share.Hash             // of keys: announced, and not answered
+	quiet  time.Time                // nothing is announced before
 	asks   map[share.Hash]*beaconAsk
 }
 
@@ -132,7 +135,7 @@ func (b *beacons) post(at peers.Addr) *beaconPost {
 		if len(b.posts) >= maxBeacons || pid == nil {
 			return nil
 		}
-		p = &beaconPost{at: peers.Addr{ID: at.ID}, pid: pid, ttl: beacon.TTL, keys: map[share.Hash]time.Time{}, asks: map[share.Hash]*beaconAsk{}}
+		p = &beaconPost{at: peers.Addr{ID: at.ID}, pid: pid, keys: map[share.Hash]time.Time{}, asks: map[share.Hash]*beaconAsk{}}
 		b.posts[at.ID] = p
 		b.callAnew(p)
 	}
@@ -195,26 +198,28 @@ func (b *beacons) compare(ctx actor.Context, now time.Time) {
 		for _, k := range gone {
 			delete(p.keys, k)
 		}
+		p.said = slices.DeleteFunc(slices.Clone(p.said), func(k share.Hash) bool { return !wanted[id][k] })
 		if p.up {
-			b.announce(ctx, p, gone, true)
+			b.withdraw(ctx, p, gone)
 		}
 	}
 }
 
-// sorted returns, in order, the announced keys for which is returns true.
+// sorted returns the keys for which is returns true, those first that are due longest.
 func (p *beaconPost) sorted(is func(share.Hash, time.Time) bool) (out []share.Hash) {
 	for k, at := range p.keys {
 		if is(k, at) {
 			out = append(out, k)
 		}
 	}
-	slices.SortFunc(out, func(a, b share.Hash) int { return bytes.Compare(a[:], b[:]) })
+	slices.SortFunc(out, func(a, b share.Hash) int { return cmp.Or(p.keys[a].Compare(p.keys[b]), bytes.Compare(a[:], b[:])) })
 	return out
 }
 
-func (b *beacons) announce(ctx actor.Context, p *beaconPost, keys []share.Hash, gone bool) {
+// withdraw takes back what was announced, and awaits no answer.
+func (b *beacons) withdraw(ctx actor.Context, p *beaconPost, keys []share.Hash) {
 	for some := range slices.Chunk(keys, wire.MaxBeaconKeys) {
-		ctx.Request(p.pid, wire.Announce{Keys: some, Addrs: b.net.Addrs(), Gone: gone})
+		ctx.Send(p.pid, wire.Announce{Keys: some, Addrs: b.net.Addrs(), Gone: true})
 	}
 }
 
@@ -240,7 +245,7 @@ func (b *beacons) call(ctx actor.Context, p *beaconPost, now time.Time) (next ti
 // begin makes everything due again at a beacon, which may have forgotten what it knew.
 func (b *beacons) begin(ctx actor.Context, p *beaconPost) {
 	now := b.s.Now()
-	p.up, p.stood = true, false
+	p.up, p.stood, p.said, p.quiet = true, false, nil, now
 	ctx.Watch(p.pid)
 	for k := range p.keys {
 		p.keys[k] = now
@@ -250,14 +255,23 @@ func (b *beacons) begin(ctx actor.Context, p *beaconPost) {
 	}
 }
 
-// speak tells a beacon what is due. next is when more will be.
+// speak tells a beacon what is due, in one Announce at a time: its answer is about those keys alone. next is when more
+// will be due.
 func (b *beacons) speak(ctx actor.Context, p *beaconPost, now time.Time) (next time.Time) {
-	due := p.sorted(func(_ share.Hash, at time.Time) bool { return !at.After(now) })
-	b.announce(ctx, p, due, false)
-	for _, k := range due {
-		p.keys[k] = now.Add(p.ttl / 2)
+	if !p.quiet.After(now) {
+		due := p.sorted(func(_ share.Hash, at time.Time) bool { return !at.After(now) })
+		if p.said = due[:min(len(due), wire.MaxBeaconKeys)]; len(due) > 0 {
+			ctx.Request(p.pid, wire.Announce{Keys: p.said, Addrs: b.net.Addrs()})
+			p.quiet = now.Add(beaconRarest)
+		}
+		for _, k := range p.said {
+			p.keys[k] = now // if it is not answered, the others come first
+		}
 	}
 	for _, at := range p.keys {
+		if at.Before(p.quiet) {
+			at = p.quiet
+		}
 		next = times.Earliest(next, at)
 	}
 	for _, k := range slices.SortedFunc(maps.Keys(p.asks), func(a, b share.Hash) int { return bytes.Compare(a[:], b[:]) }) {
@@ -290,15 +304,25 @@ func (b *beacons) announced(ctx actor.Context, m wire.Announced) {
 		return
 	}
 	now := b.s.Now()
-	p.ttl = min(max(m.TTL, leastTTL), beacon.TTL)
-	again := now.Add(p.ttl / 2)
-	if m.Refused != 0 {
-		b.s.Log().Debug("a beacon does not remember all that was announced", "beacon", p.at.ID, "reason", m.Refused)
+	again := now.Add(min(max(m.TTL, leastTTL), beacon.TTL) / 2)
+	if m.Refused != 0 && m.Retry > 0 {
 		again = times.Earliest(again, now.Add(max(m.Retry, meetSoon)))
 	}
-	for k, at := range p.keys {
-		p.keys[k] = times.Earliest(at, again)
+	p.quiet = now
+	switch beacon.Refusal(m.Refused) {
+	case 0, beacon.NoAddress:
+	case beacon.TooOften:
+		p.quiet = again
+	default:
+		if !p.full {
+			p.full = true
+			b.s.Log().Warn("a beacon has no room for all that is announced to it: some shares are not found through it; name another beacon in their tickets", "beacon", p.at.ID)
+		}
 	}
+	for _, k := range p.said {
+		p.keys[k] = again
+	}
+	p.said = nil
 }
 
 func (b *beacons) found(ctx actor.Context, m wire.Found) {
@@ -410,12 +434,11 @@ func (b *beacons) hangUp(ctx actor.Context, p *beaconPost) {
 	}
 }
 
-// withdraw takes back all that was announced: this node ends.
 // leave takes everything back that was announced, and hangs up.
 func (b *beacons) leave(ctx actor.Context) {
 	for _, id := range slices.Sorted(maps.Keys(b.posts)) {
 		if p := b.posts[id]; p.up {
-			b.announce(ctx, p, p.sorted(func(share.Hash, time.Time) bool { return true }), true)
+			b.withdraw(ctx, p, p.sorted(func(share.Hash, time.Time) bool { return true }))
 		}
 	}
 	b.stop(ctx)

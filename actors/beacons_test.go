@@ -398,6 +398,8 @@ func TestANodeThatIsNoBeaconIsNamedOnce(t *testing.T) {
 // runs: those that there was no room for do not take the turns of those that are to be renewed.
 func TestWhatABeaconHasNoRoomForDoesNotMakeItForgetTheRest(t *testing.T) {
 	sw := newSwarm(t, 1)
+	var log bytes.Buffer
+	sw.w.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	m, content := testShare(t, 1<<20)
 	b := sw.add("beacon", 1e6, isBeacon)
 	var say []Meeting
@@ -411,10 +413,13 @@ func TestWhatABeaconHasNoRoomForDoesNotMakeItForgetTheRest(t *testing.T) {
 		}
 	}
 	sw.add("seeder", 1e6, meets(say...)).seed(m, content)
-	sw.w.Run(5 * time.Second)
+	sw.w.Run(30 * time.Second)
 	first := b.remembered()
 	sw.w.Run(beacon.TTL + time.Minute)
-	if n := b.remembered(); n < first {
+	if n := b.remembered(); n < first || keys > 4*len(say) {
 		t.Errorf("%d of %d are remembered after half an hour, in which %d keys were announced", n, first, keys)
+	}
+	if n := strings.Count(log.String(), "has no room"); n != 1 {
+		t.Errorf("it was said %d times:\n%s", n, &log)
 	}
 }
