@@ -38,7 +38,7 @@ type Admit interface {
 	// wait, for less than the asker does (Timeouts.Reply) and never
 	// beyond ctx. If the reply is OK, done is called when the request has been
 	// served or given up, with the bytes of content that were sent. Before that, park is called, at most once, if the
-	// child reads nothing for Timeouts.Park, with the bytes that are left. A parked request goes
+	// child reads next to nothing for Timeouts.Park, with the bytes that are left. A parked request goes
 	// on with what is in memory of it; for the rest Admit is called again, after done.
 	Admit(ctx context.Context, child peers.ID, id share.ID, q wire.PieceRequest, bytes int) (done func(sent int), park func(left int), r wire.Reply)
 }
@@ -392,7 +392,7 @@ func (c *child) over() {
 	t.done(t.sent)
 }
 
-// silent is called when the child reads nothing; left bytes of the run are not taken.
+// silent is called when the child reads next to nothing; left bytes of the run are not taken.
 func (c *child) silent(left int) {
 	if c.turn.park == nil {
 		return

@@ -18,8 +18,11 @@ func writeAll(s *counted, b []byte, stall time.Duration) error {
 	return writePatiently(s, b, stall, stall, func(int) {})
 }
 
-// writePatiently is writeAll that calls silent each time the peer has not taken a single
-// byte for about pause: at most twice that, as it is noticed only at a deadline.
+// leastTaken is how many bytes a peer takes in a pause, or its turn goes to others: less than a packet.
+const leastTaken = 1 << 10
+
+// writePatiently is writeAll that calls silent each time the peer has taken less than leastTaken
+// for about pause: at most twice that, as it is noticed only at a deadline.
 // left bytes are not taken yet.
 func writePatiently(s *counted, b []byte, stall, pause time.Duration, silent func(left int)) error {
 	pause = min(pause, stall)
@@ -43,7 +46,8 @@ func writePatiently(s *counted, b []byte, stall, pause time.Duration, silent fun
 			since = time.Now()
 		case time.Since(since) >= stall:
 			return fmt.Errorf("not a byte was taken for %s: %w", words.Duration(stall), err)
-		default:
+		}
+		if n < leastTaken {
 			silent(len(b))
 		}
 	}

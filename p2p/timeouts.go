@@ -53,7 +53,7 @@ type Timeouts struct {
 	// minute. Default 10 s.
 	Unacked time.Duration
 
-	// Park is how long a child may take none of the bytes we write to it before its
+	// Park is how long a child may take next to none of the bytes we write to it (less than 1 KiB) before its
 	// turn goes to others. Nothing is cut: the reply goes on when the child takes some.
 	// It is noticed within twice that time. Default 2 s.
 	Park time.Duration

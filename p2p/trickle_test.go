@@ -1,14 +1,13 @@
 package p2p
 
 import (
+	"cmp"
 	"os"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/network"
-
-	"github.com/piecelease/fetcher/wire"
 )
 
 // trickle is a stream whose reader takes a byte in each second.
@@ -29,24 +28,18 @@ func (s *trickle) Write(b []byte) (n int, err error) {
 	return n, nil
 }
 
-// A child takes a byte of its reply each second, which is cheaper for it than to take the reply. It holds a slot, and memory, no longer
-// than one that takes nothing: a run would take it three days, and as many children as have all slots have nobody else served.
+// A child takes a byte of its reply each second, which is cheaper for it than to take the reply. It holds a slot no longer
+// than one that takes nothing, and is not cut: a run would take it three days.
 func TestAChildThatTakesNextToNothingLosesItsTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &counted{Stream: &trickle{}, all: &counters{}, peer: &traffic{}}
-		parked := false
-		over := make(chan struct{})
-		go func() {
-			defer close(over)
-			writePatiently(s, make([]byte, wire.MaxRun), defaultTimeouts.Stall, defaultTimeouts.Park, func(int) { parked = true })
-		}()
-		select {
-		case <-over:
-		case <-time.After(10 * time.Minute):
-			if !parked {
-				t.Error("it has its turn for 10 minutes, in which it took 600 bytes")
-			}
-			<-over
+		var parked time.Duration
+		began := time.Now()
+		if err := writePatiently(s, make([]byte, 1000), defaultTimeouts.Stall, defaultTimeouts.Park, func(int) { parked = cmp.Or(parked, time.Since(began)) }); err != nil {
+			t.Errorf("it was cut: %v", err)
+		}
+		if parked == 0 || parked > 2*defaultTimeouts.Park {
+			t.Errorf("it lost its turn after %s", parked)
 		}
 	})
 }
