@@ -12,6 +12,7 @@ import (
 	ma "github.com/multiformats/go-multiaddr"
 
 	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
 )
 
 // Guest is a host for a protocol of another library.
@@ -54,10 +55,9 @@ func (g *guest) Connect(ctx context.Context, to peer.AddrInfo) error {
 		a = g.trusted[i]
 	} else {
 		for _, x := range to.Addrs { // the best first: few are dialled
-			if s := x.String(); !slices.Contains(a.Addrs, s) {
-				a.Addrs = append(a.Addrs, s)
-			}
+			a.Addrs = append(a.Addrs, x.String())
 		}
+		a.Addrs = peers.Addrs(peers.Named(Endpoints(a.Addrs), share.SameMachine)) // from how far is for the protocol to say
 	}
 	_, err := g.h.connect(ctx, a)
 	return err

@@ -46,7 +46,7 @@ func TestAGuestDialsStrangersWithinBounds(t *testing.T) {
 	}
 	var many []ma.Multiaddr
 	for i := range peers.MaxEndpoints {
-		many = append(many, ma.StringCast(fmt.Sprint("/ip4/127.0.0.1/tcp/", i+1)))
+		many = append(many, ma.StringCast(fmt.Sprint("/ip4/127.0.0.1/tcp/", 1024+i)))
 	}
 	if err := g.Connect(t.Context(), peer.AddrInfo{ID: to.ID, Addrs: append(many, to.Addrs...)}); err == nil {
 		t.Error("all were dialled")
