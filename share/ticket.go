@@ -164,8 +164,25 @@ const (
 	Nowhere // no address
 )
 
+// Where a router translates (NAT64) or tunnels (6to4), an address of IPv6 leads to the one of IPv4 in it.
+var (
+	nat64      = []byte{0, 0x64, 0xff, 0x9b, 0, 0, 0, 0, 0, 0, 0, 0}
+	nat64Local = []byte{0, 0x64, 0xff, 0x9b, 0, 1} // each network decides where it leads
+	sixToFour  = []byte{0x20, 0x02}
+)
+
 // Reach returns from how far an address can be dialled.
 func Reach(a multiaddr.Multiaddr) int {
+	if ip, err := manet.ToIP(a); err == nil && len(ip) == 16 {
+		switch {
+		case bytes.HasPrefix(ip, nat64Local):
+			return SameNetwork
+		case bytes.HasPrefix(ip, nat64):
+			a, _ = manet.FromIP(ip[len(nat64):])
+		case bytes.HasPrefix(ip, sixToFour):
+			a, _ = manet.FromIP(ip[len(sixToFour):][:4])
+		}
+	}
 	switch {
 	case manet.IsPublicAddr(a):
 		return Anywhere
