@@ -11,7 +11,7 @@ import (
 )
 
 // reachable returns the addresses that another machine on the network can dial directly, without
-// a relay; the peer ID at their end is removed.
+// a relay; the peer ID at their end is removed. One of each host comes before a second of any, and private ones first.
 func reachable(addrs []string) (out []string) {
 	for _, s := range addrs {
 		s, last, _ := strings.Cut(s, "/p2p/")
@@ -20,6 +20,14 @@ func reachable(addrs []string) (out []string) {
 			out = append(out, s)
 		}
 	}
+	of := map[string]int{} // addresses of a host
+	rank := map[string]int{}
+	for _, s := range out {
+		ip := host(s).String()
+		rank[s] = 2*of[ip] - share.Farthest([]string{s}, false)
+		of[ip]++
+	}
+	slices.SortStableFunc(out, func(a, b string) int { return rank[a] - rank[b] })
 	return out
 }
 

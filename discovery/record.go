@@ -12,7 +12,7 @@ import (
 // What one announcement says at most. It is sent as the TXT record of a DNS-SD service
 // (RFC 6763), in one packet: some strings of up to 255 bytes, and 1,300 bytes in all.
 const (
-	maxAddrs     = 6
+	maxAddrs     = 6 // ours has peers.MaxEndpoints, as nobody dials more of what he is told at once
 	keySize      = 6 // bytes
 	keyText      = keySize * 4 / 3
 	keysInString = 30
@@ -20,6 +20,7 @@ const (
 	maxString    = 255
 	maxStrings   = 1 + maxAddrs + keysInRecord/keysInString
 	maxRecords   = 12 // of one node
+	maxPlaces    = 3  // ... with the same shares and other addresses: fewer than a transfer remembers of one source
 )
 
 // MaxShares is how many shares of a node are announced, the last of its list.
@@ -40,21 +41,26 @@ type record struct {
 	keys  []key
 }
 
-// records returns the announcements of a node: at least one, as it can be found without a share.
-func records(self peers.ID, addrs []string, shares []share.ID) []record {
+// records returns the announcements of a node: at least one, as it can be found without a share. Those of many
+// shares leave less room for those of many addresses, of which the first are announced.
+func records(self peers.ID, addrs []string, shares []share.ID) (out []record) {
 	addrs = slices.DeleteFunc(slices.Clone(addrs), func(a string) bool { return len(a) > maxString-2 })
-	addrs = addrs[:min(len(addrs), maxAddrs)]
-	shares = shares[max(0, len(shares)-MaxShares):]
-	out := []record{}
-	for some := range slices.Chunk(shares, keysInRecord) {
-		r := record{peer: self, addrs: addrs}
-		for _, id := range some {
-			r.keys = append(r.keys, keyOf(id))
-		}
-		out = append(out, r)
+	places := slices.Collect(slices.Chunk(addrs, peers.MaxEndpoints))
+	var keys []key
+	for _, id := range shares[max(0, len(shares)-MaxShares):] {
+		keys = append(keys, keyOf(id))
 	}
-	if len(out) == 0 {
-		out = append(out, record{peer: self, addrs: addrs})
+	sets := slices.Collect(slices.Chunk(keys, keysInRecord))
+	if len(sets) == 0 {
+		sets = [][]key{nil}
+	}
+	if len(places) == 0 {
+		places = [][]string{nil}
+	}
+	for _, at := range places[:min(len(places), maxPlaces, maxRecords/len(sets))] {
+		for _, some := range sets {
+			out = append(out, record{self, at, some})
+		}
 	}
 	return out
 }
