@@ -118,7 +118,8 @@ func (l *LAN) Close() error {
 // longer to be announced is withdrawn at once.
 func (l *LAN) announce(self peers.ID, addrs func() []string, shares func() []share.ID) {
 	var said []string
-	var keys []key // in the present announcements
+	var failed []record // of said: could not be made
+	var keys []key      // in the present announcements
 	var servers []func()
 	hush := func() {
 		for _, end := range servers {
@@ -144,14 +145,19 @@ func (l *LAN) announce(self peers.ID, addrs func() []string, shares func() []sha
 			now = append(now, r.text()...)
 		}
 		if slices.Equal(now, said) {
+			all = failed
+		} else {
+			hush()
+		}
+		if said, failed = now, nil; len(all) == 0 {
 			continue
 		}
-		hush()
 		for _, r := range all {
 			if end, err := l.register(r); err != nil {
 				l.log.Debug("this node cannot be found on the local network", "error", err)
+				failed = append(failed, r)
 			} else {
-				servers, said, keys = append(servers, end), now, append(keys, r.keys...)
+				servers, keys = append(servers, end), append(keys, r.keys...)
 			}
 		}
 		if !l.wait(soonest, false, takeBack) {
