@@ -73,14 +73,24 @@ func (t *table) begin(f *find, now time.Time) {
 
 // neighbours are the nodes that were heard, by their IDs.
 func (t *table) neighbours(now time.Time) (out []Neighbour) {
-	of := map[peers.ID]Neighbour{}
+	last := map[peers.ID]heard{}
+	keys := map[peers.ID]map[key]bool{} // a node announces itself anew, and what it said before is remembered
 	for _, h := range t.heard {
-		if n := of[h.peer]; now.Before(h.until) {
-			of[h.peer] = Neighbour{h.peer, slices.Clone(h.addrs), n.Shares + len(h.keys)}
+		if !now.Before(h.until) {
+			continue
+		}
+		if keys[h.peer] == nil {
+			keys[h.peer] = map[key]bool{}
+		}
+		for _, k := range h.keys {
+			keys[h.peer][k] = true
+		}
+		if h.until.After(last[h.peer].until) {
+			last[h.peer] = h
 		}
 	}
-	for _, id := range slices.Sorted(maps.Keys(of)) {
-		out = append(out, of[id])
+	for _, id := range slices.Sorted(maps.Keys(last)) {
+		out = append(out, Neighbour{id, slices.Clone(last[id].addrs), len(keys[id])})
 	}
 	return out
 }
