@@ -314,6 +314,9 @@ func (n *Node) Dialled(peer peers.ID) []string {
 // Place is the state of this node's reservation at one of Reach.Relays.
 type Place = p2p.Place
 
+// Unbounded is Place.Carries at a relay that sets no bound.
+const Unbounded = p2p.Unbounded
+
 // Tried is what happened when a relay dialled one of this node's addresses.
 type Tried = p2p.Tried
 

@@ -88,7 +88,7 @@ type Relay struct {
 	Peer    string `json:"peer"`
 	Held    bool   `json:"held" doc:"the node has a place there"`
 	Why     string `json:"why" doc:"if the node has no place there: why"`
-	Carries int64  `json:"carries_bytes" doc:"of content, each way for each connection; 0: none"`
+	Carries int64  `json:"carries_bytes" doc:"of content, each way for each connection; 0: none; 2^62: as many as come"`
 }
 
 // The states of an entry.

@@ -25,6 +25,9 @@ type Place struct {
 	Carries int64  // bytes of content that the relay carries each way for each connection; 0: none
 }
 
+// Unbounded is Place.Carries at a relay that sets no bound.
+const Unbounded = 1 << 62
+
 // station is a relay at which the host keeps a place.
 type station struct {
 	relay peer.ID
@@ -118,8 +121,11 @@ func (r *reach) take(p *station) (again time.Duration, err error) {
 		return 0, err
 	}
 	s := Place{Held: true}
-	if got.LimitData >= leastCarried || got.LimitData == 0 {
-		s.Carries = int64(min(got.LimitData, 1<<62))
+	switch {
+	case got.LimitData == 0 && got.LimitDuration == 0:
+		s.Carries = Unbounded
+	case got.LimitData >= leastCarried:
+		s.Carries = int64(min(got.LimitData, Unbounded))
 	}
 	r.set(p, s)
 	left := min(max(time.Until(got.Expiration), time.Minute), 24*time.Hour)

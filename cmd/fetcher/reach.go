@@ -180,10 +180,14 @@ func reachText(addrs []string, places []fetcher.Place) string {
 
 func relayText(p fetcher.Place) string {
 	s := fmt.Sprintf("the relay %s introduces this node to others, who then fetch directly", p.Relay.Short())
-	if p.Carries > 0 {
-		return s + fmt.Sprintf(", or, if the routers do not allow that, through the relay, up to %s on each connection", share.Size(p.Carries))
+	const through = ", or, if the routers do not allow that, through the relay"
+	switch p.Carries {
+	case 0:
+		return s + " if both routers allow that"
+	case fetcher.Unbounded:
+		return s + through
 	}
-	return s + " if both routers allow that"
+	return s + through + fmt.Sprintf(", up to %s on each connection", share.Size(p.Carries))
 }
 
 // reachWarnings are what a person should know about who can fetch from these addresses; none

@@ -85,7 +85,9 @@ func TestARelayThatCarriesNothingDoesNotLeadToANodeThatListensNowhere(t *testing
 		where, text, warned string
 	}{
 		0:       {"nowhere", "", "nobody can fetch from this node: it listens nowhere, and its relay carries no content"},
-		1 << 20: {"anywhere", "through the relay", ""},
+		1 << 20: {"anywhere", "through the relay, up to 1.05 MB on each connection", ""},
+
+		fetcher.Unbounded: {"anywhere", "through the relay", ""},
 	} {
 		held := []fetcher.Place{{Held: true, Carries: carries}}
 		text, warned := reachText(addrs, held), strings.Join(reachWarnings(addrs, held, false, false), "\n")
