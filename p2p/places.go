@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/network"
@@ -128,7 +129,7 @@ func (r *reach) take(p *station) (again time.Duration, err error) {
 		s.Carries = int64(min(got.LimitData, Unbounded))
 	}
 	r.set(p, s)
-	left := min(max(time.Until(got.Expiration), time.Minute), 24*time.Hour)
+	left := min(max(time.Until(got.Expiration), time.Minute), time.Hour) // what most relays give, if this clock is slow
 	return left * 3 / 4, nil
 }
 
@@ -143,6 +144,11 @@ func noPlace(err error) string {
 		return "it is full"
 	case pb.Status_PERMISSION_DENIED:
 		return "it refuses this node"
+	case pb.Status_MALFORMED_MESSAGE:
+		if strings.Contains(refused.Reason, "expiration date in the past") {
+			return "the clock of this machine, or that of the relay, is wrong"
+		}
+		return "its answer cannot be understood"
 	}
 	if notServed(err) {
 		return "it is not a relay"
