@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"maps"
 	"time"
 )
 
@@ -30,7 +31,7 @@ const (
 // is sent.
 type Entry struct {
 	Kind  Kind
-	Epoch Epoch             // of the pass's key, or in which the voucher was made; the entry is forgotten with it
+	Epoch Epoch             // of the pass's key, or in which the voucher was made; says when the entry is forgotten
 	Name  Name              // of the pass, or of the voucher
 	For   [sha256.Size]byte // Spent: the Name of the binding, its Mark. Redeemed: the batch. Sold: units
 }
@@ -93,7 +94,7 @@ type Book struct {
 // use is what a pass was spent for, and under which Mark.
 type use struct {
 	id   RequestID
-	mark Mark
+	mark Mark // none in an exchange
 }
 
 // NewBook is a book without entries.
@@ -159,6 +160,21 @@ func (b *Book) Marked(spends []Spend, keys []*PublicKey, m Mark) bool {
 	return true
 }
 
+// Taken says whether all of some spends were taken for a request. Their keys may be forgotten.
+func (b *Book) Taken(spends []Spend, id RequestID) bool {
+	for _, s := range spends {
+		found := false
+		for _, names := range b.spent {
+			had, ok := names[nameOf(s.Nonce)]
+			found = found || ok && had.id == id
+		}
+		if !found {
+			return false
+		}
+	}
+	return len(spends) > 0
+}
+
 func spent(e Epoch, n Name, u use) Entry {
 	entry := Entry{Kind: Spent, Epoch: e, Name: n}
 	copy(entry.For[copy(entry.For[:], u.id[:]):], u.mark[:])
@@ -214,19 +230,16 @@ func (b *Book) Entries(yield func(Entry) bool) {
 	}
 }
 
-// Forget drops what is no longer needed at now, and reports whether there was any.
-func (b *Book) Forget(now time.Time) (some bool) {
-	for e := range b.spent {
-		if !now.Before(e.Forget()) {
+// Forget drops what is no longer needed at now. An exchange, which has no mark, is known for an epoch more, as what was
+// signed for it is good for that long.
+func (b *Book) Forget(now time.Time) {
+	for e, names := range b.spent {
+		maps.DeleteFunc(names, func(_ Name, u use) bool {
+			return !now.Before(e.Forget()) && (u.mark != Mark{} || !now.Before((e + 1).Forget()))
+		})
+		if len(names) == 0 {
 			delete(b.spent, e)
-			some = true
 		}
 	}
-	for name, v := range b.vouchers {
-		if !now.Before(v.epoch.Forget()) {
-			delete(b.vouchers, name)
-			some = true
-		}
-	}
-	return some
+	maps.DeleteFunc(b.vouchers, func(_ Name, v voucher) bool { return !now.Before(v.epoch.Forget()) })
 }

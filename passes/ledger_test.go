@@ -385,7 +385,11 @@ func TestTheBookRefuses(t *testing.T) {
 	if _, err := b.Redeem(v, order(65, 2)); !errors.Is(err, ErrRedeemed) {
 		t.Errorf("a voucher is forgotten too early: %v", err)
 	}
-	b.Forget(EpochAt(now).Forget())
+	b.Enter(spent(key.Epoch, Name{9}, use{mark: Mark{1}}))
+	if b.Forget(key.Epoch.Forget()); len(b.spent[key.Epoch]) != 1 || !b.Taken(spends[1:], RequestID{1}) {
+		t.Errorf("of a payment and an exchange, %v is known", b.spent)
+	}
+	b.Forget((key.Epoch + 1).Forget())
 	if _, err := b.Redeem(v, order(65, 1)); !errors.Is(err, ErrUnknown) || len(b.spent) > 0 {
 		t.Errorf("not forgotten: %v", err)
 	}

@@ -203,8 +203,8 @@ func (i *Issuer) signed(r passes.Requests, entries []passes.Entry, now time.Time
 	return signed, nil
 }
 
-// Exchange signs requests that passes of the same sum pay for. With passes.ErrSpent it returns
-// the names of passes that were spent for something else.
+// Exchange signs requests that passes of the same sum pay for. The same may be sent again, also when the keys of those passes
+// have ended. With passes.ErrSpent it returns the names of passes that were spent for something else.
 func (i *Issuer) Exchange(spends []passes.Spend, b passes.Binding, r passes.Requests, now time.Time) (_ passes.Responses, bad []passes.Name, err error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -215,9 +215,11 @@ func (i *Issuer) Exchange(spends []passes.Spend, b passes.Binding, r passes.Requ
 	if err != nil {
 		return passes.Responses{}, nil, err
 	}
-	entries, bad, err := i.check(spends, b, units, now)
-	if err != nil {
-		return passes.Responses{}, bad, err
+	var entries []passes.Entry
+	if !i.book.Taken(spends, b.Name()) {
+		if entries, bad, err = i.check(spends, b, units, now); err != nil {
+			return passes.Responses{}, bad, err
+		}
 	}
 	signed, err := i.signed(r, entries, now)
 	return signed, nil, err
