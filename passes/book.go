@@ -31,7 +31,7 @@ const (
 // is sent.
 type Entry struct {
 	Kind  Kind
-	Epoch Epoch             // of the pass's key, or in which the voucher was made; says when the entry is forgotten
+	Epoch Epoch             // of the pass's key, or in which the voucher was made or redeemed; says when the entry is forgotten
 	Name  Name              // of the pass, or of the voucher
 	For   [sha256.Size]byte // Spent: the Name of the binding, its Mark. Redeemed: the batch. Sold: units
 }
@@ -76,7 +76,7 @@ func ParseEntry(b []byte) (e Entry, err error) {
 
 type voucher struct {
 	units int64
-	epoch Epoch
+	epoch Epoch // in which it was made, or redeemed
 	used  bool
 	batch [sha256.Size]byte
 }
@@ -194,7 +194,7 @@ func sold(e Epoch, n Name, units int64) Entry {
 
 // Redeem returns the entries to write when a voucher pays for requests, if any. The same
 // requests may be signed again; a voucher never pays for others.
-func (b *Book) Redeem(v Voucher, r Requests) (write []Entry, err error) {
+func (b *Book) Redeem(v Voucher, r Requests, now time.Time) (write []Entry, err error) {
 	name, batch := nameOf(v.Hash()), r.Hash()
 	units, err := r.Units()
 	if err != nil {
@@ -211,7 +211,7 @@ func (b *Book) Redeem(v Voucher, r Requests) (write []Entry, err error) {
 	case had.units != units:
 		return nil, fmt.Errorf("%w: passes for %d units with a voucher for %d", ErrUnits, units, had.units)
 	}
-	return []Entry{{Kind: Redeemed, Epoch: had.epoch, Name: name, For: batch}}, nil
+	return []Entry{{Kind: Redeemed, Epoch: max(had.epoch, EpochAt(now)), Name: name, For: batch}}, nil
 }
 
 // Entries yields entries that make the same book, if entered in this order.

@@ -138,7 +138,7 @@ func (p *purse) deliver(o Order) error {
 		return errCrashed // the request is lost
 	}
 	if o.Voucher != (Voucher{}) {
-		entries, err := p.book.Redeem(o.Voucher, o.requests())
+		entries, err := p.book.Redeem(o.Voucher, o.requests(), now)
 		if err != nil {
 			p.t.Fatalf("redeem: %v", err)
 		}
@@ -361,28 +361,28 @@ func TestTheBookRefuses(t *testing.T) {
 		}
 		return o.requests()
 	}
-	if _, err := b.Redeem(v, order(66, 1)); !errors.Is(err, ErrUnits) {
+	if _, err := b.Redeem(v, order(66, 1), now); !errors.Is(err, ErrUnits) {
 		t.Errorf("too much: %v", err)
 	}
-	if _, err := b.Redeem(v, Requests{}); !errors.Is(err, ErrMessage) {
+	if _, err := b.Redeem(v, Requests{}, now); !errors.Is(err, ErrMessage) {
 		t.Errorf("nothing: %v", err)
 	}
-	entries, err = b.Redeem(v, order(65, 1))
+	entries, err = b.Redeem(v, order(65, 1), now)
 	if err != nil || len(entries) != 1 {
 		t.Fatal(entries, err)
 	}
 	b.Enter(entries[0])
-	if again, err := b.Redeem(v, order(65, 1)); err != nil || len(again) != 0 {
+	if again, err := b.Redeem(v, order(65, 1), now); err != nil || len(again) != 0 {
 		t.Errorf("again: %v %v", again, err)
 	}
-	if _, err := b.Redeem(v, order(65, 2)); !errors.Is(err, ErrRedeemed) {
+	if _, err := b.Redeem(v, order(65, 2), now); !errors.Is(err, ErrRedeemed) {
 		t.Errorf("another order: %v", err)
 	}
 	b.Forget(EpochAt(now).Forget().Add(-time.Second))
 	if _, _, err := b.Spend(spends[1:], keys[1:], 64, RequestID{2}); !errors.Is(err, ErrSpent) {
 		t.Errorf("forgotten too early: %v", err)
 	}
-	if _, err := b.Redeem(v, order(65, 2)); !errors.Is(err, ErrRedeemed) {
+	if _, err := b.Redeem(v, order(65, 2), now); !errors.Is(err, ErrRedeemed) {
 		t.Errorf("a voucher is forgotten too early: %v", err)
 	}
 	b.Enter(spent(key.Epoch, Name{9}, use{mark: Mark{1}}))
@@ -390,7 +390,7 @@ func TestTheBookRefuses(t *testing.T) {
 		t.Errorf("of a payment and an exchange, %v is known", b.spent)
 	}
 	b.Forget((key.Epoch + 1).Forget())
-	if _, err := b.Redeem(v, order(65, 1)); !errors.Is(err, ErrUnknown) || len(b.spent) > 0 {
+	if _, err := b.Redeem(v, order(65, 1), now); !errors.Is(err, ErrUnknown) || len(b.spent) > 0 {
 		t.Errorf("not forgotten: %v", err)
 	}
 }

@@ -184,7 +184,7 @@ func (i *Issuer) Sell(units int64, now time.Time) (passes.Voucher, error) {
 func (i *Issuer) Redeem(v passes.Voucher, r passes.Requests, now time.Time) (passes.Responses, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	entries, err := i.book.Redeem(v, r)
+	entries, err := i.book.Redeem(v, r, now)
 	if err != nil {
 		return passes.Responses{}, err
 	}
