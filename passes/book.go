@@ -14,7 +14,7 @@ import (
 var (
 	ErrSpent    = errors.New("a pass was spent before, for another request")
 	ErrRedeemed = errors.New("the voucher was redeemed before, by another order")
-	ErrUnknown  = errors.New("there is no such voucher; it may be a year old, or mistyped")
+	ErrUnknown  = errors.New("there is no such voucher; it may be over a year old, or mistyped")
 	ErrUnits    = errors.New("the passes do not add up to what is to be paid")
 )
 
@@ -231,7 +231,7 @@ func (b *Book) Entries(yield func(Entry) bool) {
 }
 
 // Forget drops what is no longer needed at now. An exchange, which has no mark, is known for an epoch more, as what was
-// signed for it is good for that long.
+// signed for it is good for that long. So is a voucher: then it can be redeemed for a year, whenever in its epoch it was made.
 func (b *Book) Forget(now time.Time) {
 	for e, names := range b.spent {
 		maps.DeleteFunc(names, func(_ Name, u use) bool {
@@ -241,5 +241,5 @@ func (b *Book) Forget(now time.Time) {
 			delete(b.spent, e)
 		}
 	}
-	maps.DeleteFunc(b.vouchers, func(_ Name, v voucher) bool { return !now.Before(v.epoch.Forget()) })
+	maps.DeleteFunc(b.vouchers, func(_ Name, v voucher) bool { return !now.Before((v.epoch + 1).Forget()) })
 }
