@@ -60,14 +60,18 @@ func (p *Purse) exchange(ctx context.Context, at peers.Addr, h passes.Held) erro
 }
 
 // order makes an order under the keys that an issuer lists to strangers. It does not ask as the account: the issuer
-// could tell by the time whose the order is. Our clock, not the issuer's, says which key signs now.
+// could tell by the time whose the order is. Our clock, not the issuer's, says which key signs now. An issuer that has lost its
+// keys has others than the account has heard of: those are forgotten, and the account asks again when it pays.
 func (p *Purse) order(ctx context.Context, at peers.Addr, units int64, most passes.Size) (o passes.Order, err error) {
 	fresh, err := p.keys(ctx, at, p.cfg.Fresh)
 	if err != nil {
 		return o, err
 	}
 	p.mu.Lock()
-	err = fresh.Agrees(p.listed[at.ID])
+	if err = fresh.Agrees(p.listed[at.ID]); err != nil {
+		delete(p.listed, at.ID)
+		err = fmt.Errorf("%w; if its owner has had to make new keys, try again", err)
+	}
 	p.mu.Unlock()
 	if err != nil {
 		return o, err
