@@ -148,7 +148,7 @@ func (p *Purse) deliver(ctx context.Context, at peers.Addr, o passes.Order) erro
 	if r := depot.Reason(m.Refused); r != 0 {
 		refused := &depot.Refusal{Reason: r}
 		if final(r) || r == depot.NoVoucher || r == depot.UsedVoucher {
-			return errors.Join(p.change(ctx, func(w *passes.Wallet) (passes.Change, error) { return w.Refused(o.ID, named(m.Bad)), nil }), refused)
+			return errors.Join(p.change(ctx, func(w *passes.Wallet) (passes.Change, error) { return p.refused(w, at.ID, o.ID, r, m.Bad), nil }), refused)
 		}
 		return refused
 	}

@@ -255,7 +255,7 @@ func (p *Purse) Paid(ctx context.Context, at peers.ID, m wire.Paid) (units int64
 		case len(held) == 0 || held[0].Depot != string(at):
 			return c, fmt.Errorf("%w: what the depot answered is about another payment", peers.ErrProtocol)
 		case final(r.Reason):
-			return w.Refused(m.ID, named(m.Bad)), nil
+			return p.refused(w, at, m.ID, r.Reason, m.Bad), nil
 		case r.Reason != 0:
 			return c, nil
 		}
@@ -270,13 +270,17 @@ func (p *Purse) Paid(ctx context.Context, at peers.ID, m wire.Paid) (units int64
 	return units, err
 }
 
-// named reports which passes are in a list of names.
-func named(b []byte) func(passes.Name) bool {
-	all := map[passes.Name]bool{}
-	for ; len(b) >= wire.PassNames; b = b[wire.PassNames:] {
-		all[passes.Name(b)] = true
+// refused is the change when a request was refused for good; bad has the names of passes. If these may have keys that are not in use
+// any more, the account asks for those that are before it spends others.
+func (p *Purse) refused(w *passes.Wallet, at peers.ID, id passes.RequestID, r depot.Reason, bad []byte) passes.Change {
+	if r == depot.BadPasses {
+		delete(p.listed, at)
 	}
-	return func(n passes.Name) bool { return all[n] }
+	all := map[passes.Name]bool{}
+	for ; len(bad) >= wire.PassNames; bad = bad[wire.PassNames:] {
+		all[passes.Name(bad)] = true
+	}
+	return w.Refused(id, func(n passes.Name) bool { return all[n] })
 }
 
 // A Stock describes the passes for one depot.
