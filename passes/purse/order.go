@@ -24,9 +24,11 @@ func (p *Purse) Redeem(ctx context.Context, at peers.Addr, v passes.Voucher, uni
 	if err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(orders, func(o passes.Order) bool { return o.Voucher == v }) {
-		o, err := p.order(ctx, at, units, passes.Sizes[0])
-		if err != nil {
+	var o passes.Order
+	if i := slices.IndexFunc(orders, func(o passes.Order) bool { return o.Voucher == v }); i >= 0 {
+		o = orders[i]
+	} else {
+		if o, err = p.order(ctx, at, units, passes.Sizes[0]); err != nil {
 			return err
 		}
 		o.Voucher = v
@@ -34,7 +36,11 @@ func (p *Purse) Redeem(ctx context.Context, at peers.Addr, v passes.Voucher, uni
 			return err
 		}
 	}
-	return p.finish(ctx, at)
+	if err := p.deliver(ctx, at, o); err != nil {
+		return err
+	}
+	p.finish(ctx, at) // orders from before; how that goes is not what was asked
+	return nil
 }
 
 // orders returns the orders at an issuer whose passes have not arrived.
@@ -109,18 +115,17 @@ func (p *Purse) keys(ctx context.Context, at peers.Addr, ask func(context.Contex
 
 var errAnswer = fmt.Errorf("%w: the answer of the issuer does not fit the question", peers.ErrProtocol)
 
-// finish delivers the orders at an issuer.
+// finish delivers the orders at an issuer, also after one of which nothing will come, as long as the issuer answers.
 func (p *Purse) finish(ctx context.Context, at peers.Addr) error {
 	orders, err := p.orders(ctx, at.ID)
-	if err != nil {
-		return err
-	}
 	for _, o := range orders {
-		if err := p.deliver(ctx, at, o); err != nil {
-			return err
+		e := p.deliver(ctx, at, o)
+		err = errors.Join(err, e)
+		if e != nil && !errors.As(e, new(*depot.Refusal)) && !errors.Is(e, passes.ErrProof) && !errors.Is(e, passes.ErrMessage) {
+			break
 		}
 	}
-	return nil
+	return err
 }
 
 // deliver sends an order over an identity used only for it, and enters the passes.
