@@ -264,6 +264,13 @@ func (p *Purse) Paid(ctx context.Context, at peers.ID, m wire.Paid) (units int64
 		}
 		return w.Spent(m.ID), nil
 	})
+	if err != nil && units > 0 { // whether that was written is unknown
+		stands := true
+		p.look(ctx, func(w *passes.Wallet) { stands = len(w.Reserved(m.ID)) > 0 })
+		if stands {
+			units = 0
+		}
+	}
 	if r.Reason != 0 {
 		err = errors.Join(err, r)
 	}
