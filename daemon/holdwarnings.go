@@ -158,16 +158,23 @@ func (d *depots) nameOf(w fetcher.Hold) string {
 	return w.Name
 }
 
-// lacking returns the renewals for which the wallet has too few passes, with how many are missing
+// lacking returns the renewals for which the wallet has too few passes that are good until then, with how many are missing
 // for each, in addition to those before.
 func lacking(dues []renewal.Due, stock []purse.Stock) (out []renewal.Due) {
-	left := map[peers.ID]int64{}
+	soon, later, until := map[peers.ID]int64{}, map[peers.ID]int64{}, map[peers.ID]time.Time{}
 	for _, s := range stock {
-		left[s.Depot] = s.Units + s.Reserved + s.Ordered
+		soon[s.Depot], later[s.Depot], until[s.Depot] = s.Units-s.Later, s.Later+s.Reserved+s.Ordered, s.Until
 	}
 	for _, due := range dues {
-		if left[due.Depot] -= due.Units; left[due.Depot] < 0 {
-			due.Units, left[due.Depot] = -left[due.Depot], 0
+		take := func(from map[peers.ID]int64) {
+			n := min(from[due.Depot], due.Units)
+			from[due.Depot] -= n
+			due.Units -= n
+		}
+		if !due.At.After(until[due.Depot]) {
+			take(soon)
+		}
+		if take(later); due.Units > 0 {
 			out = append(out, due)
 		}
 	}

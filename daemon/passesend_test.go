@@ -24,8 +24,22 @@ func TestPassesThatEndBeforeARenewalAreMissing(t *testing.T) {
 	if len(dues) != 1 {
 		t.Fatalf("%+v", dues)
 	}
-	stock := []purse.Stock{{Depot: at, Units: 9, Until: now.Add(day)}}
-	if got := lacking(dues, stock); len(got) != 1 {
-		t.Errorf("all passes end in a day, and %+v is due: %+v are missing", dues[0], got)
+	for _, c := range []struct {
+		stock   purse.Stock
+		missing int64
+	}{
+		{purse.Stock{Units: 9, Until: now.Add(day)}, dues[0].Units},
+		{purse.Stock{Units: 9, Until: now.Add(day), Later: 2}, dues[0].Units - 2},
+		{purse.Stock{Units: 9, Until: now.Add(day), Later: 2, Ordered: 7}, 0},
+		{purse.Stock{Units: 9, Until: now.Add(6 * day)}, 0},
+	} {
+		c.stock.Depot = at
+		var missing int64
+		for _, due := range lacking(dues, []purse.Stock{c.stock}) {
+			missing += due.Units
+		}
+		if missing != c.missing {
+			t.Errorf("with %+v, %d are missing, not %d", c.stock, missing, c.missing)
+		}
 	}
 }

@@ -75,6 +75,7 @@ type Due struct {
 	Key
 	Expires time.Time // of the lease
 	Units   int64     // its cost
+	At      time.Time // when it begins
 }
 
 // Dues returns the renewals that are paid with passes and due before until, those of the
@@ -91,7 +92,7 @@ func (s *Service) Dues(until, now time.Time) (all []Due) {
 		}
 		units, left := Cost(x.Bytes, Added(x.Expires, at.Add(s.length(d.holds[x.Share])), at), credit)
 		credits[x.Depot] = left
-		all = append(all, Due{x.Key, x.Expires, units})
+		all = append(all, Due{x.Key, x.Expires, units, at})
 	})
 	return all
 }

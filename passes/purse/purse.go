@@ -298,6 +298,7 @@ type Stock struct {
 	Bad      int64     // worthless, or refused by the issuer
 	Ordered  int64     // for vouchers that are not signed yet
 	Until    time.Time // when the first of Units become worthless
+	Later    int64     // of Units, that are good for longer
 }
 
 // Stock returns the passes of each depot, in the order of depots.
@@ -335,9 +336,14 @@ func (s *Stock) add(h passes.Held, now time.Time) {
 	case h.Request != passes.RequestID{}:
 		s.Reserved += int64(h.Size)
 	default:
-		s.Units += int64(h.Size)
-		if end := h.Epoch.End(); s.Until.IsZero() || end.Before(s.Until) {
+		switch end := h.Epoch.End(); {
+		case s.Until.IsZero():
 			s.Until = end
+		case end.Before(s.Until): // two epochs are alive
+			s.Until, s.Later = end, s.Units
+		case end.After(s.Until):
+			s.Later += int64(h.Size)
 		}
+		s.Units += int64(h.Size)
 	}
 }

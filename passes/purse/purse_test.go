@@ -131,3 +131,26 @@ func TestAnOrderThatCannotBeWrittenIsNotSent(t *testing.T) {
 		}
 	}
 }
+
+// Of the passes for a depot, those that are good for longer than the first to end are counted, in whichever order they come.
+func TestAStockSaysWhatLastsLonger(t *testing.T) {
+	t.Parallel()
+	e := passes.EpochAt(now)
+	old, next := passes.Held{Size: 4096, Epoch: e - 1}, passes.Held{Size: 64, Epoch: e}
+	for _, c := range []struct {
+		held []passes.Held
+		want Stock
+	}{
+		{[]passes.Held{old, next, old}, Stock{Units: 8256, Until: (e - 1).End(), Later: 64}},
+		{[]passes.Held{next, next, old}, Stock{Units: 4224, Until: (e - 1).End(), Later: 128}},
+		{[]passes.Held{next, next}, Stock{Units: 128, Until: e.End()}},
+	} {
+		var s Stock
+		for _, h := range c.held {
+			s.add(h, now)
+		}
+		if s != c.want {
+			t.Errorf("%+v, want %+v", s, c.want)
+		}
+	}
+}
