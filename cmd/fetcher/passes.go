@@ -48,12 +48,13 @@ something there. What a depot sees all the same is the account, its shares, and
 when and how much it pays.`})
 	list := &cobra.Command{Use: "list", Short: "List the passes that are left, by depot", Args: noArgs,
 		Long: `List the passes that are left, by depot. PENDING are passes in payments and
-orders that the depot has not answered yet; the node sends those again, and no
-pass is lost or paid twice. INVALID are too old, or were refused by the depot.
-VALID UNTIL is when the earliest of the passes expire: a pass is good for half a
-year to a year, and those that were signed in the same half year expire
-together. BUDGET is what is left of fetcher hold --budget in the current period
-of 31 days.`,
+orders that the depot has not answered yet; the node sends those again when it
+next visits the depot, as it does while the depot keeps something for it, or
+when the code is entered again, and no pass is lost or paid twice. INVALID are
+too old, or were refused by the depot. VALID UNTIL is when the earliest of the
+passes expire: a pass is good for half a year to a year, and those that were
+signed in the same half year expire together. BUDGET is what is left of
+fetcher hold --budget in the current period of 31 days.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.asking(cmd.Context(), func(c *api.Client) error {
 				all, err := c.Passes(cmd.Context())
