@@ -35,3 +35,11 @@ func TestWhatIsNotHeldGoesFromAFullDisk(t *testing.T) {
 		t.Error("a full disk stays full:", err)
 	}
 }
+
+// The last lease of a share can be released on a full disk: that is what frees it.
+func TestTheLastLeaseIsReleasedOnAFullDisk(t *testing.T) {
+	r, id := onFull(t)
+	if err := writeWhole(r, id, nil); err != nil {
+		t.Error("it cannot be released:", err)
+	}
+}
