@@ -275,34 +275,34 @@ func missing(disk depot.OnDisk) *share.Set {
 	return disk.Bad
 }
 
-// knowsMore says whether one of the disk and the ledger knows of a live lease, or of a later end,
-// that the other does not know. Both are sorted ends.
-func knowsMore(one, other []int64) bool {
-	for i := 1; i <= len(one); i++ {
-		if i > len(other) || one[len(one)-i] > other[len(other)-i] {
+// knowsMore says whether one of the disk and the ledger knows of an account's live lease, or of a later
+// end, that the other does not know. Both are ends by account.
+func knowsMore(one, other map[string]int64) bool {
+	for account, end := range one {
+		if end > other[account] {
 			return true
 		}
 	}
 	return false
 }
 
-// endsBeside returns the sorted ends of the live leases beside a share.
-func endsBeside(all []depot.Promise, now time.Time) (ends []int64) {
+// endsBeside returns the ends of the live leases beside a share, by account.
+func endsBeside(all []depot.Promise, now time.Time) map[string]int64 {
+	ends := map[string]int64{}
 	for _, p := range all {
 		if depot.Live(now, p.Expires) {
-			ends = append(ends, p.Expires.Unix())
+			ends[p.Account] = max(ends[p.Account], p.Expires.Unix())
 		}
 	}
-	slices.Sort(ends)
 	return ends
 }
 
-// endsOf returns the sorted ends of live leases.
-func endsOf(all []depot.Lease) (ends []int64) {
+// endsOf returns the ends of live leases, by account.
+func endsOf(all []depot.Lease) map[string]int64 {
+	ends := map[string]int64{}
 	for _, l := range all {
-		ends = append(ends, l.Expires.Unix())
+		ends[l.Name] = l.Expires.Unix()
 	}
-	slices.Sort(ends)
 	return ends
 }
 

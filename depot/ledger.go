@@ -127,6 +127,7 @@ type Name struct {
 type Lease struct {
 	Share   share.ID
 	Account Account
+	Name    string // of the account
 	State   State
 	Bytes   int64
 	Granted time.Time // when it was made

@@ -211,7 +211,8 @@ func (d *DB) Share(ctx context.Context, id share.ID) (s depot.Kept, err error) {
 	return s, err
 }
 
-const leaseColumns = `SELECT s.share, l.account, s.state, l.bytes, l.granted, l.renewed, l.expires FROM leases l JOIN shares s ON s.id = l.share WHERE l.expires > ?1 `
+const leaseColumns = `SELECT s.share, l.account, s.state, l.bytes, l.granted, l.renewed, l.expires, a.name
+	FROM leases l JOIN shares s ON s.id = l.share JOIN accounts a ON a.id = l.account WHERE l.expires > ?1 `
 
 // Leases returns the live leases of a share.
 func (d *DB) Leases(ctx context.Context, now time.Time, id share.ID) ([]depot.Lease, error) {
@@ -232,7 +233,7 @@ func (d *DB) leases(ctx context.Context, now time.Time, query string, args ...an
 	err = d.read(ctx, now, func(t *tx) error {
 		return t.rows(query, func(s *sqlite.Stmt) error {
 			id, err := shareID(s, 0)
-			out = append(out, depot.Lease{Share: id, Account: depot.Account(s.ColumnInt64(1)), State: depot.State(s.ColumnInt64(2)), Bytes: s.ColumnInt64(3),
+			out = append(out, depot.Lease{Share: id, Account: depot.Account(s.ColumnInt64(1)), Name: s.ColumnText(7), State: depot.State(s.ColumnInt64(2)), Bytes: s.ColumnInt64(3),
 				Granted: time.Unix(s.ColumnInt64(4), 0), Renewed: time.Unix(s.ColumnInt64(5), 0), Expires: time.Unix(s.ColumnInt64(6), 0)})
 			return err
 		}, append([]any{t.now}, args...)...)

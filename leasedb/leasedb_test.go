@@ -730,7 +730,7 @@ func TestListsAreOfLiveLeasesAndOfOneState(t *testing.T) {
 		r.stable(id)
 	}
 	got, err := r.Holdings(t.Context(), start, 2, ids[0], 1)
-	want := depot.Lease{Share: ids[1], Account: 2, State: depot.Stable, Bytes: 100, Granted: start, Renewed: start, Expires: start.Add(10 * day)}
+	want := depot.Lease{Share: ids[1], Account: 2, Name: "p2", State: depot.Stable, Bytes: 100, Granted: start, Renewed: start, Expires: start.Add(10 * day)}
 	if err != nil || len(got) != 1 || got[0] != want {
 		t.Errorf("%+v, %v", got, err)
 	}

@@ -108,6 +108,9 @@ func (r *Root) write(dir vfs.FS, p depot.Promised) error {
 	if err != nil {
 		return err
 	}
+	if len(b) == 0 {
+		return r.writeNone(dir, p.Share)
+	}
 	record, err := leasesRecord(p.Share, b)
 	if err != nil {
 		return err
@@ -131,6 +134,24 @@ func (r *Root) write(dir vfs.FS, p depot.Promised) error {
 	is := grown{base: int64(len(record))}
 	copy(is.sum[:], record[len(record)-len(is.sum):])
 	r.growing.set(p.Share, is)
+	return nil
+}
+
+// writeNone writes that a share has no leases, for which a full disk has room: their file goes.
+func (r *Root) writeNone(dir vfs.FS, id share.ID) error {
+	r.growing.forget(id)
+	for _, name := range []string{"/leases", "/leases.more"} { // in this order: without its leases, a change says nothing
+		err := dir.Remove(Folder(id) + name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err == nil {
+			err = dir.SyncDir(Folder(id))
+		}
+		if err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

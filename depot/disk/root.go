@@ -151,7 +151,12 @@ func (r *Root) take(ctx context.Context, b Book, meta depot.Meta, dir vfs.FS) er
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrAway, err)
 	}
-	if err := r.adopt(ctx, b, meta, dir, &is); err != nil {
+	if err = r.adopt(ctx, b, meta, dir, &is); err == nil {
+		if err = vfs.EnsureDir(dir, going); errors.Is(err, share.ErrDiskFull) {
+			err = nil // Remove makes room for it
+		}
+	}
+	if err != nil {
 		lock.Close()
 		return err
 	}

@@ -270,19 +270,17 @@ func (r *Root) Remove(id share.ID) error {
 		return err
 	}
 	r.growing.forget(id)
-	if err := vfs.EnsureDir(dir, "going"); err != nil {
+	from, to := Folder(id), path.Join(going, id.String())
+	err = moveAside(dir, from, to)
+	if errors.Is(err, share.ErrDiskFull) { // of a full disk, the data goes first: that makes room for the names
+		if err = clear(dir, content(id)); err == nil {
+			err = moveAside(dir, from, to)
+		}
+	}
+	if err != nil {
 		return err
 	}
-	from, to := Folder(id), path.Join("going", id.String())
-	if _, err := dir.Lstat(from); err == nil {
-		if err := clear(dir, to); err != nil {
-			return err
-		}
-		if err := dir.Move(from, to); err != nil {
-			return err
-		}
-	}
-	if err := syncNames(dir, path.Dir(from), "going"); err != nil {
+	if err := syncNames(dir, path.Dir(from), going); err != nil {
 		return err
 	}
 	if err := clear(dir, to); err != nil {
@@ -296,6 +294,17 @@ func (r *Root) Remove(id share.ID) error {
 		}
 	}
 	return nil
+}
+
+// moveAside moves a share to what is being removed, if there is anything of it.
+func moveAside(dir vfs.FS, from, to string) error {
+	if _, err := dir.Lstat(from); err != nil {
+		return nil
+	}
+	if err := errors.Join(vfs.EnsureDir(dir, going), clear(dir, to)); err != nil {
+		return err
+	}
+	return dir.Move(from, to)
 }
 
 // syncNames makes the names in those folders that exist durable: an earlier process may have
@@ -319,18 +328,29 @@ func clear(dir vfs.FS, name string) error {
 		return err
 	}
 	if info.Type.IsDir() {
-		list, err := dir.ReadDir(name)
-		if err != nil {
+		if err := clearIn(dir, name); err != nil {
 			return err
-		}
-		for _, e := range list {
-			if err := clear(dir, path.Join(name, e.Name)); err != nil {
-				return err
-			}
 		}
 	}
 	return dir.Remove(name)
 }
+
+// clearIn removes everything in a folder.
+func clearIn(dir vfs.FS, name string) error {
+	list, err := dir.ReadDir(name)
+	if err != nil {
+		return err
+	}
+	for _, e := range list {
+		if err := clear(dir, path.Join(name, e.Name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// going is the folder of what is being removed. It stays once it is made: a full disk has no room for another.
+const going = "going"
 
 // Sweep removes what is left of shares that were being removed, or brought.
 func (r *Root) Sweep() error {
@@ -338,8 +358,12 @@ func (r *Root) Sweep() error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(syncNames(dir, "going"), r.sweepBrought(dir)); err != nil {
+	if err := errors.Join(syncNames(dir, going), r.sweepBrought(dir)); err != nil {
 		return err
 	}
-	return clear(dir, "going")
+	err = clearIn(dir, going)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }

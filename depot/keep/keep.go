@@ -146,13 +146,14 @@ func (k *Keep) look(id share.ID) bool {
 	return true
 }
 
-// find opens a share that is kept.
+// find opens a share that is kept. That one is not here is remembered only if the ledger says so: a disk
+// that is away may come back.
 func (k *Keep) find(id share.ID) {
-	found := k.open(id)
+	absent := k.open(id)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(k.looking, id)
-	if !found {
+	if absent {
 		if len(k.absent) >= maxAbsent {
 			clear(k.absent)
 		}
@@ -160,10 +161,10 @@ func (k *Keep) find(id share.ID) {
 	}
 }
 
-func (k *Keep) open(id share.ID) bool {
+func (k *Keep) open(id share.ID) (absent bool) {
 	s, err := k.cfg.Ledger.Share(context.Background(), id)
 	if err != nil || s.State != depot.Stable && s.State != depot.Corrupt {
-		return false
+		return err == nil
 	}
 	t, err := k.Root.Tree(id)
 	if err != nil {
@@ -171,10 +172,10 @@ func (k *Keep) open(id share.ID) bool {
 	}
 	if !k.serve(id, t) {
 		t.Close()
-		return false
+		return true
 	}
 	k.cfg.Program().Offer(id)
-	return true
+	return false
 }
 
 // Damaged handles data of a share that was read and found wrong, and that is no longer
