@@ -52,7 +52,7 @@ func (db *DB) prepare(ctx context.Context, s Schema) error {
 		if err := writeAhead(ctx, c); err != nil {
 			return err
 		}
-		if err := check(c); err != nil {
+		if err := transact(ctx, c, "BEGIN", check); err != nil {
 			return err
 		}
 		if version, err := number(c, "PRAGMA user_version"); err != nil || version == int64(len(s.Steps)) {
@@ -90,6 +90,8 @@ func (s Schema) owns(c *sqlite.Conn) error {
 // writeAhead turns the write-ahead log on. SQLite does not wait for other
 // processes that do the same at this moment, but says that it is busy.
 func writeAhead(ctx context.Context, c *sqlite.Conn) error {
+	ctx, cancel := waiting(ctx)
+	defer cancel()
 	for {
 		err := sqlitex.ExecuteTransient(c, "PRAGMA journal_mode = WAL", &sqlitex.ExecOptions{
 			ResultFunc: func(row *sqlite.Stmt) error {
@@ -104,7 +106,7 @@ func writeAhead(ctx context.Context, c *sqlite.Conn) error {
 		}
 		select {
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return err
 		case <-time.After(5 * time.Millisecond):
 		}
 	}

@@ -16,8 +16,17 @@ import (
 	"github.com/piecelease/fetcher/internal/words"
 )
 
-// wait is how long a call waits for the database if its context has no deadline.
+// wait is how long a call waits for the database, and for other processes that use it, if its context has no
+// deadline. What then reads or writes takes as long as it takes.
 const wait = 30 * time.Second
+
+// waiting is ctx with a deadline.
+func waiting(ctx context.Context) (context.Context, context.CancelFunc) {
+	if _, ok := ctx.Deadline(); ok {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, wait)
+}
 
 // ErrClosed is returned by a DB that was closed.
 var ErrClosed = errors.New("the database is closed")
@@ -151,22 +160,19 @@ func (db *DB) use(ctx context.Context, act string, f func(context.Context, *sqli
 			err = fmt.Errorf("%s %s: %w", act, db.path, err)
 		}
 	}()
-	if _, ok := ctx.Deadline(); !ok {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, wait)
-		defer cancel()
-	}
+	waits, cancel := waiting(ctx)
+	defer cancel()
 	select {
 	case c, open := <-db.conn:
 		if !open {
 			return ErrClosed
 		}
 		defer func() { db.conn <- c }()
-		c.SetInterrupt(ctx.Done())
+		c.SetInterrupt(waits.Done())
 		defer c.SetInterrupt(nil)
 		return ended(ctx, db.path, f(ctx, c))
-	case <-ctx.Done():
-		return cause(ctx)
+	case <-waits.Done():
+		return cause(waits)
 	}
 }
 
@@ -185,29 +191,33 @@ func ended(ctx context.Context, path string, err error) error {
 	case sqlite.ResultCantOpen: // also the files beside it
 		return cmp.Or(writable(path), err)
 	}
-	if ctx.Err() == nil {
-		return err
-	}
 	switch sqlite.ErrCode(err).ToPrimary() {
 	case sqlite.ResultInterrupt:
 		return cause(ctx)
 	case sqlite.ResultBusy:
-		return words.Error(context.Cause(ctx), "another process has it locked; end that one, or try again later")
+		return words.Error(late(ctx), "another process has it locked; end that one, or try again later")
 	}
 	return err
 }
 
-// cause is why ctx ended, in words for people.
+// late is why ctx ended, or that a wait within it was over before.
+func late(ctx context.Context) error { return cmp.Or(context.Cause(ctx), context.DeadlineExceeded) }
+
+// cause is late in words for people.
 func cause(ctx context.Context) error {
-	err := context.Cause(ctx)
+	err := late(ctx)
 	if err == context.DeadlineExceeded {
 		return words.Error(err, "it did not answer in time; try again later")
 	}
 	return err
 }
 
-// transact runs f between begin and COMMIT, or ROLLBACK if it fails or panics.
+// transact runs f between begin and COMMIT, or ROLLBACK if it fails or panics. It waits for other processes
+// to give the lock that begin and the first query want; what f does with it may take as long as ctx lasts.
 func transact(ctx context.Context, c *sqlite.Conn, begin string, f func(*sqlite.Conn) error) error {
+	waits, cancel := waiting(ctx)
+	defer cancel()
+	c.SetInterrupt(waits.Done())
 	if err := sqlitex.Execute(c, begin, nil); err != nil {
 		return err
 	}
@@ -217,6 +227,10 @@ func transact(ctx context.Context, c *sqlite.Conn, begin string, f func(*sqlite.
 			_ = sqlitex.Execute(c, "ROLLBACK", nil)
 		}
 	}()
+	if _, err := number(c, "PRAGMA user_version"); err != nil {
+		return err
+	}
+	c.SetInterrupt(ctx.Done())
 	if err := f(c); err != nil {
 		return err
 	}
