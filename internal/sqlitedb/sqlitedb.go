@@ -18,7 +18,7 @@ import (
 
 // wait is how long a call waits for the database, and for other processes that use it, if its context has no
 // deadline. What then reads or writes takes as long as it takes.
-const wait = 30 * time.Second
+var wait = 30 * time.Second
 
 // waiting is ctx with a deadline.
 func waiting(ctx context.Context) (context.Context, context.CancelFunc) {
