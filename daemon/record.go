@@ -21,8 +21,9 @@ type record struct {
 	id   catalog.ID
 	life context.Context // ends with its keeper
 
-	telling sync.Mutex // held while the entry is read and published; taken before mu
-	writing sync.Mutex // held while the entry is changed in the catalog and then here; taken before mu
+	telling   sync.Mutex // held while the entry is read and published; taken before mu
+	writing   sync.Mutex // held while the entry is changed in the catalog and then here; taken before mu
+	unwritten error      // why the catalog does not have the status of the entry; guarded by writing
 
 	mu       sync.Mutex // guards the fields below
 	e        catalog.Entry
@@ -114,8 +115,15 @@ func (r *record) noted(f func(*catalog.Status), show bool) {
 	var before catalog.Entry
 	e, _ := r.write(show, func() (catalog.Entry, error) {
 		before = r.entry()
-		e, err := r.d.db.Note(context.WithoutCancel(r.life), time.Now(), r.id, func(s *catalog.Status) { recall(s, before.Status); f(s) })
-		if err != nil {
+		e, err := r.d.db.Note(context.WithoutCancel(r.life), time.Now(), r.id, func(s *catalog.Status) {
+			if r.unwritten != nil {
+				sent := s.Sent
+				*s = before.Status
+				s.Sent = sent
+			}
+			f(s)
+		})
+		if r.unwritten = err; err != nil {
 			if r.life.Err() == nil { // else the entry was removed
 				r.d.log.Error("the catalog was not written", "entry", r.id, "error", err)
 			}
@@ -130,13 +138,18 @@ func (r *record) noted(f func(*catalog.Status), show bool) {
 	r.tell()
 }
 
-// recall makes good what a status of the catalog lacks of the one before because that was not written: nobody would find it
-// out again, and files that were there before would pass for the node's. Nothing of it is ever taken back.
-func recall(s *catalog.Status, before catalog.Status) {
-	s.Found, s.Guarded, s.Title, s.Path = s.Found || before.Found, s.Guarded || before.Guarded, cmp.Or(s.Title, before.Title), cmp.Or(s.Path, before.Path)
-	if s.Done.IsZero() {
-		s.Done = before.Done
+// catchUp writes what could not be written before, and returns why it still cannot be.
+func (r *record) catchUp() error {
+	is := func() error {
+		r.writing.Lock()
+		defer r.writing.Unlock()
+		return r.unwritten
 	}
+	if is() == nil {
+		return nil
+	}
+	r.note(func(*catalog.Status) {})
+	return is()
 }
 
 // write lets f change the entry in the catalog, one caller at a time, and keeps the entry that f
@@ -150,7 +163,6 @@ func (r *record) write(show bool, f func() (catalog.Entry, error)) (catalog.Entr
 	}
 	r.mu.Lock()
 	was := r.e
-	recall(&e.Status, was.Status)
 	r.e = e
 	if show {
 		r.state, r.reason = "", ""

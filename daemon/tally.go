@@ -332,6 +332,9 @@ func heed(ctx context.Context, d *Daemon) {
 // flush writes what was sent into the catalog.
 func (d *Daemon) flush(ctx context.Context) {
 	heed(ctx, d)
+	for _, k := range d.all() {
+		_ = k.catchUp() // it is logged
+	}
 	saved := d.tally.saved()
 	if len(saved) == 0 {
 		return
@@ -345,7 +348,7 @@ func (d *Daemon) flush(ctx context.Context) {
 	}
 	for id := range saved {
 		k, err := d.keeper(int64(id))
-		if err != nil {
+		if err != nil || k.catchUp() != nil {
 			continue
 		}
 		if _, err := k.write(false, func() (catalog.Entry, error) { return d.db.Get(ctx, id) }); err == nil {
