@@ -59,12 +59,17 @@ func (d *depots) openLender(ctx context.Context, cfg Config) (*fetcher.DepotConf
 		return nil, fmt.Errorf("%w: %w", fetcher.ErrStateDir, err)
 	}
 	l.db, db.Grace = db, cmp.Or(cfg.DepotGrace, depot.Grace)
+	const anew = "a new one is filled from its disk; its accounts have no keys, and may hold nothing new, until each is set again with fetcher depot account set"
 	if aside != "" {
-		d.warn(fmt.Sprintf("the database of the depot was damaged, and a new one is filled from its disk; its accounts have no keys, and may hold nothing new, until each is set again with fetcher depot account set. The damaged one is in %s", aside))
+		d.warn(fmt.Sprintf("the database of the depot was damaged, and %s. The damaged one is in %s", anew, aside))
 	}
 	if m, err := db.Meta(ctx); err == nil && m.Depot == "" { // a new depot; the folder of any other is not made here
 		if err := os.MkdirAll(cfg.Depot, 0o700); err != nil {
 			return nil, errors.Join(words.Error(ErrDepot, "%v in %s: %s", ErrDepot, cfg.Depot, words.Plain(err)), l.close())
+		}
+		_, err := os.Lstat(filepath.Join(cfg.Depot, "depot")) // its identity
+		if err == nil && aside == "" {
+			d.warn("the database of the depot is gone, and " + anew)
 		}
 		if err := l.begin(ctx, true); err != nil { // before the node runs
 			return nil, errors.Join(err, l.close())

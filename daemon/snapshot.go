@@ -148,13 +148,28 @@ func (m *member) forgetSnapshots(ctx context.Context) {
 
 // ownSnapshots are the entries of snapshots of this node, in the order in which they were added.
 func (m *member) ownSnapshots() (ours []*keeper) {
-	top := filepath.Join(m.d.dir, snapshotsName)
 	for _, k := range m.d.all() {
-		if e := k.entry(); len(e.Paths) == 1 && filepath.Base(e.Paths[0]) == leasesName && filepath.Dir(filepath.Dir(e.Paths[0])) == top {
+		if e := k.entry(); len(e.Paths) == 1 && m.isSnapshot(e.Paths[0]) {
 			ours = append(ours, k)
 		}
 	}
 	return ours
+}
+
+// isSnapshot reports whether a path is that of a snapshot of this node: in the state directory, or in the one that was moved
+// here since.
+func (m *member) isSnapshot(path string) bool {
+	dir, file := filepath.Split(path)
+	top, name := filepath.Split(filepath.Clean(dir))
+	if file != leasesName || filepath.Base(top) != snapshotsName {
+		return false
+	}
+	if filepath.Clean(top) == filepath.Join(m.d.dir, snapshotsName) {
+		return true
+	}
+	_, gone := os.Lstat(path)
+	_, here := os.Lstat(filepath.Join(m.d.dir, snapshotsName, name))
+	return errors.Is(gone, fs.ErrNotExist) && here == nil
 }
 
 // forgetSnapshot removes a snapshot, and takes it off the fleet's list unless another one is the same share.
@@ -172,7 +187,7 @@ func (m *member) forgetSnapshot(ctx context.Context, path string) {
 			}
 		}
 	}
-	if err := os.RemoveAll(filepath.Dir(path)); err != nil {
+	if err := os.RemoveAll(filepath.Join(m.d.dir, snapshotsName, filepath.Base(filepath.Dir(path)))); err != nil {
 		m.d.log.Warn("an old snapshot of the leases cannot be removed", "error", err)
 	}
 }
