@@ -200,3 +200,26 @@ func TestAHolderIsKnownToASourceThatBeganAnew(t *testing.T) {
 	}
 	t.Error("it does not prove any more that it knows the secret")
 }
+
+// A holder of a part of a share with a secret fetches it once more, when the source is not there: while it is served and after that, it
+// is given to nobody without the secret.
+func TestAHolderAsksForTheSecretAfterASecondFetch(t *testing.T) {
+	t.Parallel()
+	dir, got := filepath.Join(t.TempDir(), "tree"), t.TempDir()
+	writeRandom(t, filepath.Join(dir, "a"), 1<<20, 1)
+	writeRandom(t, filepath.Join(dir, "b"), 1000, 2)
+	source, holder := openNode(t), openNode(t)
+	s, err := source.Share(t.Context(), dir, ShareOptions{Secret: true})
+	must(t, err)
+	ticket, part := s.Ticket(), FetchOptions{Only: []string{"a"}, Keep: true}
+	stranger := FetchOptions{Only: part.Only, Peers: holder.Addrs()}
+	for _, when := range []string{"after the first", "after the second"} {
+		_, err = fetchInto(t, holder, ticket, got, part)
+		must(t, err)
+		if _, err := fetchInto(t, openNode(t), altered(t, ticket, nil), t.TempDir(), stranger); !errors.Is(err, share.ErrNotAllowed) {
+			t.Errorf("%s fetch, whoever knows the ID alone has fetched the share: %v", when, err)
+			return
+		}
+		must(t, source.Close())
+	}
+}
