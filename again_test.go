@@ -265,3 +265,30 @@ func TestALiarIsRememberedOverARestart(t *testing.T) {
 		t.Errorf("the liar was asked %d times after it had been banned", after-before)
 	}
 }
+
+// What was fetched and kept is shared from another path, too, and that share is stopped. Its entry does not say that it is served if it is
+// not, and can be resumed.
+func TestWhatWasFetchedIsServedAfterAShareOfTheSameHasEnded(t *testing.T) {
+	t.Parallel()
+	file, twin := filepath.Join(t.TempDir(), "file"), filepath.Join(t.TempDir(), "file")
+	writeRandom(t, file, 1000, 1)
+	writeRandom(t, twin, 1000, 1)
+	s := shareOf(t, file)
+	n := openNode(t)
+	x, err := fetchInto(t, n, s.Ticket(), t.TempDir(), FetchOptions{Keep: true})
+	must(t, err)
+	again, err := n.Share(t.Context(), twin, ShareOptions{})
+	must(t, err)
+	must(t, again.Stop(t.Context()))
+	served := func() bool {
+		_, err := fetchInto(t, openNode(t), n.Ticket(s.ID()), t.TempDir(), FetchOptions{})
+		return err == nil
+	}
+	if e, _ := n.Entry(x.Entry()); e.State == EntryServed && !served() {
+		t.Error("the entry is served, it says, and nobody can fetch it")
+	}
+	must(t, n.Resume(t.Context(), x.Entry()))
+	if e, _ := n.Entry(x.Entry()); e.State == EntryServed && !served() {
+		t.Error("the entry was resumed, and nobody can fetch it")
+	}
+}
