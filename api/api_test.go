@@ -547,6 +547,35 @@ func TestAReaderThatNeverReadsIsCutOff(t *testing.T) {
 	})
 }
 
+// Hold waits for a depot that does not answer, for as long as one may take (actors.depotTime), and says what another has granted.
+func (f *fake) Hold(ctx context.Context, h Hold) ([]Held, error) {
+	select {
+	case <-time.After(30*time.Second + time.Millisecond):
+		return []Held{{Share: "x", Depot: h.Depots[0], State: "stable"}}, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// What depots have granted is told, also if one of them took all its time.
+func TestAnAnswerThatTakesLongArrives(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		here, end := piped(t, &fake{feed: NewFeed("run")})
+		defer end()
+		const body = `{"entry":7,"depots":["/p2p/a"]}`
+		fmt.Fprintf(here, "POST /v1/holds HTTP/1.1\r\nHost: node\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+		here.SetReadDeadline(time.Now().Add(time.Hour))
+		res, err := http.ReadResponse(bufio.NewReader(here), nil)
+		if err != nil {
+			t.Fatalf("the connection ended before the answer: %v", err)
+		}
+		defer res.Body.Close()
+		if b, err := io.ReadAll(res.Body); err != nil || res.StatusCode != 200 || !strings.Contains(string(b), `"stable"`) {
+			t.Errorf("%s %s, %v", res.Status, b, err)
+		}
+	})
+}
+
 func TestTheDescriptionIsOfTheAPI(t *testing.T) {
 	_, _, c := served(t, nil)
 	res, _ := request(t, c, "GET", "http://node/v1/openapi.json", "")
