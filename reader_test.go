@@ -320,3 +320,17 @@ func TestReadAheadSetsTheOrder(t *testing.T) {
 		t.Errorf("with 1 byte the first %d pieces are here, of %d, again and again", n, all)
 	}
 }
+
+// A file that was not chosen cannot be opened, also once all that was is here.
+func TestAFileThatWasNotChosenIsNotOpenedAfterwards(t *testing.T) {
+	t.Parallel()
+	src := filepath.Join(t.TempDir(), "tree")
+	writeRandom(t, filepath.Join(src, "a"), 1000, 1)
+	writeRandom(t, filepath.Join(src, "b"), 1000, 2)
+	s := shareOf(t, src)
+	x, err := fetchInto(t, openNode(t), s.Ticket(), t.TempDir(), FetchOptions{Skip: []string{"b"}})
+	must(t, err)
+	if _, err := x.Open(t.Context(), "b"); !errors.Is(err, ErrSkipped) {
+		t.Errorf("%v, want %v", err, ErrSkipped)
+	}
+}
