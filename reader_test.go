@@ -334,3 +334,27 @@ func TestAFileThatWasNotChosenIsNotOpenedAfterwards(t *testing.T) {
 		t.Errorf("%v, want %v", err, ErrSkipped)
 	}
 }
+
+// A reader of a file that is no longer to be fetched hears so, also if it was not waiting at that moment.
+func TestAReaderOfAFileThatIsNoLongerChosenDoesNotWait(t *testing.T) {
+	t.Parallel()
+	src := filepath.Join(t.TempDir(), "tree")
+	writeRandom(t, filepath.Join(src, "a"), 1000, 1)
+	writeRandom(t, filepath.Join(src, "b"), 8<<20, 2)
+	s := shareOf(t, src)
+	x, err := openNode(t).Fetch(t.Context(), s.Ticket(), FetchOptions{Dir: t.TempDir(), OnDemand: true})
+	must(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	r, err := x.Open(ctx, "b")
+	must(t, err)
+	defer r.Close()
+	_, err = io.ReadFull(r, make([]byte, 10))
+	must(t, err)
+	must(t, x.SetPriority(t.Context(), "b", PrioritySkip))
+	_, err = r.Seek(-10, io.SeekEnd)
+	must(t, err)
+	if _, err := io.ReadFull(r, make([]byte, 10)); !errors.Is(err, ErrSkipped) {
+		t.Errorf("%v, want %v", err, ErrSkipped)
+	}
+}
