@@ -292,3 +292,29 @@ func TestWhatWasFetchedIsServedAfterAShareOfTheSameHasEnded(t *testing.T) {
 		t.Error("the entry was resumed, and nobody can fetch it")
 	}
 }
+
+// What is being fetched is shared from another path, too, and that share is stopped before the rest has come. Then the fetch serves what it
+// has, and at its end all of it.
+func TestWhatIsFetchedIsServedAfterAShareOfTheSameHasEnded(t *testing.T) {
+	t.Parallel()
+	file, twin := filepath.Join(t.TempDir(), "file"), filepath.Join(t.TempDir(), "file")
+	writeRandom(t, file, 4<<20, 1)
+	writeRandom(t, twin, 4<<20, 1)
+	s := shareOf(t, file, func(c *Config) { c.UploadRate = 2 << 20 })
+	n := openNode(t)
+	x, err := n.Fetch(t.Context(), s.Ticket(), FetchOptions{Dir: t.TempDir(), Keep: true})
+	must(t, err)
+	r, err := x.Open(t.Context(), "file")
+	must(t, err)
+	defer r.Close()
+	_, err = r.Read(make([]byte, 1)) // its place is open
+	must(t, err)
+	again, err := n.Share(t.Context(), twin, ShareOptions{})
+	must(t, err)
+	must(t, again.Stop(t.Context()))
+	must(t, x.Wait(t.Context()))
+	if _, err := fetchInto(t, openNode(t), n.Ticket(s.ID()), t.TempDir(), FetchOptions{}); err != nil {
+		e, _ := n.Entry(x.Entry())
+		t.Errorf("the entry is %v, and whoever fetches it hears: %v", e.State, err)
+	}
+}
