@@ -576,6 +576,25 @@ func TestAnAnswerThatTakesLongArrives(t *testing.T) {
 	})
 }
 
+// Whoever asks for the head of the events alone has all of the answer, and may ask for something else over the same connection.
+func TestTheHeadOfTheEventsHasAnEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		here, end := piped(t, &fake{feed: NewFeed("run")})
+		defer end()
+		here.SetDeadline(time.Now().Add(time.Hour))
+		answers := bufio.NewReader(here)
+		for _, asked := range []string{"HEAD /v1/events", "GET /v1/node"} {
+			fmt.Fprintf(here, "%s HTTP/1.1\r\nHost: node\r\n\r\n", asked)
+			res, err := http.ReadResponse(answers, &http.Request{Method: strings.Fields(asked)[0]})
+			if err != nil || res.StatusCode != 200 {
+				t.Fatalf("%s: %v", asked, err)
+			}
+			_, err = io.Copy(io.Discard, res.Body)
+			must(t, err)
+		}
+	})
+}
+
 func TestTheDescriptionIsOfTheAPI(t *testing.T) {
 	_, _, c := served(t, nil)
 	res, _ := request(t, c, "GET", "http://node/v1/openapi.json", "")
