@@ -363,6 +363,8 @@ func (c *catalog) forget(t *Transfer) {
 // offerPart offers what a transfer has, unless the share is shared anyway.
 func (c *catalog) offerPart(t *Transfer, p *store.Partial) {
 	if c.shared(t.id) == nil {
+		defer c.offers.Opening(t.id)() // the guard holds until then
+		c.guard(t)
 		c.offers.Add(p, t.opt.Allow...)
 	}
 }
@@ -390,6 +392,7 @@ func (c *catalog) offer(s *Share) (before *Share, err error) {
 	}
 	c.standFor(s.ID(), others)
 	c.mu.Unlock()
+	defer c.offers.Opening(s.ID())() // the guard holds until then
 	c.offers.Guard(s.ID(), s.guard)
 	c.offers.Add(s.imported.Tree, s.allow...)
 	return before, nil

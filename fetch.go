@@ -105,6 +105,7 @@ type Transfer struct {
 	done   chan struct{}
 	asking *asking       // for the list of files
 	secret *share.Secret // of the ticket; nil: none
+	asked  atomic.Bool   // a source asks for the secret, or did
 	forget func()        // makes the host forget it
 	opened func()        // until it is called, peers that ask for the share are told to come back
 	halted atomic.Bool   // it is to stop

@@ -23,11 +23,11 @@ func (n *Node) know(id share.ID, secret *share.Secret, asked func()) (forget fun
 // guarded makes the node give what a transfer fetches only to peers that know the secret of its
 // ticket, as its source does, also after a restart without the source.
 func (t *Transfer) guarded() {
-	n := t.node
-	if n.catalog.shared(t.id) != nil || t.Guarded() {
+	if t.asked.Swap(true) {
 		return
 	}
-	n.catalog.offers.Guard(t.id, t.secret)
+	n := t.node
+	n.catalog.guard(t)
 	if err := n.state.SaveGuarded(t.id); err != nil {
 		n.log.Warn("after a restart, this node may give a share to peers that do not know its secret", "share", t.id.String(), "error", err)
 	}
@@ -36,7 +36,14 @@ func (t *Transfer) guarded() {
 // Guarded says whether a source gives the share to those alone that know the secret of its
 // ticket. What is here of it is then given likewise.
 func (t *Transfer) Guarded() bool {
-	return t.secret != nil && t.node.catalog.offers.Secret(t.id) != nil
+	return t.asked.Load() || t.secret != nil && t.node.catalog.offers.Secret(t.id) != nil
+}
+
+// guard restricts what is offered of a transfer, unless it is shared anyway, if a source has asked for the secret.
+func (c *catalog) guard(t *Transfer) {
+	if t.asked.Load() && c.shared(t.id) == nil && c.offers.Secret(t.id) == nil {
+		c.offers.Guard(t.id, t.secret)
+	}
 }
 
 // guardOf is what peers must know to have a share; nil: nothing.

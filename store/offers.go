@@ -127,7 +127,8 @@ func (o *Offers) OnMissing(f func(id share.ID) (looking bool)) {
 }
 
 // Opening says that the share will be offered soon: peers that ask for it are told to
-// come back. It lasts until done is called.
+// come back, and what Guard has set holds for it, also if an earlier offer of it ends meanwhile. It
+// lasts until done is called.
 func (o *Offers) Opening(id share.ID) (done func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -135,8 +136,12 @@ func (o *Offers) Opening(id share.ID) (done func()) {
 	return sync.OnceFunc(func() {
 		o.mu.Lock()
 		defer o.mu.Unlock()
-		if o.opening[id]--; o.opening[id] == 0 {
-			delete(o.opening, id)
+		if o.opening[id]--; o.opening[id] > 0 {
+			return
+		}
+		delete(o.opening, id)
+		if o.sources[id] == nil {
+			delete(o.secrets, id)
 		}
 	})
 }
@@ -249,8 +254,10 @@ func (o *Offers) forget(id share.ID) {
 	o.parting(o.sources[id])
 	delete(o.sources, id)
 	delete(o.allowed, id)
-	delete(o.secrets, id)
 	delete(o.leaving, id)
+	if o.opening[id] == 0 {
+		delete(o.secrets, id)
+	}
 }
 
 // remember notes why a share is not here any more; mu is held.

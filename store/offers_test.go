@@ -315,3 +315,32 @@ func TestWhoeverKnowsASecretIsRememberedForAWhile(t *testing.T) {
 		t.Error("the secret of what was removed is remembered")
 	}
 }
+
+// The secret that is set for what will be offered holds for it, also if what was offered before ends only then.
+func TestAGuardHoldsForWhatIsBeingOpened(t *testing.T) {
+	r := newRig(t, small())
+	o := store.NewOffers()
+	defer o.Close()
+	id := r.m.ID()
+	d := storetest.New(1 << 30)
+	p, err := store.OpenPartialIn(t.Context(), d.FS(), r.m, store.PartialOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	o.Add(p)
+	opened := o.Opening(id)
+	o.Guard(id, &share.Secret{1})
+	o.Drop(p)
+	o.Add(r.im.Tree)
+	opened()
+	if _, reply := o.Offered(id, "stranger"); reply.Status != wire.Refused {
+		t.Error("it is given to a stranger:", reply)
+	}
+	opened = o.Opening(id)
+	o.Remove(id)
+	opened()
+	if o.Secret(id) != nil {
+		t.Error("the secret is remembered of what was not offered in the end")
+	}
+}
