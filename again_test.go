@@ -2,6 +2,7 @@ package fetcher
 
 import (
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -266,55 +267,81 @@ func TestALiarIsRememberedOverARestart(t *testing.T) {
 	}
 }
 
-// What was fetched and kept is shared from another path, too, and that share is stopped. Its entry does not say that it is served if it is
-// not, and can be resumed.
-func TestWhatWasFetchedIsServedAfterAShareOfTheSameHasEnded(t *testing.T) {
+// What was fetched and kept is shared from another path, too, and that share ends. Its entry is to be opened again then, and can be resumed.
+func TestWhatWasFetchedIsOpenedAgainAfterAShareOfTheSameHasEnded(t *testing.T) {
 	t.Parallel()
 	file, twin := filepath.Join(t.TempDir(), "file"), filepath.Join(t.TempDir(), "file")
 	writeRandom(t, file, 1000, 1)
 	writeRandom(t, twin, 1000, 1)
 	s := shareOf(t, file)
-	n := openNode(t)
-	x, err := fetchInto(t, n, s.Ticket(), t.TempDir(), FetchOptions{Keep: true})
-	must(t, err)
-	again, err := n.Share(t.Context(), twin, ShareOptions{})
-	must(t, err)
-	must(t, again.Stop(t.Context()))
-	served := func() bool {
-		_, err := fetchInto(t, openNode(t), n.Ticket(s.ID()), t.TempDir(), FetchOptions{})
-		return err == nil
-	}
-	if e, _ := n.Entry(x.Entry()); e.State == EntryServed && !served() {
-		t.Error("the entry is served, it says, and nobody can fetch it")
-	}
-	must(t, n.Resume(t.Context(), x.Entry()))
-	if e, _ := n.Entry(x.Entry()); e.State == EntryServed && !served() {
-		t.Error("the entry was resumed, and nobody can fetch it")
+	for what, end := range map[string]func(*Node, *Share) error{
+		"stopped": func(_ *Node, s *Share) error { return s.Stop(t.Context()) },
+		"removed": func(n *Node, s *Share) error { return n.Remove(t.Context(), s.Entry()) },
+		"changed": func(n *Node, s *Share) error { n.gone(s.ID(), "it was edited"); return nil },
+	} {
+		heard := make(chan Entry, 100)
+		n := openNode(t, func(c *Config) { c.OnEntry = func(e Entry) { heard <- e } })
+		x, err := fetchInto(t, n, s.Ticket(), t.TempDir(), FetchOptions{Keep: true})
+		must(t, err)
+		again, err := n.Share(t.Context(), twin, ShareOptions{})
+		must(t, err)
+		if e, _ := n.Entry(x.Entry()); e.State != EntryServed {
+			t.Errorf("before it was %s: %v", what, e.State)
+		}
+		must(t, end(n, again))
+		<-x.Unserved()
+		if e, _ := n.Entry(x.Entry()); e.State != EntryOpening || x.UnservedErr() != nil {
+			t.Errorf("when it was %s: %v, %v", what, e.State, x.UnservedErr())
+		}
+		for len(heard) > 0 {
+			<-heard
+		}
+		must(t, n.Resume(t.Context(), x.Entry()))
+		for e := range heard {
+			if e.ID == x.Entry() && e.State == EntryServed {
+				break
+			}
+		}
+		if _, err := fetchInto(t, openNode(t), n.Ticket(s.ID()), t.TempDir(), FetchOptions{}); err != nil {
+			t.Errorf("when it was %s, and the entry resumed: %v", what, err)
+		}
 	}
 }
 
 // What is being fetched is shared from another path, too, and that share is stopped before the rest has come. Then the fetch serves what it
-// has, and at its end all of it.
+// has, and at its end all of it: unless that is stopped, too.
 func TestWhatIsFetchedIsServedAfterAShareOfTheSameHasEnded(t *testing.T) {
 	t.Parallel()
 	file, twin := filepath.Join(t.TempDir(), "file"), filepath.Join(t.TempDir(), "file")
-	writeRandom(t, file, 4<<20, 1)
-	writeRandom(t, twin, 4<<20, 1)
-	s := shareOf(t, file, func(c *Config) { c.UploadRate = 2 << 20 })
-	n := openNode(t)
-	x, err := n.Fetch(t.Context(), s.Ticket(), FetchOptions{Dir: t.TempDir(), Keep: true})
-	must(t, err)
-	r, err := x.Open(t.Context(), "file")
-	must(t, err)
-	defer r.Close()
-	_, err = r.Read(make([]byte, 1)) // its place is open
-	must(t, err)
-	again, err := n.Share(t.Context(), twin, ShareOptions{})
-	must(t, err)
-	must(t, again.Stop(t.Context()))
-	must(t, x.Wait(t.Context()))
-	if _, err := fetchInto(t, openNode(t), n.Ticket(s.ID()), t.TempDir(), FetchOptions{}); err != nil {
-		e, _ := n.Entry(x.Entry())
-		t.Errorf("the entry is %v, and whoever fetches it hears: %v", e.State, err)
+	writeRandom(t, file, 8<<20, 1)
+	writeRandom(t, twin, 8<<20, 1)
+	s := shareOf(t, file)
+	for _, stopped := range []bool{false, true} {
+		n := openNode(t)
+		x, err := n.Fetch(t.Context(), s.Ticket(), FetchOptions{Dir: t.TempDir(), Keep: true, OnDemand: true})
+		must(t, err)
+		r, err := x.Open(t.Context(), "file")
+		must(t, err)
+		defer r.Close()
+		_, err = r.Read(make([]byte, 1)) // its place is open
+		must(t, err)
+		again, err := n.Share(t.Context(), twin, ShareOptions{})
+		must(t, err)
+		must(t, again.Stop(t.Context()))
+		if stopped {
+			_, err = n.StopSharing(t.Context(), s.ID())
+			must(t, err)
+		}
+		_, err = io.Copy(io.Discard, r)
+		must(t, err)
+		must(t, x.Wait(t.Context()))
+		if e, _ := n.Entry(x.Entry()); stopped {
+			<-x.Unserved()
+			if e.State != EntryOpening {
+				t.Errorf("it is not served, and its entry is %v", e.State)
+			}
+		} else if _, err := fetchInto(t, openNode(t), n.Ticket(s.ID()), t.TempDir(), FetchOptions{}); err != nil || e.State != EntryServed {
+			t.Errorf("its entry is %v, and whoever fetches it hears: %v", e.State, err)
+		}
 	}
 }

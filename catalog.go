@@ -103,7 +103,8 @@ type catalog struct {
 	changed func()    // called on each change of an entry; may be nil
 	log     *slog.Logger
 
-	writing sync.Mutex // held during each change of an entry, until it is kept
+	writing  sync.Mutex // held during each change of an entry, until it is kept
+	offering sync.Mutex // held while a share is offered
 
 	mu        sync.Mutex // guards the fields below
 	entries   map[EntryID]Entry
@@ -362,6 +363,8 @@ func (c *catalog) forget(t *Transfer) {
 
 // offerPart offers what a transfer has, unless the share is shared anyway.
 func (c *catalog) offerPart(t *Transfer, p *store.Partial) {
+	c.offering.Lock()
+	defer c.offering.Unlock()
 	if c.shared(t.id) == nil {
 		defer c.offers.Opening(t.id)() // the guard holds until then
 		c.guard(t)
@@ -372,6 +375,8 @@ func (c *catalog) offerPart(t *Transfer, p *store.Partial) {
 // offer registers a Share, unless its entry is paused or gone by now, and returns the one that it replaces.
 // It stands for the entry of that one from then on.
 func (c *catalog) offer(s *Share) (before *Share, err error) {
+	c.offering.Lock()
+	defer c.offering.Unlock()
 	c.mu.Lock()
 	if e, ok := c.entries[s.entry]; c.closed {
 		err = ErrClosed
@@ -438,9 +443,14 @@ func (c *catalog) left(id share.ID) {
 	}
 	c.mu.Unlock()
 	for _, x := range others {
-		if e, ok := c.entry(x); ok && e.Share == id && e.State == EntryServed {
-			c.set(x, EntryOpening, nil)
-		}
+		c.reopen(x, id)
+	}
+}
+
+// reopen marks an entry as to be opened again if it says that a share is served, which is not so any more.
+func (c *catalog) reopen(x EntryID, id share.ID) {
+	if e, ok := c.entry(x); ok && e.Share == id && e.State == EntryServed {
+		c.set(x, EntryOpening, nil)
 	}
 }
 

@@ -127,8 +127,7 @@ func (n *Node) halt(ctx context.Context, e Entry, why wire.Code) error {
 	switch {
 	case s != nil && s.entry == e.ID:
 		n.catalog.drop(e.Share, s)
-		n.catalog.left(e.Share)
-		defer s.end(nil)
+		defer s.over(nil)
 	case s != nil || e.Path != "" || e.State != EntryServed:
 		return nil
 	}
@@ -167,6 +166,8 @@ func (n *Node) settle(t *Transfer, err error, then func()) {
 			} else if err := n.catalog.changedBy(t.id); err != nil { // before it was known as served
 				n.catalog.set(t.Entry(), EntryMissing, err)
 				n.catalog.unkeeps(t.id, err)
+			} else if !n.catalog.serves(t) {
+				n.catalog.reopen(t.Entry(), t.id)
 			}
 		case t.opt.Keep:
 			n.catalog.set(t.Entry(), EntryFailed, err)

@@ -44,9 +44,7 @@ func (t *Transfer) ended(e Ended) {
 	t.opened()
 	t.node.catalog.forget(t)
 	t.node.catalog.unask(t.id, t.asking)
-	if e.Err == nil && t.opt.Keep {
-		t.node.catalog.keeps(t)
-	} else {
+	if e.Err != nil || !t.opt.Keep || !t.node.catalog.keeps(t) {
 		t.forget()
 		t.kept.end(nil)
 		t.node.leave(t)
@@ -55,21 +53,37 @@ func (t *Transfer) ended(e Ended) {
 }
 
 // keeps notes that the node serves what a transfer has fetched, in place of what another has. It goes on proving that it knows the
-// secret of the share: to its source too, which may have begun anew.
-func (c *catalog) keeps(t *Transfer) {
+// secret of the share: to its source too, which may have begun anew. It returns false if it is not served: it was withdrawn meanwhile.
+func (c *catalog) keeps(t *Transfer) bool {
 	c.mu.Lock()
+	if c.shares[t.id] == nil && !c.offers.Offers(t.id, t.place()) && c.changedBy(t.id) == nil { // settle handles the last
+		c.mu.Unlock()
+		return false
+	}
 	before := c.served[t.id]
 	c.served[t.id] = t
 	c.mu.Unlock()
 	before.unserved(nil)
+	return true
 }
 
-// unkeeps notes that what a transfer has fetched of a share, if any, is not served any more.
+// serves says whether what a transfer has kept is served.
+func (c *catalog) serves(t *Transfer) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.served[t.id] == t
+}
+
+// unkeeps notes that what a transfer has fetched of a share, if any, is not served any more. Its entry, if it is to be served, is to be
+// opened again.
 func (c *catalog) unkeeps(id share.ID, why error) {
 	c.mu.Lock()
 	t := c.served[id]
 	delete(c.served, id)
 	c.mu.Unlock()
+	if t != nil {
+		c.reopen(t.Entry(), id)
+	}
 	t.unserved(why)
 }
 

@@ -255,13 +255,13 @@ func (n *Node) gone(id share.ID, why string) {
 		n.keep.Damaged(id)
 	}
 	s, _ := n.catalog.drop(id, nil)
-	defer n.catalog.unkeeps(id, changed(why)) // the last, as below
 	if s != nil {
 		n.catalog.set(s.entry, EntryMissing, changed(why))
-		n.catalog.left(id)
-		defer s.end(changed(why)) // the last: whoever waits for it may close the node, and the children are to hear why
+		defer s.over(changed(why))       // the last: whoever waits for it may close the node, and the children are to hear why
+		defer n.catalog.unkeeps(id, nil) // nothing of that has changed
 	} else {
 		n.catalog.set(n.catalog.fetched(id).ID, EntryMissing, changed(why))
+		defer n.catalog.unkeeps(id, changed(why)) // the last, as above
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()

@@ -99,7 +99,8 @@ func (o ShareOptions) validate() error {
 // ends the share. Files that have not changed since they were last shared are not
 // read again. A share with the same content, and so the same ID, as an earlier Share
 // replaces and ends it; the earlier one's entry stays EntryServed until the new one
-// ends too, and is EntryOpening then, to be resumed. ctx is for the import alone.
+// ends too, and is EntryOpening then, to be resumed. So does that of a share that was fetched with
+// Keep. ctx is for the import alone.
 //
 // Errors wrap path.ErrBadPattern for a pattern of Exclude, ErrNothingSelected if Exclude leaves nothing,
 // and share.ErrTicket for what is no ticket; *store.ProblemsError and *share.PathError list what cannot be shared.
@@ -396,7 +397,8 @@ func (s *Share) Stop(ctx context.Context) error {
 func (s *Share) Entry() EntryID { return s.entry }
 
 // StopSharing stops serving a share, one that was fetched with Keep or a Share,
-// and returns how many peers that were fetching it were told.
+// and returns how many peers that were fetching it were told. What is being fetched of it, and not
+// shared otherwise, is not served after that, and its entry is EntryOpening when all is here.
 func (n *Node) StopSharing(ctx context.Context, id share.ID) (children int, err error) {
 	return n.stopSharing(ctx, id, nil)
 }
@@ -411,15 +413,25 @@ func (n *Node) stopSharing(ctx context.Context, id share.ID, only *Share) (child
 		return 0, nil
 	case s != nil:
 		err = n.catalog.remove(s.entry)
-		n.catalog.left(id)
 	case n.catalog.running(id) == nil:
 		err = n.catalog.remove(n.catalog.fetched(id).ID)
 	}
 	children, err2 := n.withdraw(ctx, id, 0)
 	if s != nil {
-		s.end(nil)
+		s.over(nil)
 	}
 	return children, errors.Join(err, err2)
+}
+
+// over ends a share that is not served any more. What a running transfer has of it, for which it stood, is offered again.
+func (s *Share) over(why error) {
+	n := s.node
+	n.catalog.left(s.ID())
+	if t := n.catalog.running(s.ID()); t != nil && t.place() != nil {
+		n.catalog.offerPart(t, t.place())
+		n.program.Offer(s.ID())
+	}
+	s.end(why)
 }
 
 // withdraw stops serving a share, whoever serves it. Children are told why; 0: they hear a goodbye.

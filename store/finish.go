@@ -446,11 +446,12 @@ func (p *Partial) release() error {
 	return err
 }
 
-// offer keeps what is done readable after Close.
-func (p *Partial) offer() {
+// offer keeps what is done readable after Close, and returns false if that is too late.
+func (p *Partial) offer() bool {
 	p.life.Lock()
 	defer p.life.Unlock()
-	p.offered = true
+	p.offered = p.offered || !p.closed
+	return p.offered
 }
 
 // withdraw undoes offer.

@@ -164,10 +164,10 @@ func (o *Offers) Reading() (done func()) {
 // if that is not empty, and else to those of NewOffers. A Tree belongs
 // to the Offers from then on and is closed when it is removed. A Partial stays
 // its transfer's; once done it can be read until it is removed, even after its
-// Close.
+// Close. One that was closed before is not offered.
 func (o *Offers) Add(s Source, allow ...peers.ID) {
-	if p, ok := s.(*Partial); ok {
-		p.offer()
+	if p, ok := s.(*Partial); ok && !p.offer() {
+		return
 	}
 	o.letGo(o.swap(s, allow))
 }
@@ -223,6 +223,13 @@ func (o *Offers) Leave(id share.ID, only *Partial) {
 	if s := o.sources[id]; s != nil && (only == nil || s == Source(only)) {
 		o.leaving[id] = true
 	}
+}
+
+// Offers says whether p is what is offered of a share.
+func (o *Offers) Offers(id share.ID, p *Partial) bool {
+	o.mu.RLock()
+	defer o.mu.RUnlock()
+	return o.sources[id] == Source(p) && !o.leaving[id]
 }
 
 // Remove removes a share. Peers that still ask are told that it is gone, which does not
