@@ -48,9 +48,7 @@ func (s *Server) moves(a huma.API) {
 	}, func(ctx context.Context, _ *struct{}) (*huma.StreamResponse, error) {
 		return &huma.StreamResponse{Body: func(c huma.Context) {
 			r, w := humago.Unwrap(c)
-			control := http.NewResponseController(w)
-			out, err := s.node.Import(r.Context(), slowly{r.Body, control})
-			control.SetWriteDeadline(time.Now().Add(requestTime))
+			out, err := s.node.Import(r.Context(), slowly{r.Body, http.NewResponseController(w)})
 			if err != nil {
 				answer(w, ProblemOf(err))
 				return

@@ -26,7 +26,7 @@ const (
 	maxBody      = 1 << 20
 	maxHeader    = 16 << 10
 	headerTime   = 5 * time.Second
-	requestTime  = 30 * time.Second // for a request with its body, and for an answer that is not a stream
+	requestTime  = 30 * time.Second // for a request with its body, and for the reader of an answer that is not a stream
 	idleTime     = time.Minute
 	streamTime   = 20 * time.Second // for the reader of a stream to accept each write
 	shutdownTime = 3 * time.Second
@@ -158,16 +158,15 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 // guarded wraps the handler in the guards of a listener.
 func (s *Server) guarded(a Access) http.Handler {
 	cross := http.NewCrossOriginProtection()
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return http.HandlerFunc(func(to http.ResponseWriter, r *http.Request) {
+		w := &answering{ResponseWriter: to}
+		defer w.begin() // an answer without a body is written after this
 		h := w.Header()
 		h.Set("Content-Security-Policy", policy)
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Referrer-Policy", "no-referrer")
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		h.Set("Cache-Control", "no-store")
-		if r.Method != http.MethodDelete { // it may need time to read all that it removes
-			http.NewResponseController(w).SetWriteDeadline(time.Now().Add(requestTime))
-		}
 		switch {
 		case len(a.Hosts) > 0 && !a.called(r.Host):
 			refuse(w, http.StatusMisdirectedRequest, fmt.Sprintf("this node is not called %q; use an address that it listens on, or add this one, with its port (443 for https), to http-hosts in node.toml", r.Host))
@@ -182,12 +181,35 @@ func (s *Server) guarded(a Access) http.Handler {
 			refuse(w, http.StatusForbidden, "this token is for reading the status, and an export has the data of all accounts; use the other token")
 		default:
 			if r.URL.Path != importPath {
-				r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+				r.Body = http.MaxBytesReader(to, r.Body, maxBody)
 			}
 			s.handler.ServeHTTP(w, withAccess(r, a))
 		}
 	})
 }
+
+// answering gives a client requestTime to accept an answer from where that begins, however long the node has worked on it.
+type answering struct {
+	http.ResponseWriter
+	once sync.Once
+}
+
+func (a *answering) begin() {
+	a.once.Do(func() { http.NewResponseController(a.ResponseWriter).SetWriteDeadline(time.Now().Add(requestTime)) })
+}
+
+func (a *answering) WriteHeader(status int) {
+	a.begin()
+	a.ResponseWriter.WriteHeader(status)
+}
+
+func (a *answering) Write(b []byte) (int, error) {
+	a.begin()
+	return a.ResponseWriter.Write(b)
+}
+
+// Unwrap is for http.NewResponseController.
+func (a *answering) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
 // secret reports whether a path needs the token: all but the files of the page.
 func secret(path string) bool { return strings.HasPrefix(path, "/v1/") || path == "/metrics" }
