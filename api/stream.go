@@ -28,8 +28,11 @@ func (s *Server) streams(a huma.API, mux *http.ServeMux) {
 		Since string `query:"since" maxLength:"64" doc:"the same, for what cannot set a header"`
 	}) (*huma.StreamResponse, error) {
 		return &huma.StreamResponse{Body: func(c huma.Context) {
-			_, w := humago.Unwrap(c)
-			s.follow(c.Context(), w, s.node.Feed().From(cmp.Or(in.Last, in.Since)))
+			r, w := humago.Unwrap(c)
+			w.Header().Set("Content-Type", "text/event-stream")
+			if r.Method != http.MethodHead {
+				s.follow(c.Context(), w, s.node.Feed().From(cmp.Or(in.Last, in.Since)))
+			}
 		}}, nil
 	})
 	huma.Register(a, huma.Operation{Method: "GET", Path: "/v1/entries/{id}/files/{path}", OperationID: "content", Summary: "A file, or a range of it, even while it is being fetched", Security: security,
@@ -66,7 +69,6 @@ const beatEvery = 15 * time.Second
 
 // follow writes events until the reader has gone, or the feed ends.
 func (s *Server) follow(ctx context.Context, w http.ResponseWriter, c *Cursor) {
-	w.Header().Set("Content-Type", "text/event-stream")
 	out := patient{w, http.NewResponseController(w)}
 	if _, err := io.WriteString(out, ": this is fetcher\n\n"); err != nil || out.c.Flush() != nil {
 		return
