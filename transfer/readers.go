@@ -134,7 +134,7 @@ func (x *readers) close(id leasemgr.Reader) {
 // steer tells the LeaseManager what a reader needs next, if that has changed.
 func (x *readers) steer(r *reader) {
 	size := x.content.manifest.Entry(r.entry).Size
-	if r.at < 0 || r.at >= size {
+	if r.at < 0 || r.at >= size || !x.content.chosen.wants(r.entry) {
 		x.steerTo(r, 0, 0)
 		return
 	}
@@ -159,9 +159,14 @@ func (x *readers) steerAll() {
 	}
 }
 
-// serve answers a reader that waits if the block it waits for is verified.
+// serve answers a reader that waits if the block it waits for is verified, or its file is not chosen any more.
 func (x *readers) serve(r *reader) {
 	if !r.waiting() {
+		return
+	}
+	if !x.content.chosen.wants(r.entry) {
+		x.refuse(r, fmt.Errorf("%q: %w", x.content.manifest.Entry(r.entry).Path, ErrSkipped))
+		r.waits = peers.Port{}
 		return
 	}
 	if end := x.content.verifiedTo(r.entry, r.at); end > r.at || r.at >= x.content.manifest.Entry(r.entry).Size {
@@ -179,13 +184,11 @@ func (x *readers) serveAll(p share.Piece) {
 	}
 }
 
-// dropSkipped ends the readers of files that are no longer chosen.
-func (x *readers) dropSkipped() {
-	for _, r := range slices.Clone(x.list) {
-		if !x.content.chosen.wants(r.entry) {
-			x.refuse(r, fmt.Errorf("%q: %w", x.content.manifest.Entry(r.entry).Path, ErrSkipped))
-			x.close(r.id)
-		}
+// rechosen has what the readers need follow the choice.
+func (x *readers) rechosen() {
+	for _, r := range x.list {
+		x.steer(r)
+		x.serve(r)
 	}
 }
 

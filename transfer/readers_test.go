@@ -131,14 +131,25 @@ func TestReadersOfWhatIsNotWantedAnyMoreAreTold(t *testing.T) {
 	w := fetching(t, Config{}, "s")
 	a, _ := w.read("a", 1)
 	d, _ := w.read("d", 1)
-	w.move(a.Reader, 0, 1)
+	w.move(a.Reader, 1<<20, 1)
 	w.happens(func() { w.x.SetPriority(port("x"), []int{entryA}, leasemgr.Skip, w.now) })
 	if ready := got[ReaderReady](w); len(ready) != 1 || !errors.Is(ready[0].Err, ErrSkipped) {
 		t.Errorf("hears %v", ready)
 	}
-	if x := got[DropReader](w); len(x) != 1 || x[0].Reader != a.Reader {
-		t.Errorf("drops %v", x)
+	if s := got[Steer](w); len(s) != 1 || s[0] != (Steer{a.Reader, 0, 0}) {
+		t.Errorf("steers %v", s)
 	}
+	if ready := w.move(a.Reader, 5, 1); len(ready) != 1 || !errors.Is(ready[0].Err, ErrSkipped) {
+		t.Errorf("hears %v when it reads on", ready)
+	}
+	w.happens(func() { w.x.SetPriority(port("x"), []int{entryA}, leasemgr.Normal, w.now) })
+	if s := got[Steer](w); len(s) != 1 || s[0] != (Steer{a.Reader, 0, 1}) {
+		t.Errorf("chosen again, steers %v", s)
+	}
+	if ready := w.move(a.Reader, 5, 1); len(ready) > 0 {
+		t.Errorf("chosen again, hears %v", ready)
+	}
+	w.happens(func() { w.x.CloseReader(a.Reader, w.now) })
 	w.move(d.Reader, 0, 1)
 	w.happens(func() { w.x.Stop(w.now) })
 	if ready := got[ReaderReady](w); len(ready) != 1 || !errors.Is(ready[0].Err, ErrFinishing) {

@@ -284,7 +284,7 @@ func (t *Transfer) choose(entries []int, priority leasemgr.Priority) error {
 	t.then(Select{t.chosen.Wanted()})
 	t.recount()
 	t.moved = t.now // nobody has waited for the new entries yet
-	t.dropSkipped()
+	t.rechosen()
 	t.toLeases(Prioritise{t.chosen.runs(t.manifest.Layout(), func(entry int) bool { return touched[entry] })})
 	return nil
 }
