@@ -75,7 +75,7 @@ func (t *Transfer) Open(ctx context.Context, path string) (*Reader, error) {
 	return r, nil
 }
 
-// fileAt returns the index of the entry of a file of the share.
+// fileAt returns the index of the entry of a file of the share, once the transfer has ended.
 func (t *Transfer) fileAt(path string) (int, error) {
 	m := t.Manifest()
 	i, ok := m.Find(path)
@@ -84,6 +84,8 @@ func (t *Transfer) fileAt(path string) (int, error) {
 		return 0, fmt.Errorf("%q: %w in the share", path, fs.ErrNotExist)
 	case m.Entry(i).Kind != share.File:
 		return 0, fmt.Errorf("%q is not a file: %w", path, fs.ErrInvalid)
+	case !t.place().Lies(i):
+		return 0, fmt.Errorf("%q: %w", path, ErrSkipped)
 	}
 	return i, nil
 }
@@ -199,6 +201,9 @@ func (r *Reader) await() error {
 // openFinished opens the file where it lies now that the transfer has ended.
 func (r *Reader) openFinished() error {
 	m, at := r.t.Manifest(), r.t.Path()
+	if _, err := r.t.fileAt(m.Entry(r.entry).Path); err != nil {
+		return err
+	}
 	inside := ""
 	if !m.Single() {
 		inside = m.Entry(r.entry).Path

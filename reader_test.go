@@ -321,17 +321,26 @@ func TestReadAheadSetsTheOrder(t *testing.T) {
 	}
 }
 
-// A file that was not chosen cannot be opened, also once all that was is here.
+// A file that was not chosen cannot be opened, also once all that was is here; an empty one is no exception.
 func TestAFileThatWasNotChosenIsNotOpenedAfterwards(t *testing.T) {
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "tree")
-	writeRandom(t, filepath.Join(src, "a"), 1000, 1)
-	writeRandom(t, filepath.Join(src, "b"), 1000, 2)
+	for name, size := range map[string]int{"a": 1000, "b": 1000, "empty": 0, "skipped": 0} {
+		writeRandom(t, filepath.Join(src, name), size, 1)
+	}
 	s := shareOf(t, src)
-	x, err := fetchInto(t, openNode(t), s.Ticket(), t.TempDir(), FetchOptions{Skip: []string{"b"}})
+	x, err := fetchInto(t, openNode(t), s.Ticket(), t.TempDir(), FetchOptions{Only: []string{"a", "empty"}})
 	must(t, err)
-	if _, err := x.Open(t.Context(), "b"); !errors.Is(err, ErrSkipped) {
-		t.Errorf("%v, want %v", err, ErrSkipped)
+	for name, want := range map[string]error{"a": nil, "b": ErrSkipped, "empty": nil, "skipped": ErrSkipped} {
+		r, err := x.Open(t.Context(), name)
+		if !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", name, err, want)
+		}
+		if err == nil {
+			_, err = io.Copy(io.Discard, r)
+			must(t, err)
+			must(t, r.Close())
+		}
 	}
 }
 

@@ -87,6 +87,13 @@ func (p *Partial) missing() (bytes int64) {
 	return bytes
 }
 
+// Lies says whether a file of the share lies in its place at the target, when all that is wanted does.
+func (p *Partial) Lies(entry int) bool {
+	p.life.RLock()
+	defer p.life.RUnlock()
+	return p.tree != nil || p.isPlaced(entry)
+}
+
 // isPlaced says whether an entry is a file below the target. life is held, or
 // nobody else has p yet.
 func (p *Partial) isPlaced(entry int) bool {
