@@ -276,6 +276,7 @@ func (d *Daemon) remove(ctx context.Context, k *keeper, data bool) (api.Removed,
 		return r, api.Refuse(api.ErrRequest, "entry %d serves files that this node did not make; remove the entry alone, and the files by hand", k.id)
 	}
 	k.stop()
+	k.hush()
 	e, m := k.entry(), k.list() // the share may have arrived before it stopped
 	// It has stopped, so that is written even if the client no longer waits.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)

@@ -22,8 +22,9 @@ type record struct {
 	life context.Context // ends with its keeper
 
 	telling   sync.Mutex // held while the entry is read and published; taken before mu
+	gone      bool       // nothing is published any more; telling guards it
 	writing   sync.Mutex // held while the entry is changed in the catalog and then here; taken before mu
-	unwritten error      // why the catalog does not have the status of the entry; guarded by writing
+	unwritten error      // why the catalog does not have the status of the entry; writing guards it
 
 	mu       sync.Mutex // guards the fields below
 	e        catalog.Entry
@@ -76,11 +77,21 @@ func (r *record) show(state, reason string) {
 func (r *record) tell() {
 	r.telling.Lock()
 	defer r.telling.Unlock()
+	if r.gone {
+		return
+	}
 	v := r.view()
 	r.mu.Lock()
 	r.told, r.takers = time.Now(), v.Children
 	r.mu.Unlock()
 	r.d.feed.Publish(api.Event{At: time.Now(), Type: "entry", Entry: &v})
+}
+
+// hush has nothing published any more of an entry that has stopped, whoever still has it in hand.
+func (r *record) hush() {
+	r.telling.Lock()
+	defer r.telling.Unlock()
+	r.gone = true
 }
 
 // tellEvery is how often progress of an entry is published.
