@@ -139,6 +139,18 @@ func TestTheStoreSaysWhoIsFollowed(t *testing.T) {
 	}
 }
 
+// A coordinator that is reached elsewhere than when it was elected says so with its heartbeats: who cannot join it tries there.
+func TestACoordinatorIsFollowedToAnotherAddress(t *testing.T) {
+	b := newBureau(t)
+	seat := b.seatOf(5, "a")
+	b.answer(Answer{Outcome: Held, Seat: seat})
+	b.until()
+	seat.Peer.Addrs = []string{"/ip4/198.51.100.7/tcp/1"}
+	if todo := b.answer(Answer{Outcome: Held, Seat: seat}); !todo.Follow || !reflect.DeepEqual(todo.Seat, seat) {
+		t.Errorf("it is followed %v, at %v; want %v", todo.Follow, todo.Seat.Peer.Addrs, seat.Peer.Addrs)
+	}
+}
+
 func TestHowOftenTheStoreIsAsked(t *testing.T) {
 	many := []peers.ID{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n"}
 	for _, c := range []struct {
