@@ -35,6 +35,7 @@ func TestACoordinatorIsLateWhenItMissesAHeartbeat(t *testing.T) {
 		{"killed just now, with the longest heartbeat", time.Minute, false, 0, 89 * time.Second, false, false, true},
 		{"killed just now", short, false, 0, time.Second, false, false, true},
 		{"killed", short, false, 0, 4 * time.Second, false, true, true},
+		{"killed, an hour ahead", short, false, time.Hour, 4 * time.Second, false, true, true},
 		{"left", short, true, 0, time.Minute, true, false, false},
 	} {
 		synctest.Test(t, func(t *testing.T) {
