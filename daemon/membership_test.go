@@ -168,3 +168,28 @@ func TestNoTokenTakesASecretAway(t *testing.T) {
 		t.Errorf("%+v, %v", is, err)
 	}
 }
+
+// Of two machines that change the secret at once one does; the other joins again, and may leave: nobody will ever need what it had made up.
+func TestAMachineWhoseChangeOfTheSecretWasRefusedMayLeave(t *testing.T) {
+	t.Parallel()
+	dir, elsewhere := t.TempDir(), t.TempDir()
+	m := Membership{URL: "nats://127.0.0.1:4222/ours", Secret: "the secret of a fleet"}
+	must(t, m.Save(dir))
+	must(t, m.Save(elsewhere))
+	theirs, err := m.ChangeSecret(t.Context(), elsewhere, func(context.Context, string) error { return nil })
+	must(t, err)
+	var made string
+	refused := func(_ context.Context, secret string) error { made = secret; return fetcher.ErrOtherFleet }
+	if _, err := m.ChangeSecret(t.Context(), dir, refused); !errors.Is(err, fetcher.ErrOtherFleet) {
+		t.Fatal(err)
+	}
+	token, err := ParseToken(theirs.Token())
+	must(t, err)
+	must(t, token.Save(dir))
+	if is, _, err := Joined(dir); err != nil || is.Next == made {
+		t.Errorf("it keeps a secret that the store has refused: %+v, %v", is, err)
+	}
+	if err := Leave(dir); err != nil {
+		t.Error(err)
+	}
+}
