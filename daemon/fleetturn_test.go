@@ -1,0 +1,49 @@
+package daemon
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/rounds"
+)
+
+// unheard is a store whose rounds cannot be changed while it is away.
+type unheard struct {
+	rounds.KV
+	away atomic.Bool
+}
+
+func (u *unheard) Update(ctx context.Context, key string, value []byte, rev uint64) (uint64, error) {
+	if u.away.Load() && strings.HasPrefix(key, "round.v1.holds.") {
+		return 0, rounds.ErrAway
+	}
+	return u.KV.Update(ctx, key, value, rev)
+}
+
+// The store is away for the moment in which a member gives its turn back. Then the member may have it again: nobody else does.
+func TestATurnThatCouldNotBeGivenBackIsOnesOwn(t *testing.T) {
+	t.Parallel()
+	fleet := Membership{URL: "sqlite:" + filepath.Join(t.TempDir(), "kv"), Secret: "the secret of a fleet"}
+	a := begun(t, t.TempDir(), inFleet(fleet))
+	kv := &unheard{KV: a.member.kv}
+	f := &fleetHolds{m: &member{d: a, kv: a.member.kv}, rounds: map[peers.ID]*rounds.Round{}}
+	f.m.store = a.member.store
+	f.m.store.KV = kv
+	const at = peers.ID("12D3KooWJcge8xRZ5k8JqvEmhYiX4BRtBjinpdRf5jNBvhX5ycZN")
+	end, err := f.turn(t.Context(), at, 0)
+	must(t, err)
+	kv.away.Store(true)
+	end()
+	leave, err := f.turns.Take(t.Context(), at) // it was given up, as far as it can be
+	must(t, err)
+	leave()
+	kv.away.Store(false)
+	if end, err = f.turn(t.Context(), at, 0); err != nil {
+		t.Fatal("it has no turn any more: ", err)
+	}
+	end()
+}
