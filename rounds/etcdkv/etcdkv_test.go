@@ -209,6 +209,45 @@ func TestTheServerMayBeginAgain(t *testing.T) {
 	}
 }
 
+// A server that was replaced, or restored, has been written to before a watcher is back, so that its last revision is no sign: the
+// watcher is told, or sees what the server has.
+func TestAWatchOfAnotherServerThatWasWrittenToEnds(t *testing.T) {
+	rig.Slow(t)
+	t.Parallel()
+	addr := free(t)
+	stop := start(t, t.TempDir(), "http", addr)
+	link := kvtest.NewLink(t, addr)
+	write := func(kv *etcdkv.KV, keys ...string) {
+		for _, key := range keys {
+			_, err := kv.Create(t.Context(), key, []byte(key))
+			ok(t, err)
+		}
+	}
+	write(open(t, addr), "a", "b", "c")
+	seen, done := make(chan []rounds.Entry, 10), make(chan error)
+	kv := open(t, link.Addr)
+	go func() { done <- kv.Watch(t.Context(), "c", func(es []rounds.Entry) { seen <- es }) }()
+	<-seen
+	link.Lose(kvtest.Connections)
+	stop()
+	start(t, t.TempDir(), "http", addr)
+	write(open(t, addr), "c", "d", "e", "f")
+	link.Lose(kvtest.Nothing)
+	select {
+	case err := <-done:
+		if !errors.Is(err, rounds.ErrBack) {
+			t.Errorf("got %v", err)
+		}
+	case es := <-seen:
+		if len(es) != 1 || es[0].Rev != 2 {
+			t.Errorf("saw %+v", es)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("it takes what the server had for what it has")
+		go func() { <-done }()
+	}
+}
+
 // A store may authenticate us, and we the store.
 func TestPasswordsAndTLS(t *testing.T) {
 	rig.Slow(t)

@@ -138,6 +138,45 @@ func TestAWatchOfAnotherBucketEnds(t *testing.T) {
 	}
 }
 
+// A bucket that was replaced, or restored, has been written to before a watcher is back, so that its last revision is no sign: the
+// watcher is told, or sees what the bucket has.
+func TestAWatchOfAnotherBucketThatWasWrittenToEnds(t *testing.T) {
+	t.Parallel()
+	addr, _ := start(t, t.TempDir(), -1)
+	link := kvtest.NewLink(t, addr)
+	kv, direct := open(t, link.Addr, "fleet"), open(t, addr, "fleet")
+	write := func(kv *natskv.KV, keys ...string) {
+		for _, key := range keys {
+			if _, err := kv.Create(t.Context(), key, []byte(key)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	write(direct, "a", "b", "c")
+	seen, done := make(chan []rounds.Entry, 10), make(chan error)
+	go func() { done <- kv.Watch(t.Context(), "c", func(es []rounds.Entry) { seen <- es }) }()
+	<-seen
+	link.Lose(kvtest.Connections)
+	if err := stream(t, addr).DeleteStream(t.Context(), "KV_fleet"); err != nil {
+		t.Fatal(err)
+	}
+	write(open(t, addr, "fleet"), "c", "d", "e", "f")
+	link.Lose(kvtest.Nothing)
+	select {
+	case err := <-done:
+		if !errors.Is(err, rounds.ErrBack) {
+			t.Errorf("got %v", err)
+		}
+	case es := <-seen:
+		if len(es) != 1 || es[0].Rev != 1 {
+			t.Errorf("saw %+v", es)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("it takes what the bucket had for what it has")
+		go func() { <-done }()
+	}
+}
+
 // A bucket that others made must be one that forgets nothing.
 func TestBucketsThatForgetAreRefused(t *testing.T) {
 	t.Parallel()
