@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/multiformats/go-multiaddr"
+
 	"github.com/piecelease/fetcher/rounds/memkv"
 	"github.com/piecelease/fetcher/share"
 )
@@ -36,6 +38,42 @@ func TestALongReportFitsIntoTheStore(t *testing.T) {
 		}
 		if n := len(r.Members[0].Shares); n < maxReported {
 			t.Errorf("it has reported %d shares of %d", n, maxReported)
+		}
+	})
+}
+
+// allDone is the work of a member that has all of more shares than a report has.
+type allDone struct{ noWork }
+
+func (allDone) Report() (out []ShareReport) {
+	for i := range maxReported + 1 {
+		out = append(out, ShareReport{ID: share.IDOf([]byte(fmt.Sprint(i))).String(), Bytes: 1, Verified: 1, Done: true})
+	}
+	return out
+}
+
+// What a member has is shown of each share of the list, however many there are.
+func TestOfManySharesEachIsShownAsDone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := FleetStore{memkv.New(), fleetSecret}
+		source := multiaddr.StringCast("/ip4/192.0.2.1/tcp/1/p2p/12D3KooWJcge8xRZ5k8JqvEmhYiX4BRtBjinpdRf5jNBvhX5ycZN")
+		for i := range maxReported + 1 {
+			ticket, err := share.NewTicket(share.IDOf([]byte(fmt.Sprint(i))), []multiaddr.Multiaddr{source})
+			must(t, err)
+			_, err = s.Add(t.Context(), ticket.String())
+			must(t, err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_ = s.Follow(ctx, MemberReport{Peer: "follower", Name: "nas"}, nil, allDone{})
+		r, err := s.Rollout(t.Context())
+		if err != nil || len(r.Members) != 1 {
+			t.Fatalf("%+v, %v", r.Members, err)
+		}
+		for _, x := range r.Shares {
+			if x.Done != 1 {
+				t.Errorf("of %d shares, all of which the member has, %s is shown as had by %d", len(r.Shares), x.ID.Short(), x.Done)
+			}
 		}
 	})
 }
