@@ -199,7 +199,7 @@ func (o *Office) Answer(a Answer, now time.Time) {
 		o.turn(a.Seat)
 		o.next = now.Add(o.pause(a.Again))
 	case Held:
-		if a.Seat.Term > 0 && !same(a.Seat, o.seat) {
+		if a.Seat.Term > 0 && !(same(a.Seat, o.seat) && slices.Equal(a.Seat.Peer.Addrs, o.seat.Peer.Addrs)) {
 			o.turn(a.Seat)
 		}
 		o.next = now.Add(o.pause(a.Again))
