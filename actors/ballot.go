@@ -73,7 +73,7 @@ func (b *ballot) call(ctx context.Context, what fleet.Call, heard []fleet.Report
 	case fleet.TakeOffice:
 		return b.take(ctx, addrs)
 	case fleet.KeepOffice:
-		return b.keep(ctx)
+		return b.keep(ctx, addrs)
 	}
 	return fleet.Answer{}
 }
@@ -114,9 +114,9 @@ func (b *ballot) take(ctx context.Context, addrs []string) fleet.Answer {
 	return fleet.Answer{Outcome: fleet.Won, Seat: fleet.Seat{Term: g.Term(), Peer: peers.Addr{ID: b.self, Addrs: addrs}}, Members: last.Members}
 }
 
-func (b *ballot) keep(ctx context.Context) fleet.Answer {
-	if b.guard == nil {
-		return fleet.Answer{Why: "this node has given up coordinating"}
+func (b *ballot) keep(ctx context.Context, addrs []string) fleet.Answer {
+	if b.guard == nil { // it was given up because the store was another fleet's, and may be ours again
+		return b.take(ctx, addrs)
 	}
 	err := b.guard.Extend(ctx)
 	var lost *rounds.LostError
