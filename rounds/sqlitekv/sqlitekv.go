@@ -3,6 +3,7 @@
 package sqlitekv
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -88,6 +89,7 @@ func (k *KV) Delete(ctx context.Context, key string, rev uint64) (uint64, error)
 }
 
 const (
+	latest  = `SELECT rev, key, x'' FROM entries ORDER BY rev DESC LIMIT 1`
 	next    = `(SELECT coalesce(max(rev), 0) + 1 FROM entries)`
 	replace = `UPDATE entries SET rev = ` + next + `, value = ?2 WHERE key = ?1 AND rev = ?3`
 )
@@ -129,6 +131,9 @@ func (k *KV) Watch(ctx context.Context, key string, f func([]rounds.Entry)) erro
 	for first := true; ; first = false {
 		var news []rounds.Entry
 		err := k.db.Read(ctx, func(c *sqlite.Conn) (err error) {
+			if news, err = entries(c, latest); err != nil || after > 0 && (len(news) == 0 || news[0].Rev < after) {
+				return cmp.Or(err, rounds.ErrBack)
+			}
 			news, err = entries(c, query, key, int64(after))
 			return err
 		})
