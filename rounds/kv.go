@@ -43,7 +43,9 @@ type KV interface {
 	// returns why. A key that ends in a dot stands for all keys that begin with it.
 	// A key may change more than once between two calls of f; then only its latest
 	// revision is sure to come. No revision comes after a later one of its key, and
-	// the latest always comes, however often the connection is lost.
+	// the latest always comes, however often the connection is lost. A store that was
+	// replaced or restored may have an earlier revision than came, or none, of a key: then
+	// it returns [ErrBack], and another Watch begins with what the store has now.
 	Watch(ctx context.Context, key string, f func([]Entry)) error
 }
 

@@ -1,9 +1,11 @@
 package natskv
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -29,7 +31,7 @@ func (k *KV) Watch(ctx context.Context, key string, f func([]rounds.Entry)) erro
 	if err := rounds.CheckKey(strings.TrimSuffix(key, ".")); err != nil {
 		return err
 	}
-	w := &watch{KV: k, subject: k.prefix + key, f: f}
+	w := &watch{KV: k, subject: k.prefix + key, f: f, passed: map[string]rounds.Entry{}}
 	if strings.HasSuffix(key, ".") {
 		w.subject += ">"
 	}
@@ -61,12 +63,13 @@ type watch struct {
 	*KV
 	subject string
 	f       func([]rounds.Entry)
-	begun   bool   // f was called
-	after   uint64 // the last revision it was called with
+	begun   bool                    // f was called
+	passed  map[string]rounds.Entry // of each key the latest that it was called with
 
-	// Of this consumer: how many messages there were at first, how many came, and those
-	// that are yet to be passed on.
+	// Of this consumer: how many messages there were at first, how many came, whether it was compared with what was
+	// passed on before, and those that are yet to be passed on.
 	first, got uint64
+	compared   bool
 	news       []rounds.Entry
 }
 
@@ -76,11 +79,6 @@ func (w *watch) once(ctx context.Context) error {
 	defer cancel()
 	defer context.AfterFunc(w.connection(), cancel)()
 	stream := w.stream.CachedInfo().Config.Name
-	if info, err := w.stream.Info(ctx); err != nil {
-		return err
-	} else if info.State.LastSeq < w.after {
-		return rounds.ErrBack
-	}
 	c, err := w.js.CreateConsumer(ctx, stream, jetstream.ConsumerConfig{
 		FilterSubject: w.subject, DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy, AckPolicy: jetstream.AckNonePolicy,
 		InactiveThreshold: forget, MemoryStorage: true, Replicas: 1,
@@ -89,12 +87,10 @@ func (w *watch) once(ctx context.Context) error {
 		return err
 	}
 	defer w.remove(ctx, stream, c)
-	w.got, w.first, w.news = 0, c.CachedInfo().NumPending, nil
-	for w.pass(); ; {
-		if err := w.pull(ctx, c); err != nil {
-			return err
-		}
+	w.got, w.first, w.compared, w.news = 0, c.CachedInfo().NumPending, false, nil
+	for err = w.pass(ctx); err == nil; err = w.pull(ctx, c) {
 	}
+	return err
 }
 
 // pull passes on the messages of one request.
@@ -114,11 +110,12 @@ func (w *watch) pull(ctx context.Context, c jetstream.Consumer) error {
 		if w.got++; meta.Sequence.Consumer != w.got {
 			return errGap
 		}
-		if e := (rounds.Entry{Key: strings.TrimPrefix(m.Subject(), w.prefix), Value: value(m.Headers(), m.Data()), Rev: meta.Sequence.Stream}); e.Rev > w.after {
-			w.news = append(w.news, e)
+		w.news = append(w.news, rounds.Entry{Key: strings.TrimPrefix(m.Subject(), w.prefix), Value: value(m.Headers(), m.Data()), Rev: meta.Sequence.Stream})
+		if len(messages) > 0 {
+			continue
 		}
-		if len(messages) == 0 {
-			w.pass()
+		if err := w.pass(ctx); err != nil {
+			return err
 		}
 	}
 	if err := batch.Error(); err != nil {
@@ -131,15 +128,48 @@ func (w *watch) pull(ctx context.Context, c jetstream.Consumer) error {
 }
 
 // pass calls f with what is new, once it has everything that was there at the beginning.
-func (w *watch) pass() {
-	if w.got < w.first || len(w.news) == 0 && w.begun {
-		return
+func (w *watch) pass(ctx context.Context) error {
+	if w.got < w.first {
+		return nil
 	}
-	w.f(w.news)
-	if n := len(w.news); n > 0 {
-		w.after = w.news[n-1].Rev
+	if err := w.compare(ctx); err != nil {
+		return err
+	}
+	w.news = slices.DeleteFunc(w.news, func(e rounds.Entry) bool { return e.Rev <= w.passed[e.Key].Rev })
+	if len(w.news) > 0 || !w.begun {
+		w.f(w.news)
+	}
+	for _, e := range w.news {
+		w.passed[e.Key] = e
 	}
 	w.begun, w.news = true, nil
+	return nil
+}
+
+// compare returns [rounds.ErrBack] if what was there at the beginning is earlier than what was passed on before. The server of a
+// cluster that has the consumer may lag behind; the leader does not.
+func (w *watch) compare(ctx context.Context) error {
+	if w.compared {
+		return nil
+	}
+	w.compared = true
+	is := map[string]rounds.Entry{}
+	for _, e := range w.news {
+		is[e.Key] = e
+	}
+	for key, was := range w.passed {
+		e := is[key]
+		if e.Rev < was.Rev {
+			var err error
+			if e, err = w.Get(ctx, key); err != nil && !errors.Is(err, rounds.ErrNotFound) {
+				return err
+			}
+		}
+		if e.Rev < was.Rev || e.Rev == was.Rev && !bytes.Equal(e.Value, was.Value) {
+			return rounds.ErrBack
+		}
+	}
+	return nil
 }
 
 // remove deletes a consumer that nobody uses any more, to spare the server.
