@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -36,9 +37,10 @@ type Config struct {
 
 // KV is a store in etcd.
 type KV struct {
-	client *clientv3.Client
-	prefix string
-	seen   *witness
+	client  *clientv3.Client
+	prefix  string
+	seen    *witness
+	compact sync.WaitGroup
 }
 
 var _ rounds.KV = (*KV)(nil)
@@ -78,6 +80,7 @@ func Open(ctx context.Context, c Config) (*KV, error) {
 		_, err = k.Get(ctx, "hello")
 	}
 	if (err == nil || errors.Is(err, rounds.ErrNotFound)) && opened() {
+		k.compact.Go(k.compactOften)
 		return k, nil
 	}
 	if client != nil {
@@ -101,7 +104,35 @@ func refusal(err error) error {
 }
 
 // Close ends the connection.
-func (k *KV) Close() error { return k.client.Close() }
+func (k *KV) Close() error {
+	defer k.compact.Wait()
+	return k.client.Close()
+}
+
+// compactEvery is how often a store that is open has the cluster forget the revisions that were replaced before the last time.
+var compactEvery = 5 * time.Minute
+
+// compactOften keeps the revisions that heartbeats replace from filling the cluster, which by itself keeps all of them. Whoever is
+// late, or not permitted to do it, leaves it to others.
+func (k *KV) compactOften() {
+	tick := time.NewTicker(compactEvery)
+	defer tick.Stop()
+	for last := int64(0); ; {
+		select {
+		case <-k.client.Ctx().Done():
+			return
+		case <-tick.C:
+		}
+		ctx, cancel := context.WithTimeout(k.client.Ctx(), openWithin)
+		if now, err := k.client.Get(ctx, k.prefix+"hello"); err == nil {
+			if last > 0 {
+				_, _ = k.client.Compact(ctx, last)
+			}
+			last = now.Header.Revision
+		}
+		cancel()
+	}
+}
 
 // Get implements [rounds.KV]. The cluster's majority answers it.
 func (k *KV) Get(ctx context.Context, key string) (rounds.Entry, error) {

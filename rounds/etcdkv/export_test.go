@@ -2,4 +2,4 @@ package etcdkv
 
 import "time"
 
-func init() { lookAgain = 50 * time.Millisecond }
+func init() { lookAgain, compactEvery = 50*time.Millisecond, 100*time.Millisecond }
