@@ -75,7 +75,7 @@ func (a fleetApp) changeSecret(ctx context.Context, fl storeFlags) error {
 		return err
 	}
 	if fl.url != "" {
-		if m.URL, err = kvurl.Absolute(fl.url); err != nil {
+		if err := a.movesTo(ctx, &m, fl.url); err != nil {
 			return err
 		}
 	}
@@ -143,21 +143,25 @@ func (a fleetApp) inviting(ctx context.Context, fl storeFlags) (m daemon.Members
 	if !ok || err != nil {
 		return m, true, err
 	}
-	same := samePlace(old.URL, m.URL)
-	if old.URL = m.URL; !same {
-		err = a.isMarked(ctx, old)
-	}
-	return old, false, err
+	return old, false, a.movesTo(ctx, &old, m.URL)
 }
 
-// isMarked returns nil if the store of a membership says that it is the fleet's.
-func (a fleetApp) isMarked(ctx context.Context, m daemon.Membership) error {
-	s, done, err := openStore(m, a.now(ctx))
+// movesTo gives a membership another URL of its store. If that may be another store, it has to say that it is the fleet's.
+func (a fleetApp) movesTo(ctx context.Context, m *daemon.Membership, url string) (err error) {
+	old := m.URL
+	if m.URL, err = kvurl.Absolute(url); err != nil || samePlace(old, m.URL) {
+		return err
+	}
+	s, done, err := openStore(*m, a.now(ctx))
 	if err != nil {
 		return err
 	}
 	defer done()
-	if err = s.Marked(ctx); errors.Is(err, rounds.ErrNotFound) || errors.Is(err, fetcher.ErrOtherFleet) {
+	if err = s.Marked(ctx); errors.Is(err, fetcher.ErrOtherFleet) && m.Next != "" { // a change of the secret was cut short
+		s.Secret = m.Next
+		err = s.Marked(ctx)
+	}
+	if errors.Is(err, rounds.ErrNotFound) || errors.Is(err, fetcher.ErrOtherFleet) {
 		return errors.New("this machine belongs to a fleet with another store; to leave that fleet, run fetcher fleet leave")
 	}
 	return err
