@@ -238,6 +238,7 @@ type followed struct {
 type followedShare struct {
 	ListedShare
 	t     *Transfer // the last; nil: none yet
+	other bool      // ... which the node was asked for otherwise
 	ended bool      // ... and that was told
 	err   error
 	retry time.Time
@@ -249,7 +250,10 @@ func (f *followed) Update(ctx context.Context, listed []ListedShare, gone []shar
 			continue
 		}
 		if old := f.list[l.ID]; old != nil {
-			old.ListedShare = l
+			later := old.Ticket != l.Ticket
+			if old.ListedShare = l; later {
+				f.fetchAnew(old)
+			}
 			continue
 		}
 		f.list[l.ID] = &followedShare{ListedShare: l}
@@ -287,6 +291,21 @@ func (f *followed) remove(x *followedShare) {
 	f.opt.Told(FollowEvent{Share: x.ID, Name: nameOf(x.t), What: "removed", Transfer: x.t})
 }
 
+// fetchAnew ends a transfer that has begun, so that the next fetches what is missing with the ticket that is listed now.
+func (f *followed) fetchAnew(x *followedShare) {
+	x.retry = time.Time{}
+	if x.t == nil || x.other || x.ended {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), partingTime)
+	defer cancel()
+	if err := x.t.Stop(ctx); err != nil {
+		f.n.log.Warn("the fleet has another ticket for a share, and this node could not change to it", "share", x.ID.String(), "error", err)
+	} else if errors.Is(x.t.Wait(ctx), ErrStopped) { // else look sees how it ended
+		x.t = nil
+	}
+}
+
 // look begins the transfers that are due, and notes which have ended.
 func (f *followed) look(ctx context.Context) {
 	for _, id := range f.order {
@@ -304,7 +323,8 @@ func (f *followed) begin(ctx context.Context, x *followedShare) {
 	opt := f.opt.Fetch
 	opt.Dir, opt.Keep, opt.Stall = f.opt.Dir, true, noStall
 	t, err := f.n.Fetch(ctx, x.Ticket, opt)
-	if errors.Is(err, share.ErrHeld) { // by a transfer that the node was asked for otherwise
+	other := errors.Is(err, share.ErrHeld)
+	if other { // by a transfer that the node was asked for otherwise
 		all := f.n.Transfers()
 		if i := slices.IndexFunc(all, func(t *Transfer) bool { return t.ID() == x.ID }); i >= 0 {
 			t, err = all[i], nil
@@ -314,7 +334,7 @@ func (f *followed) begin(ctx context.Context, x *followedShare) {
 		f.failed(x, err)
 		return
 	}
-	x.t, x.ended, x.err = t, false, nil
+	x.t, x.other, x.ended, x.err = t, other, false, nil
 	f.opt.Told(FollowEvent{Share: x.ID, What: "begun", Transfer: t})
 }
 
