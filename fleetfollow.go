@@ -162,10 +162,7 @@ func (f *follower) due(now time.Time) (r MemberReport, due bool) {
 	}
 	r = f.me
 	r.Shares = f.work.Report()
-	r.Shares = r.Shares[:min(len(r.Shares), maxReported)]
-	for i := range r.Shares {
-		r.Shares[i].Waits = clip(r.Shares[i].Waits, maxWaits)
-	}
+	r.clip()
 	if reflect.DeepEqual(r, f.told) && now.Sub(f.toldAt) < tellAnyway {
 		return r, false
 	}
@@ -182,7 +179,7 @@ func (f *follower) tell(ctx context.Context, r MemberReport) error {
 	if err := f.owned(ctx); err != nil {
 		return err
 	}
-	return f.store.put(ctx, statusKey+string(r.Peer), r)
+	return f.store.report(ctx, r)
 }
 
 // answered notes how it ended to tell.

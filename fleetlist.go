@@ -62,6 +62,9 @@ type ListedHold struct {
 	Length time.Duration `json:"length,omitempty"`
 }
 
+// MaxListed is the number of shares that the list of a fleet has room for: what members report of them has to fit into the store.
+const MaxListed = 4_000
+
 // MaxListedDepots is the number of depots that a fleet has keep a share, at most.
 const MaxListedDepots = 64
 
@@ -78,30 +81,6 @@ func (h *ListedHold) check() error {
 	_, err := depotsAt(h.Depots)
 	return err
 }
-
-// MemberReport is how far a member of a fleet is, as it says itself.
-type MemberReport struct {
-	Peer   peers.ID      `json:"peer"`
-	Name   string        `json:"name"` // of its machine
-	At     time.Time     `json:"at"`   // by its own clock
-	Shares []ShareReport `json:"shares"`
-}
-
-// ShareReport is how far a member is with a share.
-type ShareReport struct {
-	ID       string `json:"share"`
-	Name     string `json:"name,omitempty"`
-	Bytes    int64  `json:"bytes,omitempty"` // how many are wanted; 0: not known yet
-	Verified int64  `json:"verified"`
-	Done     bool   `json:"done,omitempty"`
-	Waits    string `json:"waits,omitempty"` // for what, if nothing moves
-}
-
-// Limits on what is believed of one member.
-const (
-	maxReported = 200 // shares
-	maxWaits    = 200 // bytes
-)
 
 // Rollout is how far a fleet is.
 type Rollout struct {
@@ -150,8 +129,18 @@ func (s FleetStore) add(ctx context.Context, l ListedShare) (share.ID, error) {
 	case len(sources) == 0:
 		return id, noSource(l.Ticket)
 	}
-	if _, _, err := s.read(ctx); err != nil {
+	list, _, err := s.read(ctx)
+	if err != nil {
 		return id, err
+	}
+	others := 0
+	for _, e := range list {
+		if len(e.Value) > 0 && e.Key != listKey+id.String() {
+			others++
+		}
+	}
+	if others >= MaxListed {
+		return id, fmt.Errorf("the list of the fleet has %d shares, and room for no more: remove one that is not wanted any more", others)
 	}
 	l.Added = time.Now().UTC()
 	return id, s.editList(ctx, id, func(e rounds.Entry) (any, error) {
@@ -203,12 +192,6 @@ func notListed(id share.ID) error { return fmt.Errorf("share %s is %w", id.Short
 // what they have. The error wraps ErrNotListed if it is not listed.
 func (s FleetStore) Remove(ctx context.Context, id share.ID) error {
 	return s.delete(ctx, listKey+id.String(), "share "+id.Short())
-}
-
-// Forget removes the report of a machine that is gone. One that still runs with the secret of the fleet
-// reports again. The error wraps ErrNotListed if there is no such report.
-func (s FleetStore) Forget(ctx context.Context, machine peers.ID) error {
-	return s.delete(ctx, statusKey+string(machine), "machine "+machine.Short())
 }
 
 // delete deletes what the store has at a key.
@@ -341,15 +324,6 @@ func (s FleetStore) listed(e rounds.Entry) (l ListedShare, ok bool, err error) {
 	return l, err == nil, err
 }
 
-// report reads what a member says; not ok if no member wrote it.
-func (s FleetStore) report(e rounds.Entry) (r MemberReport, ok bool) {
-	if s.secret().Open(e.Key, e.Value, &r) != nil || statusKey+string(r.Peer) != e.Key {
-		return r, false
-	}
-	r.Shares = r.Shares[:min(len(r.Shares), maxReported)]
-	return r, true
-}
-
 // read reads the list, and what members say. Whose store it is, its mark says; without one the list; and only if
 // that is empty the reports, which a member of another fleet may have written into it.
 func (s FleetStore) read(ctx context.Context) (list, said []rounds.Entry, err error) {
@@ -407,14 +381,7 @@ func (s FleetStore) Rollout(ctx context.Context) (Rollout, error) {
 	if err != nil {
 		return out, err
 	}
-	for _, e := range said {
-		if r, ok := s.report(e); ok {
-			out.Members = append(out.Members, r)
-		}
-	}
-	slices.SortFunc(out.Members, func(a, b MemberReport) int {
-		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Peer, b.Peer))
-	})
+	out.Members = s.members(said)
 	for _, e := range list {
 		l, ok, _ := s.listed(e)
 		if !ok {
@@ -443,14 +410,4 @@ func (x *ShareRollout) count(members []MemberReport) {
 			}
 		}
 	}
-}
-
-// Share is what the member says of one share.
-func (m MemberReport) Share(id share.ID) (ShareReport, bool) {
-	text := id.String()
-	i := slices.IndexFunc(m.Shares, func(s ShareReport) bool { return s.ID == text })
-	if i < 0 {
-		return ShareReport{}, false
-	}
-	return m.Shares[i], true
 }

@@ -3,6 +3,7 @@ package fetcher
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -10,11 +11,12 @@ import (
 
 	"github.com/multiformats/go-multiaddr"
 
+	"github.com/piecelease/fetcher/rounds"
 	"github.com/piecelease/fetcher/rounds/memkv"
 	"github.com/piecelease/fetcher/share"
 )
 
-// muchWork is the work of a member with as many shares as a report has, all of which wait.
+// muchWork is the work of a member with as many shares as one key has room for, all of which wait.
 type muchWork struct{ noWork }
 
 func (muchWork) Report() (out []ShareReport) {
@@ -42,7 +44,9 @@ func TestALongReportFitsIntoTheStore(t *testing.T) {
 	})
 }
 
-// allDone is the work of a member that has all of more shares than a report has.
+var aSource = multiaddr.StringCast("/ip4/192.0.2.1/tcp/1/p2p/12D3KooWJcge8xRZ5k8JqvEmhYiX4BRtBjinpdRf5jNBvhX5ycZN")
+
+// allDone is the work of a member that has all of more shares than one key has room for.
 type allDone struct{ noWork }
 
 func (allDone) Report() (out []ShareReport) {
@@ -56,9 +60,8 @@ func (allDone) Report() (out []ShareReport) {
 func TestOfManySharesEachIsShownAsDone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := FleetStore{memkv.New(), fleetSecret}
-		source := multiaddr.StringCast("/ip4/192.0.2.1/tcp/1/p2p/12D3KooWJcge8xRZ5k8JqvEmhYiX4BRtBjinpdRf5jNBvhX5ycZN")
 		for i := range maxReported + 1 {
-			ticket, err := share.NewTicket(share.IDOf([]byte(fmt.Sprint(i))), []multiaddr.Multiaddr{source})
+			ticket, err := share.NewTicket(share.IDOf([]byte(fmt.Sprint(i))), []multiaddr.Multiaddr{aSource})
 			must(t, err)
 			_, err = s.Add(t.Context(), ticket.String())
 			must(t, err)
@@ -75,5 +78,28 @@ func TestOfManySharesEachIsShownAsDone(t *testing.T) {
 				t.Errorf("of %d shares, all of which the member has, %s is shown as had by %d", len(r.Shares), x.ID.Short(), x.Done)
 			}
 		}
+		must(t, s.Forget(t.Context(), "follower"))
+		said, err := s.entries(t.Context(), statusKey)
+		if err != nil || len(said) != 2 || slices.ContainsFunc(said, func(e rounds.Entry) bool { return len(e.Value) > 0 }) {
+			t.Errorf("of a machine that was forgotten there are %d keys, %v", len(said), err)
+		}
 	})
+}
+
+// A list has no more shares than members can report; one of them may get another ticket all the same.
+func TestAListThatIsFullTakesNoMore(t *testing.T) {
+	s, last := FleetStore{memkv.New(), fleetSecret}, ""
+	for i := range MaxListed {
+		ticket, err := share.NewTicket(share.IDOf([]byte(fmt.Sprint(i))), []multiaddr.Multiaddr{aSource})
+		must(t, err)
+		last = ticket.String()
+		must(t, s.put(t.Context(), listKey+ticket.ID.String(), ListedShare{Ticket: last}))
+	}
+	_, err := s.Add(t.Context(), last)
+	must(t, err)
+	ticket, err := share.NewTicket(share.IDOf([]byte("one more")), []multiaddr.Multiaddr{aSource})
+	must(t, err)
+	if _, err := s.Add(t.Context(), ticket.String()); err == nil || !strings.Contains(err.Error(), "room for no more") {
+		t.Errorf("got %v", err)
+	}
 }
