@@ -95,7 +95,7 @@ type ShareRollout struct {
 	Done        int       // members that have it
 	Coordinator peers.ID  // empty: none is elected
 	Term        uint64    // of the latest
-	Heard       time.Time // when the coordinator last showed that it is alive, by its own clock; zero: not known
+	Heard       time.Time // when the coordinator last showed that it is alive, by its own clock, or, if it is late and that is ahead, by this one; zero: not known
 	Late        bool      // it has missed a heartbeat
 }
 

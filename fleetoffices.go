@@ -16,8 +16,8 @@ import (
 const lookAgain = 3 * time.Second
 
 // offices fills in who coordinates each share, and whether it is alive. A coordinator whose last heartbeat seems
-// long ago may have another clock than this machine: it is late only if no heartbeat comes meanwhile. If that takes
-// longer than anybody waits for a report, its clock is believed.
+// long ago, or is still to come, has another clock than this machine, or is late: it is late only if no heartbeat comes
+// meanwhile. If that takes longer than anybody waits for a report, its clock is believed.
 func (s FleetStore) offices(ctx context.Context, all []ShareRollout) error {
 	var late []*ShareRollout
 	wait := time.Duration(0)
@@ -27,13 +27,14 @@ func (s FleetStore) offices(ctx context.Context, all []ShareRollout) error {
 		if err != nil {
 			return err
 		}
-		if x.Heard.IsZero() || time.Since(x.Heard) <= ttl {
+		ago := time.Since(x.Heard)
+		if x.Heard.IsZero() || ago.Abs() <= ttl {
 			continue
 		}
 		if watch := rounds.Heartbeat(ttl) * 5 / 4; watch <= lookAgain {
 			late, wait = append(late, x), max(wait, watch)
 		} else {
-			x.Late = true
+			x.Late = ago > 0
 		}
 	}
 	if len(late) == 0 {
@@ -49,7 +50,9 @@ func (s FleetStore) offices(ctx context.Context, all []ShareRollout) error {
 		if _, err := s.office(ctx, x); err != nil {
 			return err
 		}
-		x.Late = x.Heard.Equal(was)
+		if x.Late = x.Heard.Equal(was); x.Late && time.Until(was) > 0 {
+			x.Heard = time.Now().Add(-wait) // which is all that this machine knows
+		}
 	}
 	return nil
 }

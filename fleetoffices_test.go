@@ -15,7 +15,7 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// A coordinator that was killed is late after its ttl; one whose clock is an hour behind is not, and of one that gave
+// A coordinator that was killed is late after its ttl; one whose clock is an hour behind or ahead is not, and of one that gave
 // the office back nothing is said.
 func TestACoordinatorIsLateWhenItMissesAHeartbeat(t *testing.T) {
 	const short = 2 * time.Second
@@ -30,6 +30,8 @@ func TestACoordinatorIsLateWhenItMissesAHeartbeat(t *testing.T) {
 	}{
 		{"alive", short, true, 0, time.Minute, false, false, true},
 		{"alive, an hour behind", short, true, -time.Hour, time.Minute, false, false, true},
+		{"alive, an hour ahead", short, true, time.Hour, time.Minute, false, false, true},
+		{"alive, an hour ahead, with the longest heartbeat", time.Minute, true, time.Hour, time.Minute, false, false, true},
 		{"alive, with the longest heartbeat", time.Minute, true, 0, 3*time.Minute + time.Second, false, false, true},
 		{"killed, with the longest heartbeat", time.Minute, false, 0, 91 * time.Second, false, true, true},
 		{"killed just now, with the longest heartbeat", time.Minute, false, 0, 89 * time.Second, false, false, true},
@@ -73,7 +75,7 @@ func TestACoordinatorIsLateWhenItMissesAHeartbeat(t *testing.T) {
 				must(t, g.Abandon(t.Context(), "it left"))
 			}
 			got, err := s.Rollout(t.Context())
-			if err != nil || len(got.Shares) != 1 || got.Shares[0].Late != x.late || (got.Shares[0].Coordinator == "somebody") != x.named {
+			if err != nil || len(got.Shares) != 1 || got.Shares[0].Late != x.late || (got.Shares[0].Coordinator == "somebody") != x.named || x.late && got.Shares[0].Heard.After(time.Now()) {
 				t.Errorf("%s: %+v, %v", x.what, got, err)
 			}
 			end()
