@@ -27,7 +27,7 @@ func (s *Service) MayCost(k Key, length time.Duration, now time.Time) int64 {
 	h := d.holds[k.Share]
 	size, ahead := s.size(h), max(h.Covered.Sub(now), 0)
 	price, _ := Cost(size, length, 0)
-	if d.Credit > Paid(min(2*price, MaxUnits)) { // that was paid, and no lease granted for it
+	if d.Credit > Paid(min(2*price, int64(MaxCredit)/unit)) { // that was paid, and no lease granted for it
 		return 0
 	}
 	if room := 2*s.length(h) + s.cfg.renewWithin() - ahead; room < length {
