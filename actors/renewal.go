@@ -103,8 +103,8 @@ type depotVisit struct {
 	unsure bool   // it waited for that in vain
 	turn   func() // ends our turn to renew the fleet's leases; nil: we do not have it
 	others error  // ... as another member is to do it
-	paid   int64  // units, for the first of tasks
-	pays   int    // number of payments for it
+	pays   int    // number of payments for the first of tasks
+	most   int64  // units that may still be paid for it
 }
 
 // visitError is why something went wrong in a visit.
@@ -354,9 +354,9 @@ func (r *renewals) held(ctx actor.Context, v *depotVisit, m wire.Held) {
 	default:
 		delete(r.errs, k)
 		heard := heardOf(m.At, wire.Holding{Share: m.Share, State: m.State, Bytes: m.Bytes, Expires: m.Expires})
-		heard.Added, heard.Units = time.Duration(min(m.Added, int64(maxLeft/time.Second)))*time.Second, v.paid
+		heard.Added = time.Duration(min(m.Added, int64(maxLeft/time.Second))) * time.Second
 		r.core.Renewed(k.Depot, heard, now)
-		v.tasks, v.paid, v.pays = v.tasks[1:], 0, 0
+		v.tasks, v.pays = v.tasks[1:], 0
 	}
 	r.work(ctx, v)
 }
@@ -368,7 +368,6 @@ func (r *renewals) refused(v *depotVisit, err error) {
 		return
 	}
 	k := renewal.Key{Depot: v.to.ID, Share: v.tasks[0].Share}
-	r.bank(v)
 	v.tasks, v.pays = v.tasks[1:], 0
 	r.errs[k] = visitError{err, v.serial}
 	r.core.Refused(k, err.Error(), r.s.Wall())
@@ -398,16 +397,9 @@ func (r *renewals) end(v *depotVisit) {
 	r.close(v)
 }
 
-// bank enters what was paid for a task that the depot has not granted.
-func (r *renewals) bank(v *depotVisit) {
-	r.core.Bank(v.lease(), v.paid, r.s.Wall())
-	v.paid = 0
-}
-
 func (r *renewals) close(v *depotVisit) {
 	v.link.Close()
 	v.endTurn()
-	r.bank(v)
 	delete(r.visits, v.to.ID)
 	r.ended[v.to.ID] = v.serial
 	r.dirty = true

@@ -52,16 +52,20 @@ func (r *renewals) owes(ctx actor.Context, v *depotVisit, units int64) {
 		r.core.Know(a, now)
 		r.dirty = true
 	}
-	most := r.core.MayCost(v.lease(), v.tasks[0].Length, now)
+	if v.pays == 0 {
+		v.most = r.core.MayCost(v.lease(), v.tasks[0].Length, now)
+	}
 	var err error
 	switch {
-	case units < 1 || units > most-v.paid: // also bit by bit
+	case units < 1 || units > v.most: // also bit by bit
 		err = errPrice
 	case v.pays >= maxPaysPerTask || r.cfg.Purse == nil:
 		err = &depot.Refusal{Reason: depot.Unpaid, Room: units}
 	default:
-		if err = r.core.InBudget(v.to.ID, v.paid+units, now); err == nil {
+		if err = r.core.InBudget(v.to.ID, units, now); err == nil {
 			v.pays++
+			r.core.Paying(v.lease())
+			r.dirty = true
 			r.reserve(ctx, v, units)
 			return
 		}
@@ -124,11 +128,12 @@ func (v *depotVisit) lease() renewal.Key {
 func (r *renewals) paid(ctx actor.Context, m payDone) {
 	v := r.visits[m.lease.Depot]
 	here := v != nil && v.serial == m.serial
-	if here && len(v.tasks) > 0 {
-		v.paid += m.units
-	} else if m.units > 0 { // of no task, or too late for it
+	if m.units > 0 { // perhaps of no task, or too late for it
 		r.core.Bank(m.lease, m.units, r.s.Wall())
 		r.dirty = true
+	}
+	if here {
+		v.most -= m.units
 	}
 	switch {
 	case !here:

@@ -152,7 +152,7 @@ func (s *Service) Lapses(now time.Time) (all []Due) {
 				m.left, credits[x.Depot] = m.left-units, credit
 				return
 			}
-			if at = m.end; !at.Before(x.Expires) {
+			if at = m.end; !at.Before(x.Expires.Add(-s.of(d, s.cfg.RetryMin))) { // nothing is paid in the moment between
 				all = append(all, due)
 				return
 			}

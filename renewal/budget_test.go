@@ -37,6 +37,7 @@ func TestLapsesAreWhatABudgetDoesNotPayFor(t *testing.T) {
 		{"nothing pays for it", 20, []time.Duration{9 * day}, 0, []int{0}},
 		{"used up, and it lapses before the next month", 100, []time.Duration{5 * day}, 100, []int{0}},
 		{"used up, and there is time", 100, []time.Duration{5 * day, 22 * day}, 100, []int{0}},
+		{"used up, and it lapses in a moment of the next month", 30, []time.Duration{21*day + time.Second}, 30, []int{0}},
 		{"the rest of the month", 100, []time.Duration{5 * day}, 74, nil},
 		{"one too few", 100, []time.Duration{5 * day}, 75, []int{0}},
 	} {
@@ -160,7 +161,8 @@ func TestWhatIsPaidCounts(t *testing.T) {
 	s.SetBudget("d", 100, epoch)
 	s.Bank(Key{Depot: "d"}, 30, epoch)
 	s.Bank(k, 30, epoch.Add(day))
-	s.Renewed("d", Heard{Share: k.Share, State: Stable, Bytes: 100 << 20, Left: day, Added: day, Units: 30}, epoch.Add(2*day))
+	s.Bank(k, 30, epoch.Add(2*day))
+	s.Renewed("d", Heard{Share: k.Share, State: Stable, Bytes: 100 << 20, Left: day, Added: day}, epoch.Add(2*day))
 	for now, ok := range map[time.Time]bool{epoch.Add(3 * day): false, epoch.Add(31*day - 1): false, epoch.Add(31 * day): true, epoch.Add(-40 * day): false} {
 		if err := s.InBudget("d", 11, now); (err == nil) != ok {
 			t.Errorf("at %v: %v", now.Sub(epoch), err)

@@ -16,53 +16,87 @@ func (s *Service) size(h *Hold) int64 {
 	return h.Bytes
 }
 
-// MayCost returns how many units may be paid at most for a task of a visit. Of a hold no more time is ever
-// paid than has passed, and two lengths of its lease and the time in which that is renewed: a depot that has lost
-// the latest renewal is paid for it again, but one that says so again and again is not.
+// room returns for how much more time of a hold something may be paid. Of a hold no more time is ever paid than has passed, and two
+// lengths of its lease and the time in which that is renewed: a depot that has lost the latest renewal is paid for it
+// again, but one that says so again and again is not.
+func (s *Service) room(h *Hold, now time.Time) time.Duration {
+	return 2*s.length(h) + s.cfg.renewWithin() - max(h.Covered.Sub(now), 0)
+}
+
+// MayCost returns how many units may be paid at most for a task of a visit.
 func (s *Service) MayCost(k Key, length time.Duration, now time.Time) int64 {
 	d := s.depots[k.Depot]
 	if d == nil || d.holds[k.Share] == nil {
 		return 0
 	}
 	h := d.holds[k.Share]
-	size, ahead := s.size(h), max(h.Covered.Sub(now), 0)
-	price, _ := Cost(size, length, 0)
-	if d.Credit > Paid(min(2*price, int64(MaxCredit)/unit)) { // that was paid, and no lease granted for it
-		return 0
-	}
-	if room := 2*s.length(h) + s.cfg.renewWithin() - ahead; room < length {
-		whole, _ := Cost(size, room, 0)
-		return max(whole-1, 0) // else rounding up would be paid at each visit
+	room := s.room(h, now)
+	price, _ := Cost(s.size(h), min(length, room), 0)
+	if room < length {
+		return max(price-1, 0) // else rounding up would be paid at each visit
 	}
 	return price
 }
 
-// Bank enters units that were paid for a task that the depot has not granted.
+// Paying records for which hold a payment is begun: it may be a later visit that hears of its end.
+func (s *Service) Paying(k Key) {
+	if d := s.depots[k.Depot]; d != nil {
+		d.Paying = k.Share
+	}
+}
+
+// Bank enters units that were paid for a hold; of no share: for that of the payment that was begun last. They are credit until
+// something is granted for them.
 func (s *Service) Bank(k Key, units int64, now time.Time) {
-	if d := s.depots[k.Depot]; d != nil && d.Paid && units > 0 {
-		d.spend(units, now)
-		if h := d.holds[k.Share]; h != nil {
-			d.deposit(h, units, s.size(h), s.length(h), now)
-		} else {
-			d.Credit += Paid(units)
+	d := s.depots[k.Depot]
+	if d == nil || units < 1 {
+		return
+	}
+	if k.Share.IsZero() {
+		k.Share = d.Paying
+	}
+	d.Paid = true
+	d.spend(units, now)
+	if h := d.holds[k.Share]; h != nil {
+		cost, rest := Cost(s.size(h), Added(h.Expires, now.Add(s.lasts(h)+jitter), now), 0)
+		has := Paid(min(cost-units+1, int64(MaxCredit)/unit)) - rest - 1 // at most, or it would ask for less
+		s.lost(d, d.Credit-max(has, 0), now)
+		h.Cost += units
+		h.Ahead += Paid(units)
+	}
+	d.Credit += Paid(units)
+}
+
+// lost writes off credit that a depot has lost, or denies. That counts as time that was paid of the holds for which it was paid: a depot
+// that forgets credit is not paid again and again, and what it forgot of one lease does not end another.
+func (s *Service) lost(d *depot, credit Credit, now time.Time) {
+	if credit <= 0 {
+		return
+	}
+	d.Credit -= credit
+	for _, h := range d.holds {
+		if paid := min(h.Ahead, credit); paid > 0 {
+			h.Ahead -= paid
+			seconds := int64(paid) / ((max(s.size(h), 1)-1)/UnitBytes + 1)
+			h.cover(now, time.Duration(min(seconds, maxCovered))*time.Second)
 		}
 	}
 }
 
-// deposit enters units that were paid to have a lease of size bytes last longer by added. What our credit
-// should have covered, but for less than a unit, counts as time that was paid: a depot that forgets credit is not
-// paid again and again.
-func (d *depot) deposit(h *Hold, units, size int64, added time.Duration, now time.Time) {
-	credit := d.Credit
-	if credit < Credit(unit) {
-		credit = 0
+// without returns the credit without what it pays of a lease that lasts longer by added.
+func (d *depot) without(size int64, added time.Duration) Credit {
+	missing, left := Cost(size, added, d.Credit)
+	if missing > 0 {
+		return 0
 	}
-	lacks, _ := Cost(size, added, credit)
-	excess := max(units-lacks, 0)
-	d.Credit += Paid(units - excess)
-	if excess > 0 {
-		seconds := excess * unit / ((max(size, 1)-1)/UnitBytes + 1)
-		h.cover(now, min(time.Duration(seconds), maxCovered)*time.Second)
+	return left
+}
+
+// use sets the credit that is left once a lease lasts longer.
+func (d *depot) use(left Credit) {
+	d.Credit = left
+	for _, h := range d.holds {
+		h.Ahead = min(h.Ahead, left)
 	}
 }
 
@@ -85,11 +119,7 @@ func (s *Service) reported(d *depot, h *Hold, said Heard, now time.Time, visit b
 	length := s.length(h)
 	if added := Added(h.Covered, now.Add(min(said.Left, length)), now); added > 0 {
 		if visit && added > jitter {
-			missing, left := Cost(min(h.Bytes, s.size(h)), added, d.Credit)
-			if missing > 0 {
-				left = 0
-			}
-			d.Credit = left
+			d.use(d.without(min(h.Bytes, s.size(h)), added))
 		}
 		h.cover(now, added)
 	}

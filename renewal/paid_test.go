@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
 )
 
 // paying is a node that pays a depot for a lease of size bytes.
@@ -49,7 +50,7 @@ func TestADepotDoesNotSayHowMuchTimeItWasPaid(t *testing.T) {
 		"the clock goes back":    {granted: true, left: 31 * day, added: 31 * day, back: time.Second},
 		"never granted":          {},
 		"never answered":         {lost: true},
-		"the payment comes late": {late: true},
+		"the payment comes late": {lost: true, late: true},
 	} {
 		s, k := paying(100 << 20)
 		now, paid, days := epoch, int64(0), 310
@@ -58,17 +59,18 @@ func TestADepotDoesNotSayHowMuchTimeItWasPaid(t *testing.T) {
 			s.Due(now)
 			for _, task := range s.Visited("d", []Heard{{Share: k.Share, State: Stable, Bytes: 100 << 20, Left: time.Hour}}, now) {
 				units := s.MayCost(k, task.Length, now)
-				switch paid += units; {
+				of := k
+				if s.Paying(k); c.late {
+					of.Share = share.ID{}
+				}
+				paid += units
+				s.Bank(of, units, now)
+				switch {
 				case c.granted:
-					s.Renewed("d", Heard{Share: k.Share, State: Stable, Bytes: 100 << 20, Left: c.left, Added: c.added, Units: units}, now)
-				case c.late:
-					s.Bank(Key{Depot: "d"}, units, now)
-					s.Failed("d", "away", now)
+					s.Renewed("d", Heard{Share: k.Share, State: Stable, Bytes: 100 << 20, Left: c.left, Added: c.added}, now)
 				case c.lost:
-					s.Bank(k, units, now)
 					s.Failed("d", "away", now)
 				default:
-					s.Bank(k, units, now)
 					s.Refused(k, "more passes", now)
 				}
 			}
@@ -81,6 +83,51 @@ func TestADepotDoesNotSayHowMuchTimeItWasPaid(t *testing.T) {
 		}
 		if most := int64(100 * (days/31 + 4)); paid > most || paid < 100 {
 			t.Errorf("%s: %d units in %d days, %d are right and %d the most", name, paid, days, 100*days/31, most)
+		}
+	}
+}
+
+// Nor is it paid more for a large lease that it never grants by what it says of a small one.
+func TestADepotDoesNotMakeOneLeaseForgetAnother(t *testing.T) {
+	for name, c := range map[string]struct {
+		free  bool          // the small one is granted without passes
+		added time.Duration // to it, at each visit
+		left  time.Duration // of it, at every other visit
+		small int64         // MiB
+	}{
+		"it denies the credit":    {added: 31 * day, left: time.Hour, small: 10},
+		"it uses it up":           {free: true, added: 31 * day, left: time.Hour, small: 1000},
+		"it uses it up at once":   {free: true, added: 3100 * day, left: time.Hour, small: 10},
+		"it says that it is used": {free: true, left: 31 * day, small: 1000},
+	} {
+		s, small := paying(c.small << 20)
+		large := Key{"d", shareID(2)}
+		s.Want(Want{ID: 2, Share: large.Share, Bytes: 1000 << 20, Depots: []peers.ID{"d"}}, epoch)
+		now, paid, days := epoch, int64(0), 310
+		for i := range days {
+			left := time.Hour
+			if i%2 > 0 {
+				left = c.left
+			}
+			s.Hurry("d", now)
+			s.Due(now)
+			for _, task := range s.Visited("d", []Heard{{Share: small.Share, State: Stable, Bytes: c.small << 20, Left: left}}, now) {
+				k := Key{"d", task.Share}
+				units := s.MayCost(k, task.Length, now)
+				if k == small && c.free {
+					units = 0
+				}
+				paid += units
+				if s.Bank(k, units, now); k == small {
+					s.Renewed("d", Heard{Share: k.Share, State: Stable, Bytes: c.small << 20, Left: 31 * day, Added: c.added}, now)
+				} else {
+					s.Refused(k, "more passes", now)
+				}
+			}
+			now = now.Add(day)
+		}
+		if most := (1000 + c.small) * int64(days/31+4); paid > most {
+			t.Errorf("%s: %d units in %d days, %d are the most", name, paid, days, most)
 		}
 	}
 }
@@ -122,9 +169,9 @@ func TestAnHonestDepotIsPaid(t *testing.T) {
 				if most := s.MayCost(k, task.Length+5*time.Second, now); units > most {
 					t.Fatalf("seed %d: it costs %d units after %v, and may cost %d", seed, units, now.Sub(epoch), most)
 				}
+				s.Bank(k, units, now)
 				if rng.IntN(10) == 0 { // and is not granted
 					has.credit += Paid(units)
-					s.Bank(k, units, now)
 					s.Failed("d", "away", now)
 					break
 				}
@@ -132,11 +179,10 @@ func TestAnHonestDepotIsPaid(t *testing.T) {
 					has.credit = left
 				}
 				if rng.IntN(10) == 0 { // nobody hears it
-					s.Bank(k, units, now)
 					s.Failed("d", "away", now)
 					break
 				}
-				s.Renewed("d", Heard{Share: k.Share, State: Stable, Bytes: size, Left: has.end.Sub(now), Added: added, Units: units}, now)
+				s.Renewed("d", Heard{Share: k.Share, State: Stable, Bytes: size, Left: has.end.Sub(now), Added: added}, now)
 			}
 		}
 		if lapsed > restored || restored < 1 {
@@ -174,7 +220,8 @@ func TestAClockThatWasAheadForAVisitCostsNoLease(t *testing.T) {
 				}
 				added := Added(ends, now.Add(task.Length), now)
 				ends = now.Add(task.Length)
-				s.Renewed("d", Heard{Share: k.Share, State: Stable, Bytes: size, Left: task.Length, Added: added, Units: task.Units}, wrong)
+				s.Bank(k, task.Units, wrong)
+				s.Renewed("d", Heard{Share: k.Share, State: Stable, Bytes: size, Left: task.Length, Added: added}, wrong)
 			}
 			if i == 10 && c.off {
 				b := s.Book()

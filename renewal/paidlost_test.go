@@ -38,7 +38,8 @@ func TestASmallLeaseIsRenewedWhereALargePaymentWasLost(t *testing.T) {
 			default:
 				added := Added(ends, now.Add(task.Length), now)
 				ends = now.Add(task.Length)
-				s.Renewed("d", Heard{Share: k.Share, State: Stable, Bytes: small, Left: task.Length, Added: added, Units: cost}, now)
+				s.Bank(k, cost, now)
+				s.Renewed("d", Heard{Share: k.Share, State: Stable, Bytes: small, Left: task.Length, Added: added}, now)
 			}
 		}
 	}

@@ -43,6 +43,7 @@ type Hold struct {
 	Bytes   int64         // size of the lease, according to the depot
 	Size    int64         // ... and according to the Want for which it was made; 0: not known
 	Covered time.Time     // until when it is paid for, by our own account
+	Ahead   Credit        `json:",omitempty"` // was paid for it, and nothing is granted for that yet
 	Expires time.Time     // by our clock, as last reported; zero: not granted yet
 	Granted time.Duration // its length when it was last granted or renewed; 0: not known
 	Maybe   time.Time     // how long it may last after an offer that the depot did not answer; zero: not in doubt
@@ -68,6 +69,7 @@ type Account struct {
 	Failed int       // visits since then
 	Why    string    // ... the last of them failed
 	Credit Credit
+	Paying share.ID `json:",omitzero"` // for which hold a payment was begun last
 
 	Budget int64     // units that the owner lets be paid there in a month; 0: any number
 	Month  time.Time // when the present one began
@@ -106,10 +108,7 @@ type Heard struct {
 	State State
 	Bytes int64
 	Left  time.Duration
-	// After a renewal or an offer: how much longer the lease is than before, and the units paid
-	// for that.
-	Added time.Duration
-	Units int64
+	Added time.Duration // after a renewal or an offer: how much longer the lease is than before
 }
 
 // Service decides for all holds of a node. It has one owner; it is not safe for
@@ -314,17 +313,16 @@ func (s *Service) Renewed(id peers.ID, heard Heard, now time.Time) {
 	if d == nil {
 		return
 	}
-	d.spend(heard.Units, now)
 	if h := d.holds[heard.Share]; h != nil {
-		h.Cost += heard.Units
 		size, left := min(heard.Bytes, s.size(h)), max(heard.Left, 0)
 		if d.Paid {
-			d.deposit(h, heard.Units, size, heard.Added, now)
-			if missing, rest := Cost(size, heard.Added, d.Credit); missing > 0 && heard.Units == 0 {
+			added := min(heard.Added, max(s.room(h, now), 0))
+			s.lost(d, d.Credit-d.without(size, heard.Added-added), now) // nothing was paid for so much
+			if missing, rest := Cost(size, added, d.Credit); missing > 0 && h.Ahead == 0 {
 				d.Paid = false
 			} else {
-				d.Credit = rest
-				h.cover(now, max(heard.Added, 0))
+				d.use(rest)
+				h.cover(now, max(added, 0))
 			}
 		}
 		s.reported(d, h, heard, now, false)

@@ -150,7 +150,8 @@ func renewed(s *Service, k Key, left time.Duration, now time.Time) {
 	h := d.holds[k.Share]
 	added := Added(h.Expires, now.Add(left), now)
 	units, _ := Cost(h.Bytes, added, d.Credit)
-	s.Renewed(k.Depot, Heard{Share: k.Share, State: Stable, Bytes: h.Bytes, Left: left, Added: added, Units: units}, now)
+	s.Bank(k, units, now)
+	s.Renewed(k.Depot, Heard{Share: k.Share, State: Stable, Bytes: h.Bytes, Left: left, Added: added}, now)
 }
 
 // 200 nodes with leases at two of 20 depots each: visits fail, nodes sleep at night, restart, and have clocks that are off by
