@@ -214,8 +214,8 @@ func (t *tx) endAll(id int64, which string, arg int64) (ended []depot.Account, e
 }
 
 // Fail records that a share that was coming cannot be fetched, for good. Its leases end,
-// except the starter's: what was found stays as long as it would have. The accounts of the
-// leases are returned. Collect may take the share now.
+// except the starter's: what was found stays as long as it would have. What was paid for the rest of them is credit again.
+// The accounts of the leases are returned. Collect may take the share now.
 func (d *DB) Fail(ctx context.Context, now time.Time, id share.ID) (ended []depot.Account, err error) {
 	err = d.write(ctx, now, func(t *tx) error {
 		r, err := t.share(id)
@@ -226,6 +226,9 @@ func (d *DB) Fail(ctx context.Context, now time.Time, id share.ID) (ended []depo
 			return fmt.Errorf("%v is %v: only a share that is coming can fail", id, r.state)
 		}
 		if err := t.settleShare(&r); err != nil {
+			return err
+		}
+		if err := t.refund(r.id); err != nil {
 			return err
 		}
 		ended, err = t.endAll(r.id, `account <> ?2`, int64(depot.StarterAccount))
