@@ -346,7 +346,7 @@ func (r *renewals) held(ctx actor.Context, v *depotVisit, m wire.Held) {
 	case t.Verb == renewal.Release && (reason == 0 || reason == depot.NoLease):
 		r.core.Released(k, now)
 		v.tasks = v.tasks[1:]
-	case reason == depot.Unpaid:
+	case reason == depot.Unpaid && t.Verb != renewal.Release:
 		r.owes(ctx, v, m.Room)
 		return
 	case reason != 0:
