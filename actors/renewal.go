@@ -95,8 +95,7 @@ type depotVisit struct {
 	pages  int
 	listed bool // all is said
 	last   share.ID
-	at     time.Time // the depot's clock, at since
-	since  time.Time
+	at     time.Time // by the depot's clock, when it began to say it
 	tasks  []renewal.Task
 	begun  bool   // it was asked what it keeps
 	waits  bool   // for the book
@@ -248,7 +247,9 @@ func (r *renewals) page(ctx actor.Context, v *depotVisit, m wire.HoldingsPage) {
 		r.failed(v, errOtherAnswer)
 		return
 	}
-	v.pages++
+	if v.pages++; v.pages == 1 {
+		v.at = time.Unix(m.At, 0)
+	}
 	if reason := depot.Reason(m.Refused); reason != 0 && (reason != depot.UnknownAccount || r.core.Barred(v.to.ID, r.s.Wall())) {
 		r.failed(v, &depot.Refusal{Reason: reason})
 		return
@@ -265,7 +266,6 @@ func (r *renewals) page(ctx actor.Context, v *depotVisit, m wire.HoldingsPage) {
 		r.ask(ctx, v, wire.Holdings{After: v.last})
 		return
 	}
-	v.at, v.since = time.Unix(m.At, 0), r.s.Now()
 	v.tasks = r.core.Visited(v.to.ID, v.said, r.s.Wall())
 	v.said, v.listed = nil, true
 	if !r.askTurn(ctx, v) {
@@ -300,7 +300,7 @@ func (r *renewals) work(ctx actor.Context, v *depotVisit) {
 			r.refused(v, errUnwritten)
 			continue
 		}
-		until := v.at.Add(r.s.Now().Sub(v.since) + t.Length).Unix()
+		until := v.at.Add(t.Length).Unix()
 		request := r.request()
 		switch t.Verb {
 		case renewal.Renew:

@@ -89,8 +89,8 @@ const (
 	Release                 // end it
 )
 
-// Task is what a visit is to do about one lease. A lease is requested until Length from
-// now, by the depot's clock.
+// Task is what a visit is to do about one lease. A lease is requested until Length from when the depot said
+// what it has, by its clock: however long the visit takes, no more time is asked for, and paid.
 type Task struct {
 	Verb
 	Share  share.ID
