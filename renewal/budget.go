@@ -147,7 +147,7 @@ func (s *Service) Lapses(now time.Time) (all []Due) {
 			if !at.Before(m.end) {
 				continue
 			}
-			units, credit := Cost(x.Bytes, Added(x.Expires, at.Add(s.length(d.holds[x.Share])), at), credits[x.Depot])
+			units, credit := Cost(s.size(&x.Hold), Added(x.Expires, at.Add(s.length(d.holds[x.Share])), at), credits[x.Depot])
 			if due.Units = cmp.Or(due.Units, units); units <= m.left {
 				m.left, credits[x.Depot] = m.left-units, credit
 				return
