@@ -120,7 +120,7 @@ func removeAccounts(t *tx, ids ...int64) error {
 // Admit is the account for which a peer speaks; a stranger gets one. It also gets the
 // account of its name if nobody has a key to that: it was made of leases that the crawler
 // found. There are at most most accounts of strangers, 0: no new ones; those that hold
-// nothing, and whose payments are entered, give way to others. The error is a *depot.Refusal when there is no room, or the owner has taken the
+// nothing, whose payments are entered, and who have less than a pass of credit, give way to others. The error is a *depot.Refusal when there is no room, or the owner has taken the
 // peer's key away.
 func (d *DB) Admit(ctx context.Context, now time.Time, peer peers.ID, s depot.Terms, most int64) (id depot.Account, err error) {
 	err = d.write(ctx, now, func(t *tx) error {
@@ -161,9 +161,9 @@ func (t *tx) makeRoom(most int64) error {
 	if _, err := t.ints(`SELECT count(*) FROM accounts WHERE stranger = 1`, nil, &n); err != nil || n < most {
 		return err
 	}
-	idle, err := t.column(`SELECT id FROM accounts a WHERE stranger = 1 AND credit = 0 AND NOT EXISTS (SELECT 1 FROM leases WHERE account = a.id)
+	idle, err := t.column(`SELECT id FROM accounts a WHERE stranger = 1 AND credit < ?2 AND NOT EXISTS (SELECT 1 FROM leases WHERE account = a.id)
 	  AND NOT EXISTS (SELECT 1 FROM names WHERE account = a.id) AND NOT EXISTS (SELECT 1 FROM requests WHERE account = a.id AND until > ?1)
-	  AND NOT EXISTS (SELECT 1 FROM payments WHERE account = a.id AND units = 0) LIMIT 100`, t.now)
+	  AND NOT EXISTS (SELECT 1 FROM payments WHERE account = a.id AND units = 0) LIMIT 100`, t.now, int64(renewal.Paid(1)))
 	if err != nil {
 		return err
 	}
