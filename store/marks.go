@@ -85,7 +85,8 @@ func (k *marks) open(stage vfs.FS, head []byte) error {
 			k.whole = boot == closed || boot == [32]byte(head[shareIDLen:]) && boot != [32]byte{}
 			return nil
 		}
-		k.whole = false // the file stays: were it replaced, the power could take both
+		// The file stays: were it replaced, the power could take both. If it is empty, no run has claimed anything.
+		k.whole = info.Size == 0
 		return nil
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
