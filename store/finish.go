@@ -427,7 +427,7 @@ func (p *Partial) release() error {
 	if p.tree == nil && p.handles != nil {
 		p.handles.Files.Clear()
 		p.noteLate()
-		if p.marks.head != nil && p.syncNames() != nil {
+		if p.marks.f != nil && p.syncNames() != nil { // an opening may have failed that claimed nothing: the head that it has found stays
 			p.marks.head = nil // what was removed may come back, and have no mark any more
 		}
 		err = p.handles.Close()
