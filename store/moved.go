@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"slices"
 
 	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/share"
@@ -22,18 +21,39 @@ func (p *Partial) inPlace() error {
 		return err
 	}
 	p.handles.LookAgain()
-	same := func(d vfs.FS, name string, open vfs.FS) bool {
-		a, err := d.Lstat(name)
-		b, e := open.Lstat(".")
-		return err == nil && e == nil && a.Inode == b.Inode && a.Type.IsDir()
+	same, err := sameFolder(p.dir, p.staging, p.stage)
+	if err == nil && same && !p.m.Single() {
+		same, err = sameFolder(p.stage, "data", p.handles.Top)
 	}
-	if !same(p.dir, p.staging, p.stage) || !p.m.Single() && !same(p.stage, "data", p.handles.Top) {
-		return fmt.Errorf("%w: %s was moved or replaced by another program", share.ErrChanged, p.staging)
+	if err == nil && !same {
+		err = fmt.Errorf("%w: %s was moved or replaced by another program", share.ErrChanged, p.staging)
 	}
-	if p.sel.out != nil && !same(p.dir, p.m.Name, p.sel.out.Top) {
-		return words.Error(ErrMoved, "%s was moved or replaced by another program while the share was fetched into it; move it back, or run the same command again to fetch into what is there now", p.path)
+	if err != nil || p.sel.out == nil {
+		return err
 	}
-	return nil
+	if same, err = sameFolder(p.dir, p.m.Name, p.sel.out.Top); err == nil && !same {
+		err = words.Error(ErrMoved, "%s was moved or replaced by another program while the share was fetched into it; move it back, or run the same command again to fetch into what is there now", p.path)
+	}
+	return err
+}
+
+// sameFolder says whether what is at name in d is an open folder.
+func sameFolder(d vfs.FS, name string, open vfs.FS) (bool, error) {
+	a, there, err := lookAt(d, name)
+	if err != nil || !there || !a.Type.IsDir() {
+		return false, err
+	}
+	b, there, err := lookAt(open, ".")
+	return there && a.Inode == b.Inode, err
+}
+
+// lookAt describes what is at a name, if anything is. That it cannot be looked at does not mean that it was moved.
+func lookAt(d vfs.FS, name string) (info vfs.Info, there bool, err error) {
+	info, err = d.Lstat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return info, false, nil
+	}
+	return info, err == nil, err
 }
 
 // ErrMoved says that the folder that is fetched into was moved, and that what is at its path is not what was fetched.
@@ -50,8 +70,8 @@ func (p *Partial) stillThere() error {
 	switch {
 	case err == nil:
 		defer d.Close()
-		if sameNames(d, p.dir, ".", p.staging, p.m.Name) {
-			return nil
+		if same, err := sameNames(d, p.dir, ".", p.staging, p.m.Name); same || err != nil {
+			return err
 		}
 	case !errors.Is(err, fs.ErrNotExist) && !vfs.NotDir(err):
 		return err
@@ -60,10 +80,16 @@ func (p *Partial) stillThere() error {
 }
 
 // sameNames says whether each name is the same thing in two open folders.
-func sameNames(a, b vfs.FS, names ...string) bool {
-	return !slices.ContainsFunc(names, func(name string) bool {
-		x, e := a.Lstat(name)
-		y, err := b.Lstat(name)
-		return x.Inode != y.Inode || (e == nil) != (err == nil)
-	})
+func sameNames(a, b vfs.FS, names ...string) (bool, error) {
+	for _, name := range names {
+		x, inA, err := lookAt(a, name)
+		if err != nil {
+			return false, err
+		}
+		y, inB, err := lookAt(b, name)
+		if err != nil || inA != inB || x.Inode != y.Inode {
+			return false, err
+		}
+	}
+	return true, nil
 }
