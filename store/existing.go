@@ -364,10 +364,8 @@ func (p *Partial) adopt(ctx context.Context, files []found, entries []int, way *
 		e := p.m.Entry(entry)
 		switch {
 		case (f.err != nil || share.FileRoot(f.pieces) != e.Root) && !p.wants(entry): // in nobody's way
-		case errors.Is(f.err, fs.ErrPermission):
-			return uncompared(e.Path)
 		case f.err != nil:
-			way.block(e.Path, f.err.Error())
+			return uncompared(e.Path, f.err)
 		case share.FileRoot(f.pieces) != e.Root:
 			p.isWrong(entry, files[todo[k]].info(), "differs", way)
 		default:
@@ -419,9 +417,13 @@ func (p *Partial) recognise() {
 	p.sel.done = true
 }
 
-// uncompared is the error about what lies at the target and may not be read: whether it differs is not known.
-func uncompared(path string) error {
-	return fmt.Errorf("%q cannot be compared with the share: %w", path, fs.ErrPermission)
+// uncompared is the error about what lies at the target and cannot be read now: whether it differs is not known.
+func uncompared(path string, err error) error {
+	var at *fs.PathError
+	if errors.As(err, &at) { // it would name the path again
+		err = at.Err
+	}
+	return fmt.Errorf("%q cannot be compared with the share: %w", path, err)
 }
 
 // compare checks whether what lies at the place is the share m; if not, the error
@@ -436,10 +438,11 @@ func (im *importing) compare(ctx context.Context, m *share.Manifest, keepsExec f
 		if ctx.Err() != nil || !errors.As(err, &bad) {
 			return nil, err
 		}
-		if first := bad.Problems[0]; errors.Is(first.Err, fs.ErrPermission) {
-			return nil, uncompared(first.Path)
+		first := bad.Problems[0]
+		if errors.Is(first.Err, errKind) || errors.Is(first.Err, share.ErrPath) || errors.Is(first.Err, share.ErrLimit) {
+			return nil, differs("%q: %v", first.Path, first.Err)
 		}
-		return nil, differs("%q: %v", bad.Problems[0].Path, bad.Problems[0].Err)
+		return nil, uncompared(first.Path, first.Err)
 	}
 	for i := range max(len(im.found), m.Len()) {
 		switch {
@@ -454,11 +457,8 @@ func (im *importing) compare(ctx context.Context, m *share.Manifest, keepsExec f
 	}
 	if err := im.hash(ctx, im.plan()); err != nil {
 		var bad *ProblemsError
-		switch {
-		case errors.As(err, &bad) && errors.Is(bad.Problems[0].Err, fs.ErrPermission):
-			err = uncompared(bad.Problems[0].Path)
-		case errors.As(err, &bad):
-			err = fmt.Errorf("%q cannot be compared with the share: %w", bad.Problems[0].Path, bad.Problems[0].Err)
+		if errors.As(err, &bad) {
+			err = uncompared(bad.Problems[0].Path, bad.Problems[0].Err)
 		}
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"path"
@@ -213,17 +214,21 @@ func (s *scan) entry(ctx context.Context, d vfs.FS, at string, e vfs.Listed) err
 	case fs.ModeSymlink:
 		s.link(d, at, e.Name)
 	default:
-		s.bad.add(at, fmt.Errorf("it is a %s, and only files, folders and symlinks can be shared", vfs.Special(e.Type)))
+		s.bad.add(at, ofKind(e.Type))
 	}
 	return nil
 }
+
+var errKind = errors.New("only files, folders and symlinks can be shared")
+
+func ofKind(t fs.FileMode) error { return fmt.Errorf("it is a %s, and %w", vfs.Special(t), errKind) }
 
 func (s *scan) file(at string, e vfs.Listed) {
 	switch {
 	case e.Err != nil:
 		s.bad.add(at, e.Err)
 	case e.Info.Type != 0:
-		s.bad.add(at, fmt.Errorf("it is a %s, and only files, folders and symlinks can be shared", vfs.Special(e.Info.Type)))
+		s.bad.add(at, ofKind(e.Info.Type))
 	case e.Info.Size > share.MaxFileSize:
 		s.bad.add(at, fmt.Errorf("%w: %d bytes, and a file may have at most %d (2.2 TB)", share.ErrLimit, e.Info.Size, int64(share.MaxFileSize)))
 	case s.key.Inode != 0 && e.Info.Stamp().Like(s.key.Stamp()):
