@@ -2,6 +2,7 @@ package store
 
 import (
 	"errors"
+	"io/fs"
 
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store/vfs"
@@ -9,7 +10,7 @@ import (
 
 // keepsExec says whether the file system of the target keeps executable bits: FAT does not, nor many a
 // network drive: there every file shows one, or none does. It is asked where a file differs from the share in that alone,
-// and finds out with a file of its own in NAME.partial. Where that cannot be made, bits count.
+// or cannot be made executable, and finds out with a file of its own in NAME.partial. Where that cannot be made, bits count.
 func (p *Partial) keepsExec() bool {
 	if p.sel.exec == execUnknown {
 		p.sel.exec = execKept
@@ -52,8 +53,12 @@ func (p *Partial) tryExec() (keeps bool, err error) {
 	if err := errors.Join(err, f.Close()); err != nil || without.Exec {
 		return false, err
 	}
-	if err := p.stage.SetExec(name); err != nil {
+	err = p.stage.SetExec(name)
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, errors.ErrUnsupported) { // it is refused: for this user, or for all
 		return false, nil
+	}
+	if err != nil {
+		return false, err
 	}
 	with, err := p.stage.Lstat(name)
 	return with.Exec, err

@@ -163,7 +163,11 @@ func (p *Partial) makeEntry(i int, e share.Entry) error {
 	if !e.Exec {
 		return nil
 	}
-	return p.handles.In(path.Dir(name), false, func(d vfs.FS) error { return d.SetExec(path.Base(name)) })
+	err := p.handles.In(path.Dir(name), false, func(d vfs.FS) error { return d.SetExec(path.Base(name)) })
+	if err != nil && !p.keepsExec() {
+		return nil
+	}
+	return err
 }
 
 // syncNames makes all new names durable.
