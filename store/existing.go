@@ -229,6 +229,9 @@ func (p *Partial) checkFiles(ctx context.Context) (done bool, err error) {
 	if err := p.adopt(ctx, same, at, &way); err != nil {
 		return false, err
 	}
+	if err := p.notOfAnother(); err != nil {
+		return false, err
+	}
 	p.sel.adopted = slices.ContainsFunc(others, p.isPlaced)
 	if alike > 0 && way.err() == nil {
 		p.writePlaced(p.sel.placed) // if this fails, they are hashed again the next time
@@ -389,6 +392,7 @@ func (p *Partial) openOut() error {
 	d, err := p.dir.Sub(p.m.Name)
 	if err == nil {
 		p.sel.out = vfs.NewHandles(d, p.opt.MaxOpen)
+		p.sel.out.Exact = p.twins
 	}
 	return err
 }

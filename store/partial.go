@@ -51,6 +51,7 @@ type Partial struct {
 	marks   marks
 	sel     selection
 	early   atomic.Int64 // bytes written to large files
+	twins   bool         // it has names that some file systems take for one
 	aside   []string     // where what was in the way at the opening is now, below NAME.partial
 	syncing sync.Mutex   // held by Sync, Finish, Close
 
@@ -153,6 +154,7 @@ func openPartial(ctx context.Context, dir vfs.FS, dirPath string, m *share.Manif
 	if bad := p.portability(runtime.GOOS); len(bad) > 0 {
 		return nil, &share.PathError{Problems: bad}
 	}
+	p.twins = len(share.PortabilityProblems(m, "darwin")) > 0
 	defer func() {
 		if err != nil {
 			p.release()

@@ -89,6 +89,32 @@ func (p *Partial) willReplace(entry int, info vfs.Info) {
 	p.sel.wrong[entry] = info.Stamp()
 }
 
+// notOfAnother fails if something that is to be replaced is in the place of another entry too, whose name it has: this file
+// system does not tell the two apart.
+func (p *Partial) notOfAnother() error {
+	if len(p.sel.wrong) == 0 {
+		return nil
+	}
+	at := map[vfs.Stamp]int{} // how many entries there are in the place of what looks so
+	for _, st := range p.sel.wrong {
+		at[st] = 0
+	}
+	for _, e := range p.m.Entries() {
+		info, err := p.sel.out.Lstat(e.Path)
+		if n, wrong := at[info.Stamp()]; wrong && err == nil {
+			at[info.Stamp()] = n + 1
+		}
+	}
+	for entry, st := range p.sel.wrong {
+		if at[st] > 1 { // else it may have two names in truth
+			if err := p.sel.out.Exactly(p.m.Entry(entry).Path); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // kindOf names the kind of something on a disk.
 func kindOf(t fs.FileMode) string {
 	switch {

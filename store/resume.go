@@ -240,7 +240,7 @@ func (p *Partial) openData() (err error) {
 		}
 	}
 	p.handles = vfs.NewHandles(top, p.opt.MaxOpen)
-	p.handles.Made = p.newName
+	p.handles.Made, p.handles.Exact = p.newName, p.twins
 	p.handles.Files.OnClose = p.closedFile
 	return nil
 }

@@ -108,6 +108,9 @@ func (p *Partial) taken(entry int) error {
 		}
 	}
 	p.mu.Unlock()
+	if err := p.handles.Exactly(p.file(entry)); err != nil { // an earlier run may have made it
+		return err
+	}
 	return p.loseFile(entry)
 }
 

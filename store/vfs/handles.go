@@ -2,8 +2,12 @@ package vfs
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"path"
+	"slices"
+
+	"github.com/piecelease/fetcher/share"
 )
 
 // Handles keeps files and folders below one folder open, so that a file deep in
@@ -13,7 +17,8 @@ type Handles struct {
 	Files Cache[int, File]  // by entry of the manifest
 	dirs  Cache[string, FS] // by path; never "."
 
-	Made func(dir string) // called for each folder that gets a new one inside; may be nil
+	Made  func(dir string) // called for each folder that gets a new one inside; may be nil
+	Exact bool             // a folder is opened only by the very name that the one above lists; see exactly
 }
 
 // DefaultMaxOpen is how many files a share keeps open, and how many folders. Where
@@ -55,6 +60,11 @@ func (h *Handles) in(dir string, create bool, f func(FS) error) error {
 		err = h.in(path.Dir(dir), create, func(parent FS) (err error) {
 			base := path.Base(dir)
 			sub, err = parent.Sub(base)
+			if err == nil && h.Exact {
+				if err = exactly(parent, base, dir); err != nil {
+					sub.Close()
+				}
+			}
 			if !create || !errors.Is(err, fs.ErrNotExist) {
 				return err
 			}
@@ -74,6 +84,24 @@ func (h *Handles) in(dir string, create bool, f func(FS) error) error {
 	}
 	defer h.dirs.Put(d)
 	return f(d.V)
+}
+
+// exactly fails if a folder does not list a name, path, as it is, though it leads somewhere: a file system to which capitals do not
+// matter, or that writes letters in its own way, has it under another name, which may be meant for something else.
+func exactly(d FS, name, path string) error {
+	list, err := d.ReadDir(".")
+	if err == nil && !slices.ContainsFunc(list, func(e DirEntry) bool { return e.Name == name }) {
+		err = fmt.Errorf("%w: this file system has %q under another name", share.ErrPath, path)
+	}
+	return err
+}
+
+// Exactly fails if what is at name has another name in its folder, or one of the folders above it has; see Exact.
+func (h *Handles) Exactly(name string) (err error) {
+	for at := name; at != "." && err == nil; at = path.Dir(at) {
+		err = h.In(path.Dir(at), false, func(d FS) error { return exactly(d, path.Base(at), at) })
+	}
+	return err
 }
 
 // Lstat describes the file at name.
