@@ -17,6 +17,7 @@ import (
 type fixedExec struct {
 	vfs.FS
 	exec bool
+	told bool // it is known of the file system, as it is of FAT
 }
 
 func (d fixedExec) Sub(name string) (vfs.FS, error) {
@@ -24,12 +25,12 @@ func (d fixedExec) Sub(name string) (vfs.FS, error) {
 	if err != nil {
 		return nil, err
 	}
-	return fixedExec{sub, d.exec}, nil
+	return fixedExec{sub, d.exec, d.told}, nil
 }
 
 func (d fixedExec) Lstat(name string) (vfs.Info, error) {
 	info, err := d.FS.Lstat(name)
-	info.Exec = d.exec
+	info.Exec, info.NoExec = d.exec, d.told
 	return info, err
 }
 
@@ -43,19 +44,19 @@ func (d fixedExec) Create(name string, exec bool) (vfs.File, error) {
 
 type fixedExecFile struct {
 	vfs.File
-	exec bool
+	of fixedExec
 }
 
 func (d fixedExec) file(f vfs.File, err error) (vfs.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return fixedExecFile{f, d.exec}, nil
+	return fixedExecFile{f, d}, nil
 }
 
 func (f fixedExecFile) Stat() (vfs.Info, error) {
 	info, err := f.File.Stat()
-	info.Exec = f.exec
+	info.Exec, info.NoExec = f.of.exec, f.of.told
 	return info, err
 }
 
@@ -82,7 +83,7 @@ func TestWhatIsOnADiskWithoutPermissionsIsTheShare(t *testing.T) {
 			check(t, err)
 			defer disk.Close()
 			for _, again := range []bool{false, true} {
-				p, err := store.OpenPartialIn(t.Context(), fixedExec{disk, exec}, x.im.Manifest, store.PartialOptions{Wanted: x.wanted, Repair: again})
+				p, err := store.OpenPartialIn(t.Context(), fixedExec{FS: disk, exec: exec}, x.im.Manifest, store.PartialOptions{Wanted: x.wanted, Repair: again})
 				check(t, err)
 				if _, done := p.Done(); done != again || len(p.Replaces()) > 0 {
 					t.Errorf("%s: done %v, replaces %q", at, done, p.Replaces())

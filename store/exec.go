@@ -80,3 +80,14 @@ func (p *Partial) enterStage() (leave func(), err error) {
 		p.dir.Remove(p.staging)
 	}, nil
 }
+
+// execOf says whether a file that was found is shared as one that can be executed. What was fetched onto a disk that keeps no such bits
+// is still that: it may be one that can only be read, so what tells is that no file there can be executed, or all can.
+func (im *importing) execOf(f *found) bool {
+	if im.opt.Of != nil && (im.alike || f.noExec) {
+		if i, ok := im.opt.Of.Find(f.path); ok {
+			return im.opt.Of.Entry(i).Exec
+		}
+	}
+	return f.exec
+}

@@ -9,7 +9,7 @@ import (
 	"github.com/piecelease/fetcher/store/vfs"
 )
 
-// execBelow is a folder in which sub is a disk without permissions: no file can be executed there.
+// execBelow is a folder in which sub is a disk that is known to have no permissions: no file can be executed there.
 type execBelow struct{ vfs.FS }
 
 func (d execBelow) Sub(name string) (vfs.FS, error) {
@@ -18,7 +18,7 @@ func (d execBelow) Sub(name string) (vfs.FS, error) {
 	case err != nil:
 		return nil, err
 	case name == "sub" || strings.HasSuffix(name, "/sub"):
-		return fixedExec{sub, false}, nil
+		return fixedExec{FS: sub, told: true}, nil
 	}
 	return execBelow{sub}, nil
 }

@@ -15,7 +15,7 @@ func TestWhatWasFetchedOntoADiskWithoutPermissionsIsStillThat(t *testing.T) {
 		dir, err := vfs.Dir(t.TempDir())
 		x.must(err)
 		defer dir.Close()
-		disk := fixedExec{dir, exec}
+		disk := fixedExec{FS: dir, exec: exec}
 		p, err := store.OpenPartialIn(t.Context(), disk, x.im.Manifest, store.PartialOptions{})
 		x.must(err)
 		copyAll(t, p, x.im.Tree)

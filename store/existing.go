@@ -208,7 +208,7 @@ func (p *Partial) checkFiles(ctx context.Context) (done bool, err error) {
 			return false, err
 		case !there:
 			missing++
-		case e.Kind == share.File && info.Type == 0 && info.Size == e.Size && (info.Exec == e.Exec || !p.keepsExec()):
+		case e.Kind == share.File && info.Type == 0 && info.Size == e.Size && (info.Exec == e.Exec || info.NoExec || !p.keepsExec()):
 			if same, at = append(same, foundFile(e.Path, info)), append(at, i); !noted || was.Inode != info.Inode && was.MTime != info.MTime {
 				others = append(others, i)
 			}
@@ -455,7 +455,7 @@ func (im *importing) compare(ctx context.Context, m *share.Manifest, keepsExec f
 		case i >= m.Len() || im.found[i].path < m.Entry(i).Path:
 			return nil, differs("%q is not in the share", im.found[i].path)
 		}
-		if e, f := m.Entry(i), im.found[i]; e.Kind != f.kind || e.Target != im.targets[f.path] || e.Size != f.stamp.Size || e.Exec != f.exec && keepsExec() {
+		if e, f := m.Entry(i), im.found[i]; e.Kind != f.kind || e.Target != im.targets[f.path] || e.Size != f.stamp.Size || e.Exec != f.exec && !f.noExec && keepsExec() {
 			return nil, differs("%q is not like the one in the share", e.Path)
 		}
 	}

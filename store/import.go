@@ -102,6 +102,7 @@ type importing struct {
 	found             []found
 	targets           map[string]string // of symlinks, by their paths
 	skipped, excluded int
+	alike             bool                 // all files can be executed, or none can
 	known             recalled             // by found: what the cache says
 	roots             []share.Hash         // by found: of files that were hashed
 	pieces            map[int][]share.Hash // by found: of files that have more than one
@@ -198,6 +199,7 @@ func (im *importing) scan(ctx context.Context) error {
 		}
 	}
 	im.found, im.targets, im.skipped, im.excluded, im.trouble = s.found, s.targets, s.skipped, s.excluded, s.left
+	im.alike = !s.mixed()
 	return s.bad.err()
 }
 
@@ -227,9 +229,9 @@ func (im *importing) entry(i int, content bool) share.Entry {
 		e.Root = share.EmptyRoot
 	case im.known.of(i).m != nil:
 		k := im.known.of(i).entry()
-		e.Size, e.Exec, e.Root, e.Pieces = f.stamp.Size, f.exec, k.Root, k.Pieces
+		e.Size, e.Exec, e.Root, e.Pieces = f.stamp.Size, im.execOf(f), k.Root, k.Pieces
 	default:
-		e.Size, e.Exec, e.Root, e.Pieces = f.stamp.Size, f.exec, im.roots[i], im.pieces[i]
+		e.Size, e.Exec, e.Root, e.Pieces = f.stamp.Size, im.execOf(f), im.roots[i], im.pieces[i]
 	}
 	return e
 }

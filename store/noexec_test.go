@@ -21,7 +21,7 @@ func (d noChmod) Sub(name string) (vfs.FS, error) {
 	if err != nil {
 		return nil, err
 	}
-	return noChmod{fixedExec{sub, false}, d.err}, nil
+	return noChmod{fixedExec{FS: sub}, d.err}, nil
 }
 
 func (d noChmod) SetExec(name string) error {
@@ -35,7 +35,7 @@ func TestAFetchEndsWhereNoExecutableBitCanBeSet(t *testing.T) {
 		dir, err := vfs.Dir(t.TempDir())
 		x.must(err)
 		defer dir.Close()
-		p, err := store.OpenPartialIn(t.Context(), noChmod{fixedExec{dir, false}, why}, x.im.Manifest, store.PartialOptions{})
+		p, err := store.OpenPartialIn(t.Context(), noChmod{fixedExec{FS: dir}, why}, x.im.Manifest, store.PartialOptions{})
 		x.must(err)
 		copyAll(t, p, x.im.Tree)
 		if _, err = p.Finish(t.Context()); err != nil {

@@ -87,14 +87,15 @@ func (p *problems) err() error {
 
 // found is one entry-to-be of a manifest as it lies on disk.
 type found struct {
-	path  string
-	stamp vfs.Stamp
-	kind  share.Kind
-	exec  bool
+	path   string
+	stamp  vfs.Stamp
+	kind   share.Kind
+	exec   bool
+	noExec bool
 }
 
 func foundFile(path string, info vfs.Info) found {
-	return found{path: path, stamp: info.Stamp(), kind: share.File, exec: info.Exec}
+	return found{path: path, stamp: info.Stamp(), kind: share.File, exec: info.Exec, noExec: info.NoExec}
 }
 
 // info is what the file looks like.
@@ -257,4 +258,13 @@ func (s *scan) link(d vfs.FS, at, name string) {
 		s.targets[at] = target
 		s.found = append(s.found, found{path: at, kind: share.Symlink})
 	}
+}
+
+// mixed says whether some files can be executed, and others cannot.
+func (s *scan) mixed() bool {
+	var with, without bool
+	for _, f := range s.found {
+		with, without = with || f.exec, without || f.kind == share.File && !f.exec
+	}
+	return with && without
 }

@@ -76,6 +76,8 @@ type Info struct {
 	Links int         // names that the file has; 0 where that is not known
 	Exec  bool        // the owner's x
 	Room  int64       // bytes that it takes on the disk; 0 where that is not known
+
+	NoExec bool // no file on that disk can have an x: that there is none says nothing
 }
 
 // Flush writes out what was changed of a file through a mapping. A later change then shows

@@ -43,7 +43,7 @@ func (s *sight) below(fi fs.FileInfo, root *os.Root) *sight {
 // of returns what can be believed of a file.
 func (s *sight) of(i Info) Info {
 	if s.kind == fat {
-		i.Exec = false
+		i.Exec, i.NoExec = false, true
 	}
 	if s.blind.Load() {
 		i = i.unseen()
