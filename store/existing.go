@@ -229,14 +229,11 @@ func (p *Partial) checkFiles(ctx context.Context) (done bool, err error) {
 	if err := p.adopt(ctx, same, at, &way); err != nil {
 		return false, err
 	}
-	if err := p.notOfAnother(); err != nil {
-		return false, err
-	}
 	p.sel.adopted = slices.ContainsFunc(others, p.isPlaced)
 	if alike > 0 && way.err() == nil {
 		p.writePlaced(p.sel.placed) // if this fails, they are hashed again the next time
 	}
-	return missing == 0 && len(p.sel.wrong) == 0, way.err()
+	return missing == 0 && len(p.sel.wrong) == 0, cmp.Or(way.err(), p.notOfAnother())
 }
 
 // noted says whether an earlier run has noted that an entry is in its place, and whether what is there now is still that, or
