@@ -61,9 +61,9 @@ func (s *Server) routes(mux *http.ServeMux) {
 	s.entries(a)
 	add(a, "GET", "/v1/entries/{id}/files", "files", "The list of files of an entry", listed(n.Files))
 	add(a, "GET", "/v1/entries/{id}/sources", "sources", "Whom an entry is fetched from", listed(n.Sources))
-	add(a, "GET", "/v1/entries/{id}/children", "children", "Who fetches an entry from here, and how each stands among all that do", listed(n.Children))
+	add(a, "GET", "/v1/entries/{id}/children", "children", "Who fetches an entry from here, and how each ranks among them", listed(n.Children))
 	add(a, "GET", "/v1/entries/{id}/pieces", "pieces", "Which pieces of an entry are here", func(ctx context.Context, in *OfEntry) (Pieces, error) { return n.Pieces(ctx, in.ID) })
-	add(a, "GET", "/v1/entries/{id}/why", "why", "Why an entry is not done: sentences", listed(n.Why))
+	add(a, "GET", "/v1/entries/{id}/why", "why", "Why an entry is not done, as a list of sentences", listed(n.Why))
 	add(a, "GET", "/v1/entries/{id}/link", "link", "A link to a file, which works without the token for 12 hours", s.link)
 	add(a, "GET", "/v1/peers", "peers", "Peers that this node receives from, or sends to", func(ctx context.Context, _ *struct{}) (List[Peer], error) {
 		items, err := n.Peers(ctx)

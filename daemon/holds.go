@@ -323,7 +323,7 @@ func (d *depots) followTo(ctx context.Context, entry int64, m *share.Manifest) {
 		}
 		says := "depots are to keep the new version, as a share of its own"
 		if w.Share == m.ID() {
-			says = "what depots keep has a different size from the one that an earlier version of this program gave"
+			says = "depots are told the right size of what they keep: an earlier version of this program had told them another"
 		}
 		w.Share, w.Bytes, w.Name = m.ID(), size, m.Name
 		_, err2 := d.node.KeepHold(ctx, w, nil, true)

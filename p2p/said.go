@@ -283,7 +283,7 @@ func lost(err error) error {
 	case errors.As(err, &e):
 		return e
 	case late(err):
-		words = "no answer any more: the machine is off, or the network is cut"
+		words = "it no longer answers: the machine is off, or the network is cut"
 	case isOne(err, noRoutes):
 		words = "the connection broke: " + noRoute
 	case !isOne(err, hangups) && !errors.As(err, &conn) && byText(err) != hungUp:

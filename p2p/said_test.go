@@ -260,7 +260,7 @@ func TestWhyAnErrorOfTheSystemIsSaidInWords(t *testing.T) {
 		{system(syscall.EPIPE), foreign, hungUp},
 		{io.ErrUnexpectedEOF, "unexpected EOF", hungUp},
 		{&quic.TransportError{ErrorCode: quic.InternalError, ErrorMessage: "a bug"}, "INTERNAL_ERROR (local): a bug", "the connection broke: INTERNAL_ERROR (local): a bug"},
-		{&quic.IdleTimeoutError{}, noAnswer, "no answer any more: the machine is off, or the network is cut"},
+		{&quic.IdleTimeoutError{}, noAnswer, "it no longer answers: the machine is off, or the network is cut"},
 	} {
 		if got := whyDial(c.err); got != c.dial {
 			t.Errorf("dial: %v is said to be %q, want %q", c.err, got, c.dial)

@@ -43,7 +43,7 @@ func (e *LostError) Error() string {
 	case e.Term:
 		return fmt.Sprintf("round %s: term %d is over", e.Round, e.Term)
 	}
-	return fmt.Sprintf("round %s: term %d is over, %q has term %d", e.Round, e.Term, e.Record.Holder, e.Record.Term)
+	return fmt.Sprintf("round %s: term %d is over; %q has term %d", e.Round, e.Term, e.Record.Holder, e.Record.Term)
 }
 
 // Term is the number of the round: send it with everything the holder does.

@@ -138,7 +138,7 @@ func decodeJSON(value []byte, v any) error {
 	case len(value) == 0:
 		return words.Error(ErrCorrupt, "its record was deleted")
 	case len(value) > maxRecord:
-		return fmt.Errorf("%w: it has %d bytes, at most %d are valid", ErrCorrupt, len(value), maxRecord)
+		return fmt.Errorf("%w: it has %d bytes, and may have at most %d", ErrCorrupt, len(value), maxRecord)
 	}
 	if err := json.Unmarshal(value, v); err != nil {
 		return fmt.Errorf("%w: %v", ErrCorrupt, err)

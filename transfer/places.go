@@ -55,7 +55,7 @@ func (s *sources) place() {
 			src.set, src.moved = set, s.now
 		}
 		if src.pool != 0 && src.set != peers.Active {
-			s.rest(src, "waits while others are tried: it brought less than they did")
+			s.rest(src, "waits while others are tried: it brought less than the other sources")
 		}
 	}
 	for _, src := range s.order {

@@ -21,9 +21,9 @@ removed.
 
 The crawl visits all shares, again and again. The rows under "crawl" count
 those visited in this cycle: examined, all of them; corrupt; failed, where an
-error ended the visit; expired, which nobody holds any more; and removable,
-those of them that were released, or expired long enough ago. The scrub reads
-all shares, to find damage.`,
+error ended the visit; expired, which nobody holds any more, whether their
+leases ran out or were released; and removable, those of the expired ones
+that may be removed now. The scrub reads all shares, to find damage.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.asking(cmd.Context(), func(c *api.Client) error {
 				d, err := c.Depot(cmd.Context())

@@ -64,7 +64,7 @@ ends it at once. What was added to the node earlier goes on from where it was.
 The node logs to stderr from the level info on, unless --log-level says
 otherwise.
 
-Settings are read from node.toml in the state directory, and again at SIGHUP;
+Settings are read from node.toml in the state directory, and again on SIGHUP;
 flags override it:
 
     into = "/srv/shares"         # where shares are put; default ~/Downloads

@@ -53,8 +53,8 @@ func (a *app) roundRunCommand() *cobra.Command {
 		Short: "Run a command in each round that this machine wins",
 		Long: `Run a command in each round that this machine wins, until Ctrl-C. A round
 begins at each multiple of --every (24h: at midnight, UTC; 168h: on Mondays),
-and the first machine that asks has it. A machine that comes in the second
-half of a round waits for the next.
+and the first machine that asks has it. A machine that first asks in the
+second half of a round waits for the next.
 
 With --once, for cron, ask once: run the command if the round is won, and say
 nothing if it is not. The round then lasts for 95 % of --every, so that cron
