@@ -49,9 +49,9 @@ them as --copies says: when one of these refuses, or is away until the lease
 nearly ends, another takes its place.
 
 A depot may cost passes: see fetcher passes --help. --budget limits what each
-depot at --on is paid in 31 days for all that it keeps. If that is too little,
-the leases that end first are renewed; hold and fetcher node status warn of what
-lapses, and when.
+depot at --on is paid in 31 days for all that it keeps. If that is too little
+for all leases, only those that end first are renewed, and the others lapse;
+hold and fetcher node status warn of what lapses, and when.
 
 With --fleet, the depots keep for the fleet a share that the node's fleet has:
 one member at a time renews the lease, and pays for it if it has passes.

@@ -140,7 +140,7 @@ func (fl setFlags) check(entries []string) (s api.Set, l api.SetLimits, err erro
 	nothing := s == api.Set{}
 	switch {
 	case len(entries) == 0 && (!nothing || l == api.SetLimits{}):
-		return s, l, usageError{errors.New("set needs an ENTRY, or --limit-up or --limit-down alone; see fetcher set --help")}
+		return s, l, usageError{errors.New("set needs an ENTRY; without one, it takes only --limit-up and --limit-down; see fetcher set --help")}
 	case len(entries) > 0 && nothing:
 		return s, l, usageError{errors.New("set needs a flag that says what to change; see fetcher set --help")}
 	}
