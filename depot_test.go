@@ -1,6 +1,7 @@
 package fetcher_test
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -96,6 +97,21 @@ func (k *keeper) account(n *fetcher.Node, quota int64) depot.Account {
 	k.ok(err)
 	k.ok(k.db.AddKey(k.Context(), id, n.ID()))
 	return id
+}
+
+// crawled waits until the crawler has visited all that it had not visited, and all once more.
+func (k *keeper) crawled() {
+	k.Helper()
+	first := int64(0)
+	for late := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		s, err := k.node.DepotDo(k.Context(), fetcher.DepotCrawl{})
+		if err != nil || time.Now().After(late) {
+			k.Fatalf("the crawler's cycle does not end: %+v, %v", s.Crawl, err)
+		}
+		if first = cmp.Or(first, s.Crawl.Cycle); s.Crawl.Cycle > first+1 {
+			return
+		}
+	}
 }
 
 // until waits until a share is in a state at the depot.

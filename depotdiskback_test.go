@@ -32,7 +32,9 @@ func TestWhatWasAskedForWhileTheDiskWasAwayIsServedOnceItIsBack(t *testing.T) {
 		t.Fatal("it was served without its disk")
 	}
 	k.ok(os.Rename(k.dir+".away", k.dir))
-	k.ok(k.root.Ready(t.Context(), k.db))
+	other := client(t)
+	k.account(other, 1<<30)
+	k.hold(other, folderOf(t, map[string]int{"x": 1}), 10*day) // for which the depot looks for its disk
 	if err := ask(20 * time.Second); err != nil {
 		t.Error("the disk is back, and the share is not served:", err)
 	}

@@ -439,6 +439,7 @@ func (n *Node) withdraw(ctx context.Context, id share.ID, why wire.Code) (childr
 	n.catalog.offers.Leave(id, nil)
 	children, err = n.program.Withdraw(ctx, id, why)
 	n.catalog.offers.Remove(id)
+	n.catalog.offers.Guard(id, nil) // who fetches it has another secret
 	n.catalog.unkeeps(id, nil)
 	return children, err
 }

@@ -206,7 +206,7 @@ func (d *Daemon) added(ctx context.Context, w catalog.Wish) (*keeper, error) {
 		what = strings.Join(e.Paths, ", ")
 	}
 	d.log.Info("an entry was added", "id", e.ID, "kind", e.Kind.String(), "what", what)
-	return d.keep(e), nil
+	return d.keep(e, nil), nil
 }
 
 // fetchable refuses to fetch a share into two folders, or from this node alone. The caller
@@ -282,9 +282,10 @@ func (d *Daemon) remove(ctx context.Context, k *keeper, data bool) (api.Removed,
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
 	defer cancel()
 	if _, err := d.db.Remove(ctx, k.id); err != nil && !errors.Is(err, catalog.ErrNoEntry) {
+		behind := k.behind()
 		d.mu.Lock()
 		if !d.closed {
-			d.keep(e) // as before
+			d.keep(e, behind) // as before
 		}
 		d.mu.Unlock()
 		return r, err

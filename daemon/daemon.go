@@ -129,7 +129,7 @@ func (d *Daemon) start(ctx context.Context) error {
 	d.choosing.Unlock()
 	d.mu.Lock()
 	for _, e := range entries {
-		d.keep(e)
+		d.keep(e, nil)
 	}
 	d.mu.Unlock()
 	d.runs.Go(func() { limit(d) })
@@ -153,8 +153,9 @@ func (d *Daemon) warn(text string) {
 }
 
 // keep starts the keeper of an entry. The caller holds mu.
-func (d *Daemon) keep(e catalog.Entry) *keeper {
+func (d *Daemon) keep(e catalog.Entry, unwritten error) *keeper {
 	k := newKeeper(d, e)
+	k.unwritten = unwritten
 	d.keepers[e.ID] = k
 	d.bound(e)
 	d.runs.Go(k.run)

@@ -180,10 +180,7 @@ func (k *keeper) fail(state catalog.State, why string) {
 
 // set changes the wish, and makes the keeper carry it out.
 func (k *keeper) set(ctx context.Context, f func(*catalog.Wish) error) error {
-	if err := k.catchUp(); err != nil {
-		return err
-	}
-	if _, err := k.write(false, func() (catalog.Entry, error) { return k.d.db.Set(ctx, k.id, f) }); err != nil {
+	if err := k.amend(func() (catalog.Entry, error) { return k.d.db.Set(ctx, k.id, f) }); err != nil {
 		return err
 	}
 	k.mu.Lock()

@@ -94,7 +94,7 @@ func TestAnEntryIsRemovedOnce(t *testing.T) {
 
 	k.stop() // as a removal does that cannot be written
 	d.mu.Lock()
-	again := d.keep(k.entry())
+	again := d.keep(k.entry(), nil)
 	d.mu.Unlock()
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -128,9 +128,7 @@ func (r *record) noted(f func(*catalog.Status), show bool) {
 		before = r.entry()
 		e, err := r.d.db.Note(context.WithoutCancel(r.life), time.Now(), r.id, func(s *catalog.Status) {
 			if r.unwritten != nil {
-				sent := s.Sent
-				*s = before.Status
-				s.Sent = sent
+				restore(s, before.Status)
 			}
 			f(s)
 		})
@@ -149,18 +147,38 @@ func (r *record) noted(f func(*catalog.Status), show bool) {
 	r.tell()
 }
 
-// catchUp writes what could not be written before, and returns why it still cannot be.
+// restore makes a status of the catalog what it would be had all of it been written. What was sent is written by itself.
+func restore(s *catalog.Status, is catalog.Status) {
+	is.Sent = s.Sent
+	*s = is
+}
+
+// behind returns why the catalog does not have the status of the entry; nil if it has.
+func (r *record) behind() error {
+	r.writing.Lock()
+	defer r.writing.Unlock()
+	return r.unwritten
+}
+
+// catchUp writes what could not be written before. The caller holds writing.
 func (r *record) catchUp() error {
-	is := func() error {
-		r.writing.Lock()
-		defer r.writing.Unlock()
-		return r.unwritten
-	}
-	if is() == nil {
+	if r.unwritten == nil {
 		return nil
 	}
-	r.note(func(*catalog.Status) {})
-	return is()
+	is := r.entry().Status
+	_, r.unwritten = r.d.db.Note(context.WithoutCancel(r.life), time.Now(), r.id, func(s *catalog.Status) { restore(s, is) })
+	return r.unwritten
+}
+
+// amend is write, once the catalog has what could not be written before.
+func (r *record) amend(f func() (catalog.Entry, error)) error {
+	_, err := r.write(false, func() (catalog.Entry, error) {
+		if err := r.catchUp(); err != nil {
+			return catalog.Entry{}, err
+		}
+		return f()
+	})
+	return err
 }
 
 // write lets f change the entry in the catalog, one caller at a time, and keeps the entry that f

@@ -333,7 +333,9 @@ func heed(ctx context.Context, d *Daemon) {
 func (d *Daemon) flush(ctx context.Context) {
 	heed(ctx, d)
 	for _, k := range d.all() {
-		_ = k.catchUp() // it is logged
+		if k.behind() != nil && k.amend(func() (catalog.Entry, error) { return k.entry(), nil }) != nil {
+			break // nor could the others be written
+		}
 	}
 	saved := d.tally.saved()
 	if len(saved) == 0 {
@@ -348,10 +350,7 @@ func (d *Daemon) flush(ctx context.Context) {
 	}
 	for id := range saved {
 		k, err := d.keeper(int64(id))
-		if err != nil || k.catchUp() != nil {
-			continue
-		}
-		if _, err := k.write(false, func() (catalog.Entry, error) { return d.db.Get(ctx, id) }); err == nil {
+		if err == nil && k.amend(func() (catalog.Entry, error) { return d.db.Get(ctx, id) }) == nil {
 			k.tell()
 		}
 	}

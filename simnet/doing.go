@@ -30,7 +30,7 @@ const (
 var AllDoings = []Doing{Fetching, Serving, Pausing, Looking, Writing, Waiting, Idle, Lacking, Alone, Full, Frozen, Off, Failed}
 
 func (d Doing) String() string {
-	return [...]string{"not running", "frozen", "no fetch of the scenario is running", "looking for the list of files", "bytes flow", "a short pause", "preparing or finishing files",
+	return [...]string{"not running", "frozen", "runs no fetch of the scenario", "looking for the list of files", "bytes flow", "a short pause", "preparing or finishing files",
 		"disk full", "no source to fetch from", "sources lack the rest", "waiting for leased pieces", "nothing leased", "ended incomplete"}[d]
 }
 

@@ -141,14 +141,10 @@ func (r *Root) write(dir vfs.FS, p depot.Promised) error {
 func (r *Root) writeNone(dir vfs.FS, id share.ID) error {
 	r.growing.forget(id)
 	for _, name := range []string{"/leases", "/leases.more"} { // in this order: without its leases, a change says nothing
-		err := dir.Remove(Folder(id) + name)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
+		if err := dir.Remove(Folder(id) + name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
 		}
-		if err == nil {
-			err = dir.SyncDir(Folder(id))
-		}
-		if err != nil {
+		if err := dir.SyncDir(Folder(id)); err != nil { // also of what a try before has removed
 			return err
 		}
 	}

@@ -5,6 +5,7 @@ package keep
 import (
 	"context"
 	"errors"
+	"maps"
 	"sync"
 
 	"github.com/piecelease/fetcher/actors"
@@ -40,7 +41,7 @@ type Keep struct {
 	mu      sync.Mutex // guards the fields below
 	ours    map[share.ID]store.Source
 	looking map[share.ID]bool
-	absent  map[share.ID]bool // looked for, but not kept
+	absent  map[share.ID]bool // looked for in vain; true: the ledger does not keep it
 	closed  bool
 }
 
@@ -58,8 +59,16 @@ func (k *Keep) Stop() {
 	k.closed = true
 }
 
-// Ready is Root.Ready with the actors' ledger.
-func (k *Keep) Ready(ctx context.Context, l actors.Ledger) error { return k.Root.Ready(ctx, l) }
+// Ready is Root.Ready with the actors' ledger. What could not be opened before is looked for again.
+func (k *Keep) Ready(ctx context.Context, l actors.Ledger) error {
+	if err := k.Root.Ready(ctx, l); err != nil {
+		return err
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	maps.DeleteFunc(k.absent, func(_ share.ID, unkept bool) bool { return !unkept })
+	return nil
+}
 
 // Forget is Root.Forget; whatever could not be closed is useless by then.
 func (k *Keep) Forget() { k.Root.Forget() }
@@ -138,7 +147,10 @@ func (k *Keep) look(id share.ID) bool {
 	switch {
 	case k.looking[id] || len(k.looking) >= maxLooking:
 		return true
-	case k.absent[id] || k.closed:
+	case k.closed:
+		return false
+	}
+	if _, absent := k.absent[id]; absent {
 		return false
 	}
 	k.looking[id] = true
@@ -146,36 +158,36 @@ func (k *Keep) look(id share.ID) bool {
 	return true
 }
 
-// find opens a share that is kept. That one is not here is remembered only if the ledger says so: a disk
-// that is away may come back.
+// find opens a share that is kept.
 func (k *Keep) find(id share.ID) {
-	absent := k.open(id)
+	found, unkept := k.open(id)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(k.looking, id)
-	if absent {
+	if !found {
 		if len(k.absent) >= maxAbsent {
 			clear(k.absent)
 		}
-		k.absent[id] = true
+		k.absent[id] = unkept
 	}
 }
 
-func (k *Keep) open(id share.ID) (absent bool) {
+// open opens a share and serves it; unkept says that nobody need try that again before its state changes.
+func (k *Keep) open(id share.ID) (found, unkept bool) {
 	s, err := k.cfg.Ledger.Share(context.Background(), id)
 	if err != nil || s.State != depot.Stable && s.State != depot.Corrupt {
-		return err == nil
+		return false, err == nil
 	}
 	t, err := k.Root.Tree(id)
 	if err != nil {
-		return false
+		return false, false
 	}
 	if !k.serve(id, t) {
 		t.Close()
-		return true
+		return false, true
 	}
 	k.cfg.Program().Offer(id)
-	return false
+	return true, true
 }
 
 // Damaged handles data of a share that was read and found wrong, and that is no longer
