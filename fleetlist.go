@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -51,6 +52,8 @@ type ListedShare struct {
 	Added    time.Time   `json:"added"`
 	Internal bool        `json:"internal,omitempty"` // see AddInternal
 	Kept     *ListedHold `json:"kept,omitempty"`     // nil: the fleet has no depot keep it
+	// Released says when what depots kept was released. What is neither here nor in Kept nobody has released: it lapses.
+	Released map[peers.ID]time.Time `json:"released,omitempty"`
 }
 
 // ListedHold is what a fleet has depots keep of a share, in an account to which each depot has admitted
@@ -67,6 +70,15 @@ const MaxListed = 4_000
 
 // MaxListedDepots is the number of depots that a fleet has keep a share, at most.
 const MaxListedDepots = 64
+
+// at are the depots; nil has none.
+func (h *ListedHold) at() []peers.Addr {
+	if h == nil {
+		return nil
+	}
+	all, _ := depotsAt(h.Depots) // see check
+	return all
+}
 
 func (h *ListedHold) check() error {
 	if h == nil {
@@ -145,26 +157,44 @@ func (s FleetStore) add(ctx context.Context, l ListedShare) (share.ID, error) {
 	l.Added = time.Now().UTC()
 	return id, s.editList(ctx, id, func(e rounds.Entry) (any, error) {
 		if had, ok, _ := s.listed(e); ok { // what is not of the fleet is replaced
-			l.Kept = had.Kept
+			l.Kept, l.Released = had.Kept, had.Released
 		}
 		return l, nil
 	})
 }
 
-// Keep changes what depots are to keep of a listed share for the fleet, and returns that: change is given what the list says
-// at that moment, nil if no depot keeps it, and may be called several times. The error wraps
-// ErrNotListed if the share is not listed.
-func (s FleetStore) Keep(ctx context.Context, id share.ID, change func(had *ListedHold) *ListedHold) (kept *ListedHold, err error) {
+// Keep changes what depots are to keep of a listed share for the fleet, and returns what the list says of it from then on. Depots that are
+// not to keep it any more are released. change is given what the list says at that moment, nil if no depot keeps it, and may be called
+// several times. The error wraps ErrNotListed if the share is not listed.
+func (s FleetStore) Keep(ctx context.Context, id share.ID, change func(had *ListedHold) *ListedHold) (l ListedShare, err error) {
 	err = s.editList(ctx, id, func(e rounds.Entry) (any, error) {
-		l, ok, err := s.listed(e)
-		if !ok {
+		var ok bool
+		var err error
+		if l, ok, err = s.listed(e); !ok {
 			return nil, cmp.Or(err, notListed(id))
 		}
-		kept = change(l.Kept)
-		l.Kept = kept
-		return l, kept.check()
+		err = l.keep(change(l.Kept), time.Now().UTC())
+		return l, err
 	})
-	return kept, err
+	return l, err
+}
+
+// keep changes what depots are to keep, and writes down which of them are released by that.
+func (l *ListedShare) keep(k *ListedHold, now time.Time) error {
+	if l.Released == nil {
+		l.Released = map[peers.ID]time.Time{}
+	}
+	for _, d := range l.Kept.at() {
+		l.Released[d.ID] = now
+	}
+	l.Kept = k
+	for _, d := range k.at() {
+		delete(l.Released, d.ID)
+	}
+	for len(l.Released) > MaxListedDepots {
+		delete(l.Released, slices.MinFunc(slices.Collect(maps.Keys(l.Released)), func(a, b peers.ID) int { return l.Released[a].Compare(l.Released[b]) }))
+	}
+	return k.check()
 }
 
 // Listed returns what the list says of a share now. The error wraps ErrNotListed if it is not listed.

@@ -158,7 +158,6 @@ func (f *fleetHolds) keep(ctx context.Context, l fetcher.ListedShare) error {
 	if err != nil || f.keeps(all, l) {
 		return err
 	}
-	gone := false // it is not on the list any more: nobody renews it, and nobody has it removed
 	short, cancel := context.WithTimeout(ctx, fleetTime)
 	defer cancel()
 	if now, err := f.m.store.Listed(short, l.ID); err == nil {
@@ -166,25 +165,47 @@ func (f *fleetHolds) keep(ctx context.Context, l fetcher.ListedShare) error {
 	} else if !errors.Is(err, fetcher.ErrNotListed) {
 		return err
 	} else {
-		l.Kept, gone = nil, true
+		l.Kept, l.Released = nil, nil
 	}
 	if f.keeps(all, l) {
 		return nil
 	}
 	want, _ := keptFor(all, l.ID)
+	return f.become(ctx, all, want, l)
+}
+
+// become has depots keep what the list says of a share, in place of want. What they are to keep no more is released only if the list says
+// so, and else lapses: the share may have been taken off the list and added again, or the store restored as it was before.
+func (f *fleetHolds) become(ctx context.Context, all fetcher.HoldList, want fetcher.Hold, l fetcher.ListedShare) (err error) {
+	d := f.m.d
+	if released(all, want, l) {
+		f.lookLater(all, want, l.Kept)
+	} else if _, err = d.node.LapseHold(ctx, want.ID); err != nil {
+		return err
+	} else {
+		want.ID = 0 // what is left is wanted anew: if the node ends before that, at its next start
+	}
 	switch k := l.Kept; {
-	case k == nil && gone:
-		_, err = d.node.LapseHold(ctx, want.ID)
-	case k == nil:
-		_, err = d.node.DropHold(ctx, want.ID, true)
-	default:
+	case k != nil:
 		want.Bytes, want.Length, want.Copies, want.Name = k.Bytes, k.Length, k.Copies, d.nameOf(want) // also for when its entry is gone
 		_, err = d.node.KeepHold(ctx, want, k.Depots, true)
-	}
-	if !gone {
-		f.lookLater(all, want, l.Kept)
+	case want.ID != 0:
+		_, err = d.node.DropHold(ctx, want.ID, true)
 	}
 	return err
+}
+
+// released reports whether the list says of each depot that is to keep a share no more that it was released, and that after this node
+// had it keep the share: a release before that was of another lease.
+func released(all fetcher.HoldList, want fetcher.Hold, l fetcher.ListedShare) bool {
+	return want.ID == 0 || !slices.ContainsFunc(all.Holds, func(h fetcher.HoldStanding) bool {
+		return h.Of(want.ID) && !listsDepot(l.Kept, h.Depot) && !l.Released[h.Depot].After(h.Since)
+	})
+}
+
+// listsDepot reports whether a depot is among those that are to keep a share; k may be nil.
+func listsDepot(k *fetcher.ListedHold, depot peers.ID) bool {
+	return k != nil && slices.ContainsFunc(k.Depots, func(a string) bool { return depotOf(a) == depot })
 }
 
 // lookAfter is the time after which the depots that a member has told of a release have ended the lease, if they answer.
@@ -196,7 +217,7 @@ func (f *fleetHolds) lookLater(all fetcher.HoldList, was fetcher.Hold, k *fetche
 	d := f.m.d
 	for _, id := range was.Depots {
 		ours := func(w fetcher.Hold) bool { return !w.Fleet && w.Share == was.Share && slices.Contains(w.Depots, id) }
-		if k != nil && slices.ContainsFunc(k.Depots, func(a string) bool { return depotOf(a) == id }) || !slices.ContainsFunc(all.Wants, ours) {
+		if listsDepot(k, id) || !slices.ContainsFunc(all.Wants, ours) {
 			continue
 		}
 		d.runs.Go(func() {
@@ -238,10 +259,10 @@ func sameHold(a, b fetcher.ListedHold) bool {
 	return slices.Equal(a.Depots, b.Depots) && a.Copies == b.Copies && a.Bytes == b.Bytes && a.Length == b.Length
 }
 
-// also tells the fleet that some depots, too, are to keep a share for it, as this node has just been told, and returns what the fleet has
-// kept of it by now: others may have had further depots keep it, or ended what one kept, since this node looked.
-func (f *fleetHolds) also(ctx context.Context, l fetcher.HoldList, w fetcher.Hold, depots []peers.ID) (kept fetcher.ListedHold, err error) {
-	_, err = f.m.store.Keep(ctx, w.Share, func(had *fetcher.ListedHold) *fetcher.ListedHold {
+// also tells the fleet that some depots, too, are to keep a share for it, as this node has just been told, and returns what the list says
+// of it by now: others may have had further depots keep it, or ended what one kept, since this node looked.
+func (f *fleetHolds) also(ctx context.Context, l fetcher.HoldList, w fetcher.Hold, depots []peers.ID) (fetcher.ListedShare, error) {
+	now, err := f.m.store.Keep(ctx, w.Share, func(had *fetcher.ListedHold) *fetcher.ListedHold {
 		var all []string
 		if had != nil {
 			all = had.Depots
@@ -249,10 +270,9 @@ func (f *fleetHolds) also(ctx context.Context, l fetcher.HoldList, w fetcher.Hol
 		for _, id := range depots {
 			all = placed(all, id, depotAddrs(l, []peers.ID{id}))
 		}
-		kept = fetcher.ListedHold{Depots: all, Copies: w.Copies, Bytes: w.Bytes, Length: w.Length}
-		return feasible(&kept)
+		return feasible(&fetcher.ListedHold{Depots: all, Copies: w.Copies, Bytes: w.Bytes, Length: w.Length})
 	})
-	return kept, f.m.told(err)
+	return now, f.m.told(err)
 }
 
 // without tells the fleet that a depot is no longer to keep a share for it or, if depot is empty, none is. What is not on its list

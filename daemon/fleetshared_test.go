@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"maps"
 	"net"
 	"path/filepath"
 	"slices"
@@ -35,7 +36,8 @@ func TestTheFleetsListIsChangedAsItIsThen(t *testing.T) {
 	id := share.IDOf([]byte("film"))
 	source, err := share.ParseAddr("/ip4/192.0.2.1/tcp/1/p2p/" + string(third))
 	must(t, err)
-	_, err = f.m.store.Add(t.Context(), share.Ticket{ID: id, Peers: []multiaddr.Multiaddr{source}}.String())
+	ticket := share.Ticket{ID: id, Peers: []multiaddr.Multiaddr{source}}.String()
+	_, err = f.m.store.Add(t.Context(), ticket)
 	must(t, err)
 	as := func(copies int, depots ...peers.ID) fetcher.HoldList { // at port 2
 		l := fetcher.HoldList{Want: 1, Wants: []fetcher.Hold{{ID: 1, Share: id, Depots: depots, Copies: copies, Bytes: 9}}, Addrs: map[peers.ID][]string{}}
@@ -44,10 +46,14 @@ func TestTheFleetsListIsChangedAsItIsThen(t *testing.T) {
 		}
 		return l
 	}
+	released := []peers.ID{}
 	lists := func(copies int, depots ...string) {
 		t.Helper()
 		l, err := f.m.store.Listed(t.Context(), id)
 		must(t, err)
+		if is := slices.Sorted(maps.Keys(l.Released)); !slices.Equal(is, slices.Sorted(slices.Values(released))) {
+			t.Errorf("it lists %v as released, not %v", is, released)
+		}
 		if len(depots) == 0 && l.Kept == nil {
 			return
 		}
@@ -58,11 +64,11 @@ func TestTheFleetsListIsChangedAsItIsThen(t *testing.T) {
 	const at = "/ip4/192.0.2.1/tcp/2/p2p/"
 	also := func(l fetcher.HoldList, depots ...peers.ID) {
 		t.Helper()
-		kept, err := f.also(t.Context(), l, l.Wants[0], depots)
+		says, err := f.also(t.Context(), l, l.Wants[0], depots)
 		must(t, err)
 		now, err := f.m.store.Listed(t.Context(), id)
-		if err != nil || !sameHold(kept, *now.Kept) {
-			t.Errorf("it was told of %+v, and lists %+v, %v", kept, now.Kept, err)
+		if err != nil || !sameHold(*says.Kept, *now.Kept) {
+			t.Errorf("it was told of %+v, and lists %+v, %v", says.Kept, now.Kept, err)
 		}
 	}
 	also(as(0, first), first)
@@ -70,12 +76,20 @@ func TestTheFleetsListIsChangedAsItIsThen(t *testing.T) {
 	lists(2, at+string(first), at+string(second), at+string(third))
 	must(t, f.without(t.Context(), id, first))
 	must(t, f.without(t.Context(), id, first))
+	released = append(released, first)
 	also(as(2, first, second, third), third) // before it heard that the first is ended
 	lists(2, at+string(second), at+string(third))
 	must(t, f.without(t.Context(), id, second))
+	released = append(released, second)
 	lists(0, at+string(third)) // two copies are no more to be had
 	must(t, f.without(t.Context(), id, ""))
+	released = append(released, third)
 	lists(0)
+	also(as(0, third), third) // it is no more released
+	released = []peers.ID{first, second}
+	_, err = f.m.store.Add(t.Context(), ticket) // with another source, for all that is known
+	must(t, err)
+	lists(0, at+string(third))
 	must(t, f.m.store.Remove(t.Context(), id))
 	must(t, f.without(t.Context(), id, ""))
 	l := as(0, first)

@@ -107,10 +107,10 @@ func (d *depots) granted(ctx context.Context, a holdAsked, l fetcher.HoldList) (
 	}
 	want := now.Wants[i]
 	out, err := d.heldAt(a.was, l, a.m, a.depots, a.Depots)
-	var kept fetcher.ListedHold
+	var listed fetcher.ListedShare
 	if len(out) > 0 && a.Fleet {
 		still := slices.DeleteFunc(slices.Clone(a.depots), func(id peers.ID) bool { return !slices.Contains(want.Depots, id) })
-		kept, err = d.member.holds.also(ctx, now, want, still)
+		listed, err = d.member.holds.also(ctx, now, want, still)
 	}
 	if len(out) == 0 || a.Fleet && err != nil {
 		if a.before != nil { // without what was released meanwhile
@@ -119,20 +119,19 @@ func (d *depots) granted(ctx context.Context, a holdAsked, l fetcher.HoldList) (
 		return nil, d.unhold(ctx, l, a.before, err)
 	}
 	d.log.Info("depots keep a share from now on", "entry", a.Entry, "hold", l.Want, "share", a.m.ID().String(), "depots", len(a.depots))
-	return out, d.amend(ctx, now, want, a.keep, kept)
+	return out, d.amend(ctx, now, want, a.keep, listed)
 }
 
-// amend changes what was just wanted to the versions that are to be kept, and for a fleet to kept, which its list says by now.
-func (d *depots) amend(ctx context.Context, l fetcher.HoldList, want fetcher.Hold, keep int, kept fetcher.ListedHold) error {
-	var addrs []string
-	changed := want.Keep != keep
-	if want.Keep = keep; want.Fleet && !sameHold(kept, listedHold(l, want)) {
-		want.Copies, addrs, changed = kept.Copies, kept.Depots, true
+// amend changes what was just wanted to the versions that are to be kept, and for a fleet to what its list says by now.
+func (d *depots) amend(ctx context.Context, l fetcher.HoldList, want fetcher.Hold, keep int, listed fetcher.ListedShare) (err error) {
+	same := want.Keep == keep
+	want.Keep = keep
+	switch {
+	case want.Fleet && !d.member.holds.keeps(l, listed):
+		err = d.member.holds.become(ctx, l, want, listed)
+	case !same:
+		_, err = d.node.KeepHold(ctx, want, nil, true)
 	}
-	if !changed {
-		return nil
-	}
-	_, err := d.node.KeepHold(ctx, want, addrs, true)
 	return err
 }
 
