@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -218,12 +219,12 @@ func (m *member) sweepSnapshots() {
 // Restored is a database of leases that came from a fleet.
 type Restored struct {
 	Share share.ID
-	Term  uint64
+	Term  uint64 // of the latest snapshot; 0: no machine gave that, and this is an earlier one
 	Aside string // the new name of the database that was there; empty: there was none
 }
 
 // RestoreLeases gives the depot of cfg.Depot the database of leases from its fleet's last
-// snapshot. No node may be running. The next node to run enters later promises from the depot's
+// snapshot or, if no machine gives that, from one before. No node may be running. The next node to run enters later promises from the depot's
 // folder, and removes nothing before that.
 func RestoreLeases(ctx context.Context, cfg Config) (r Restored, err error) {
 	if cfg, err = cfg.withDefaults(); err != nil {
@@ -256,20 +257,59 @@ func RestoreLeases(ctx context.Context, cfg Config) (r Restored, err error) {
 	if err != nil {
 		return r, err
 	}
-	r.Term = at.Term
-	if r.Share, err = share.ParseID(at.Value); err != nil {
+	latest, err := share.ParseID(at.Value)
+	if err != nil {
+		return r, err
+	}
+	r, err = restoreOne(ctx, cfg, fetcher.FleetStore{KV: kv, Secret: m.Secret}, latest, depot)
+	if r.Share == latest {
+		r.Term = at.Term
+	}
+	return r, err
+}
+
+// restoreOne restores the first snapshot of a depot that the fleet has: the latest, and then those before.
+func restoreOne(ctx context.Context, cfg Config, s fetcher.FleetStore, latest share.ID, depot string) (r Restored, err error) {
+	all, err := snapshotsOf(ctx, s, latest)
+	if err != nil {
 		return r, err
 	}
 	into := filepath.Join(cfg.Dir, snapshotsName, "restore")
-	if err := os.MkdirAll(into, 0o700); err != nil {
-		return r, err
-	}
 	defer os.RemoveAll(into)
-	if err := fetchSnapshot(ctx, cfg, fetcher.FleetStore{KV: kv, Secret: m.Secret}, r.Share, into); err != nil {
-		return r, err
+	var failed error
+	for _, l := range all {
+		r.Share = l.ID
+		dir := filepath.Join(into, l.ID.String())
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return r, err
+		}
+		if err = fetchSnapshot(ctx, cfg, s, l.Ticket, dir); err == nil {
+			r.Aside, err = leasedb.Restore(ctx, filepath.Join(dir, leasesName), filepath.Join(cfg.Dir, leasesName), depot)
+		}
+		switch other := l.ID != latest && errors.Is(err, leasedb.ErrSnapshot); { // another depot's, which is no less the fleet's
+		case ctx.Err() != nil, !other && !errors.Is(err, ErrNoSnapshot):
+			return r, err
+		case !other:
+			cfg.Logger.Warn("no machine gives a snapshot of the leases; an earlier one is looked for", "share", l.ID.String(), "added", l.Added, "error", err)
+		}
+		failed = cmp.Or(failed, err)
 	}
-	r.Aside, err = leasedb.Restore(ctx, filepath.Join(into, leasesName), filepath.Join(cfg.Dir, leasesName), depot)
-	return r, err
+	return r, failed
+}
+
+// snapshotsOf are the snapshots on the list of a fleet, its latest of a depot first, and then of all depots those added last.
+func snapshotsOf(ctx context.Context, s fetcher.FleetStore, latest share.ID) ([]fetcher.ShareRollout, error) {
+	r, err := s.Rollout(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all := slices.DeleteFunc(r.Shares, func(x fetcher.ShareRollout) bool { return !x.Internal && x.ID != latest })
+	slices.Reverse(all)
+	i := slices.IndexFunc(all, func(x fetcher.ShareRollout) bool { return x.ID == latest })
+	if i < 0 {
+		return nil, words.Error(rounds.ErrNever, "the snapshot of this depot's leases is no longer on the list of the fleet; "+withoutSnapshot)
+	}
+	return slices.Insert(slices.Delete(slices.Clone(all), i, i+1), 0, all[i]), nil
 }
 
 // depotName returns the name of the depot in a folder.
@@ -299,20 +339,7 @@ const withoutSnapshot = "run the node without a snapshot: it rebuilds the leases
 var ErrNoSnapshot = errors.New("no machine of the fleet gave the snapshot of this depot's leases")
 
 // fetchSnapshot fetches a share from the members of the fleet.
-func fetchSnapshot(ctx context.Context, cfg Config, s fetcher.FleetStore, id share.ID, into string) error {
-	r, err := s.Rollout(ctx)
-	if err != nil {
-		return err
-	}
-	ticket := ""
-	for _, x := range r.Shares {
-		if x.ID == id {
-			ticket = x.Ticket
-		}
-	}
-	if ticket == "" {
-		return words.Error(rounds.ErrNever, "the snapshot of this depot's leases is no longer on the list of the fleet; "+withoutSnapshot)
-	}
+func fetchSnapshot(ctx context.Context, cfg Config, s fetcher.FleetStore, ticket, into string) error {
 	node, err := fetcher.Open(ctx, fetcher.Config{Dir: cfg.Dir, Sole: true, Listen: cfg.Listen, Announce: cfg.Announce, Reach: cfg.reach(), Logger: cfg.Logger,
 		Fleet: fetcher.Fleet{Store: s}})
 	if err != nil {

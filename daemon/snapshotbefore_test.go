@@ -43,7 +43,7 @@ func TestTheSnapshotBeforeBringsALostDatabaseBack(t *testing.T) {
 	dir := t.TempDir()
 	must(t, m.Save(dir))
 	got, err := RestoreLeases(t.Context(), Config{Dir: dir, Settings: Settings{Depot: folder, Listen: []string{"127.0.0.1:0"}}})
-	if err != nil || got.Share != before {
+	if err != nil || got.Share != before || got.Term != 0 {
 		t.Errorf("restored %s, %v; members have %s", got.Share.Short(), err, before.Short())
 	}
 }
