@@ -8,10 +8,12 @@ import (
 
 	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/depot"
+	"github.com/piecelease/fetcher/internal/rig"
 )
 
 // A share that was asked for while the depot's disk was away is given to whoever asks once the disk is back.
 func TestWhatWasAskedForWhileTheDiskWasAwayIsServedOnceItIsBack(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	k, owner := newKeeper(t), client(t)
 	k.account(owner, 1<<30)
@@ -32,9 +34,7 @@ func TestWhatWasAskedForWhileTheDiskWasAwayIsServedOnceItIsBack(t *testing.T) {
 		t.Fatal("it was served without its disk")
 	}
 	k.ok(os.Rename(k.dir+".away", k.dir))
-	other := client(t)
-	k.account(other, 1<<30)
-	k.hold(other, folderOf(t, map[string]int{"x": 1}), 10*day) // for which the depot looks for its disk
+	k.crawled() // it looks for its disk again after a minute
 	if err := ask(20 * time.Second); err != nil {
 		t.Error("the disk is back, and the share is not served:", err)
 	}

@@ -256,7 +256,7 @@ func (d *Daemon) Remove(ctx context.Context, id int64, data bool) (api.Removed, 
 	if err != nil {
 		return api.Removed{}, err
 	}
-	if err := d.member.keeps(k.entry()); err != nil {
+	if err := d.member.keeps(ctx, k.entry()); err != nil {
 		return api.Removed{}, err
 	}
 	return d.remove(ctx, k, data)

@@ -297,16 +297,29 @@ func reportOf(id share.ID, k *keeper) fetcher.ShareReport {
 	return r
 }
 
-// keeps refuses to remove an entry that would be made again.
-func (m *member) keeps(e catalog.Entry) error {
+// keeps refuses to remove an entry that would be made again. A store that was emptied, or restored as it was before, tells no member what it
+// has no more: it is asked.
+func (m *member) keeps(ctx context.Context, e catalog.Entry) error {
 	if !m.owns(e) {
 		return nil
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	id := shareOf(e)
-	if m.list[id] == nil {
+	m.mu.Lock()
+	l := m.list[id]
+	m.mu.Unlock()
+	if l == nil {
 		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, fleetTime)
+	defer cancel()
+	if _, err := m.store.Listed(ctx, id); errors.Is(err, fetcher.ErrNotListed) {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if m.list[id] == l { // it was not added just now
+			delete(m.list, id)
+			m.untold[id] = true
+			return nil
+		}
 	}
 	return api.Refuse(api.ErrRequest, "entry %d is here because the fleet has its share: fetcher fleet remove %s takes the share off the fleet's list, for every machine; to stop it on this machine alone, pause the entry", e.ID, id)
 }
