@@ -84,7 +84,7 @@ func openMember(d *Daemon, cfg Config) (*member, error) {
 		name, _ = os.Hostname()
 	}
 	out := &member{d: d, store: fetcher.FleetStore{KV: kv, Secret: m.Secret}, kv: kv, url: m.URL, of: of, name: name, list: map[share.ID]*listed{}, untold: map[share.ID]bool{}}
-	out.holds = &fleetHolds{m: out, rounds: map[peers.ID]*rounds.Round{}}
+	out.holds = newFleetHolds(out)
 	return out, nil
 }
 

@@ -26,8 +26,13 @@ type fleetHolds struct {
 	m     *member
 	turns turns.Turns[peers.ID] // for rounds: a Round is for one at a time
 
-	mu     sync.Mutex // guards rounds
+	mu     sync.Mutex // guards the fields below
 	rounds map[peers.ID]*rounds.Round
+	still  map[peers.ID]*rounds.Guard // of turns that could not be given back
+}
+
+func newFleetHolds(m *member) *fleetHolds {
+	return &fleetHolds{m: m, rounds: map[peers.ID]*rounds.Round{}, still: map[peers.ID]*rounds.Guard{}}
 }
 
 // renewTime is the longest time for which a member that was killed while it renewed leases keeps the others from
@@ -79,19 +84,32 @@ func (f *fleetHolds) turn(ctx context.Context, depot peers.ID, units int64) (end
 	over := make(chan struct{})
 	f.m.d.runs.Go(func() { // until the visit or the node ends
 		defer leave()
-		defer g.Close()
 		select {
 		case <-over:
 		case <-f.m.d.life.Done():
 		}
-		last, cancel := context.WithTimeout(context.Background(), fleetTime)
-		defer cancel()
 		f.m.jobs.completed.Add(1)
-		if err := g.Abandon(last, "visited"); err != nil {
-			f.m.d.log.Debug("a round was not given up", "depot", string(depot), "error", err)
-		}
+		f.giveBack(depot, g)
 	})
 	return sync.OnceFunc(func() { close(over) }), nil
+}
+
+// giveBack gives a turn up. If the store cannot be told so nobody else gets it before its time is over, and until then it is this node's.
+func (f *fleetHolds) giveBack(depot peers.ID, g *rounds.Guard) {
+	ctx, cancel := context.WithTimeout(context.Background(), fleetTime)
+	defer cancel()
+	err := g.Abandon(ctx, "visited")
+	if err == nil {
+		return
+	}
+	f.m.d.log.Debug("a round was not given up", "depot", string(depot), "error", err)
+	if errors.As(err, new(*rounds.LostError)) || f.m.d.life.Err() != nil {
+		g.Close()
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.still[depot] = g
 }
 
 // afford refuses the turn if this node's passes do not pay for anything that is due, which another's may. units is
@@ -117,6 +135,9 @@ func (f *fleetHolds) take(ctx context.Context, depot peers.ID) (*rounds.Guard, e
 	if err != nil {
 		return nil, err
 	}
+	if g := f.own(depot); g != nil {
+		return g, nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, fleetTime)
 	defer cancel()
 	g, err := r.TryAcquire(ctx, renewTime)
@@ -124,6 +145,19 @@ func (f *fleetHolds) take(ctx context.Context, depot peers.ID) (*rounds.Guard, e
 		f.m.jobs.won.Add(1)
 	}
 	return g, err
+}
+
+// own is the turn that could not be given back, if it is not over.
+func (f *fleetHolds) own(depot peers.ID) *rounds.Guard {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	g := f.still[depot]
+	delete(f.still, depot)
+	if g != nil && g.Left() == 0 {
+		g.Close()
+		g = nil
+	}
+	return g
 }
 
 func (f *fleetHolds) round(depot peers.ID) (*rounds.Round, error) {

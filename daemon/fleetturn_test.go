@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/rounds"
 )
@@ -30,9 +31,7 @@ func TestATurnThatCouldNotBeGivenBackIsOnesOwn(t *testing.T) {
 	fleet := Membership{URL: "sqlite:" + filepath.Join(t.TempDir(), "kv"), Secret: "the secret of a fleet"}
 	a := begun(t, t.TempDir(), inFleet(fleet))
 	kv := &unheard{KV: a.member.kv}
-	f := &fleetHolds{m: &member{d: a, kv: a.member.kv}, rounds: map[peers.ID]*rounds.Round{}}
-	f.m.store = a.member.store
-	f.m.store.KV = kv
+	f := newFleetHolds(&member{d: a, store: fetcher.FleetStore{KV: kv, Secret: fleet.Secret}})
 	const at = peers.ID("12D3KooWJcge8xRZ5k8JqvEmhYiX4BRtBjinpdRf5jNBvhX5ycZN")
 	end, err := f.turn(t.Context(), at, 0)
 	must(t, err)
