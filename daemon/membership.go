@@ -147,6 +147,10 @@ func (m Membership) Save(dir string) error {
 	case old.Next != m.Secret:
 		m.Next = cmp.Or(old.Next, m.Next)
 	}
+	return m.write(path)
+}
+
+func (m Membership) write(path string) error {
 	b, err := json.Marshal(m)
 	if err != nil {
 		return err
@@ -198,8 +202,15 @@ func replace(path string, b []byte) error {
 
 // ChangeSecret gives the fleet another secret, and returns the membership with it. Before anything is changed in the
 // store, a state directory keeps the new secret, and afterwards the new membership: after a failure, change it again. One
-// that was begun before is finished.
+// that was begun before is finished. If the store refuses the first attempt, it has nothing of the new secret, and the membership is as before.
 func (m Membership) ChangeSecret(ctx context.Context, dir string, change func(ctx context.Context, secret string) error) (Membership, error) {
+	before, ok, err := Joined(dir)
+	if err != nil {
+		return m, err
+	}
+	if !ok {
+		before = m
+	}
 	m.ID, m.Next = m.Fleet(), cmp.Or(m.Next, rand.Text()+rand.Text())
 	if err := m.Save(dir); err != nil {
 		return m, err
@@ -208,8 +219,12 @@ func (m Membership) ChangeSecret(ctx context.Context, dir string, change func(ct
 	if err != nil {
 		return m, err
 	}
+	made := m.Next
 	m.Next = kept.Next
 	if err := change(ctx, m.Next); errors.Is(err, fetcher.ErrOtherFleet) {
+		if now, _, err2 := Joined(dir); err2 == nil && before.Next == "" && now == kept && now.Next == made {
+			err = errors.Join(err, before.write(filepath.Join(dir, MembershipName)))
+		}
 		return m, err
 	} else if err != nil {
 		return m, fmt.Errorf("%w; the change of the secret may be only half done, so repeat the command", err)
