@@ -40,11 +40,9 @@ type member struct {
 	untold map[share.ID]bool // depots are not told yet what the list says of them
 	out    time.Time         // since when this node is no member any more; zero: it is one
 
-	jobs roundCounts
+	heard fleetHeard
 
-	asking sync.Mutex // held while the store is asked for the fields below
-	last   api.Fleet
-	stale  bool // last counts no more, whenever it was made
+	jobs roundCounts
 }
 
 // listed is a share on the list.
@@ -57,12 +55,8 @@ type listed struct {
 // addAgain is how often an entry that could not be made for a share is tried again.
 const addAgain = 15 * time.Second
 
-// fleetTime is how long the store has to report the state of the fleet, and fleetFresh how
-// long that report counts.
-const (
-	fleetTime  = 8 * time.Second
-	fleetFresh = time.Second
-)
+// fleetTime is how long the store has to answer.
+const fleetTime = 8 * time.Second
 
 // openMember returns the membership given by the settings or the state directory; nil: none.
 // The store may be away.
@@ -334,37 +328,6 @@ func (m *member) belongs() (*member, error) {
 	return m, nil
 }
 
-// Fleet returns the progress of the fleet. While the store is away it returns the last report.
-func (d *Daemon) Fleet(ctx context.Context) (api.Fleet, error) {
-	m, err := d.member.belongs()
-	if err != nil {
-		return api.Fleet{}, err
-	}
-	m.asking.Lock()
-	defer m.asking.Unlock()
-	if !m.stale && time.Since(m.last.At) < fleetFresh {
-		return m.last, nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, fleetTime)
-	defer cancel()
-	r, err := m.store.Rollout(ctx)
-	if err == nil || errors.Is(err, fetcher.ErrOtherFleet) {
-		m.Member(err)
-	}
-	if err != nil {
-		out := m.last
-		if out.At.IsZero() {
-			out = m.alone(time.Now())
-		}
-		if out.Away, out.AwaySince = m.away(time.Now()); out.Away == "" {
-			out.Away = "the state of the fleet cannot be read: " + err.Error()
-		}
-		return out, nil
-	}
-	m.last, m.stale = FleetView(r, time.Now()), false
-	return m.last, nil
-}
-
 // AddToFleet makes every member fetch a share.
 func (d *Daemon) AddToFleet(ctx context.Context, ticket string) (api.FleetShare, error) {
 	m, err := d.member.belongs()
@@ -462,13 +425,6 @@ func ForgetMachine(ctx context.Context, s fetcher.FleetStore, text string) (api.
 		}
 	}
 	return was, s.Forget(ctx, id)
-}
-
-// forget has the store asked again; if it does not answer, the last report is what is known.
-func (m *member) forget() {
-	m.asking.Lock()
-	m.stale = true
-	m.asking.Unlock()
 }
 
 // unheardAfter is the time after which a member counts as silent. A member reports every 10 s,
