@@ -1,9 +1,11 @@
 package fetcher
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/piecelease/fetcher/fleet"
@@ -19,16 +21,18 @@ const lookAgain = 3 * time.Second
 // long ago, or is still to come, has another clock than this machine, or is late: it is late only if no heartbeat comes
 // meanwhile. If that takes longer than anybody waits for a report, its clock is believed.
 func (s FleetStore) offices(ctx context.Context, all []ShareRollout) error {
-	var late []*ShareRollout
+	var each, late []*ShareRollout
 	wait := time.Duration(0)
 	for i := range all {
-		x := &all[i]
-		ttl, err := s.office(ctx, x)
-		if err != nil {
-			return err
-		}
-		ago := time.Since(x.Heard)
-		if x.Heard.IsZero() || ago.Abs() <= ttl {
+		each = append(each, &all[i])
+	}
+	ttls, err := s.officesOf(ctx, each)
+	if err != nil {
+		return err
+	}
+	for i, x := range each {
+		ttl := ttls[i]
+		if x.Heard.IsZero() || time.Since(x.Heard).Abs() <= ttl {
 			continue
 		}
 		if watch := rounds.Heartbeat(ttl) * 5 / 4; watch <= lookAgain {
@@ -45,16 +49,39 @@ func (s FleetStore) offices(ctx context.Context, all []ShareRollout) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+	var was []time.Time
 	for _, x := range late {
-		was := x.Heard
-		if _, err := s.office(ctx, x); err != nil {
-			return err
-		}
-		if x.Late = x.Heard.Equal(was); x.Late && time.Until(was) > 0 {
+		was = append(was, x.Heard)
+	}
+	if _, err := s.officesOf(ctx, late); err != nil {
+		return err
+	}
+	for i, x := range late {
+		if x.Late = x.Heard.Equal(was[i]); x.Late && time.Until(was[i]) > 0 {
 			x.Heard = time.Now().Add(-wait) // which is all that this machine knows
 		}
 	}
 	return nil
+}
+
+// officesAtOnce are read at the same time: a store may be far away, and a fleet have many shares.
+const officesAtOnce = 16
+
+// officesOf is office for several shares.
+func (s FleetStore) officesOf(ctx context.Context, all []*ShareRollout) ([]time.Duration, error) {
+	ttls, errs := make([]time.Duration, len(all)), make([]error, len(all))
+	var reading sync.WaitGroup
+	for first := range min(officesAtOnce, len(all)) {
+		reading.Go(func() {
+			for i := first; i < len(all); i += officesAtOnce {
+				if ttls[i], errs[i] = s.office(ctx, all[i]); errs[i] != nil {
+					return
+				}
+			}
+		})
+	}
+	reading.Wait()
+	return ttls, cmp.Or(errs...)
 }
 
 // office reads who coordinates a share, and returns how long a heartbeat lasts.
