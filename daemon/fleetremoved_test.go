@@ -40,9 +40,12 @@ func TestTakingAShareOffTheListRemovesNoCopyOfADepot(t *testing.T) {
 	if n := leasesAt(t, depot); n != 1 {
 		t.Errorf("%d leases", n)
 	}
+	entriesOf(t, b, 0)
 	_, err = a.AddToFleet(t.Context(), e.Ticket)
 	must(t, err)
-	rolled(t, a, "done again", func(f api.Fleet) bool { return len(f.Shares) == 1 && f.Shares[0].Done == 2 })
+	for _, d := range []*Daemon{a, b} {
+		until(t, d, entriesOf(t, d, 1)[0].ID, "served again", func(e api.Entry) bool { return e.State == api.Served })
+	}
 	_, err = a.Hold(t.Context(), ask)
 	must(t, err)
 	for _, d := range []*Daemon{a, b} {
