@@ -31,11 +31,11 @@ func (s FleetStore) offices(ctx context.Context, all []ShareRollout) error {
 		return err
 	}
 	for i, x := range each {
-		ttl := ttls[i]
-		if x.Heard.IsZero() || time.Since(x.Heard).Abs() <= ttl {
+		ago := time.Since(x.Heard)
+		if x.Heard.IsZero() || ago.Abs() <= ttls[i] {
 			continue
 		}
-		if watch := rounds.Heartbeat(ttl) * 5 / 4; watch <= lookAgain {
+		if watch := rounds.Heartbeat(ttls[i]) * 5 / 4; watch <= lookAgain {
 			late, wait = append(late, x), max(wait, watch)
 		} else {
 			x.Late = ago > 0
