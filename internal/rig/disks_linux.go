@@ -43,6 +43,12 @@ func ExFAT(t testing.TB) (at string, forget func(file string)) {
 	}
 }
 
+// Btrfs mounts one for the rest of the test, and returns where. It needs root and the tools of Btrfs.
+func Btrfs(t testing.TB) string {
+	t.Helper()
+	return mounted(t, 160<<20, []string{"mkfs.btrfs", "-q"}, "mount")
+}
+
 // mounted makes an image of some bytes a file system with one command, and mounts it with another.
 func mounted(t testing.TB, size int64, mk []string, mount string) string {
 	t.Helper()
