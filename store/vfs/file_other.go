@@ -3,6 +3,7 @@
 package vfs
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 )
@@ -18,6 +19,7 @@ type sight struct{}
 func sightOf(*os.Root) *sight                     { return nil }
 func (*sight) below(fs.FileInfo, *os.Root) *sight { return nil }
 func (*sight) see(*os.File)                       {}
+func (*sight) syncAll(*os.File) error             { return errors.ErrUnsupported }
 
 func (d dirFS) open(op, name string, flag int, perm fs.FileMode) (File, error) {
 	name, err := local(op, name)

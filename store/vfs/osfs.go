@@ -334,9 +334,9 @@ func (d dirFS) SyncDir(name string) error {
 
 func (d dirFS) SyncAll() error {
 	if d.all != nil {
-		return d.told(syncFS(d.all))
+		return d.told(d.on.syncAll(d.all))
 	}
-	return d.told(d.withDir(".", syncFS))
+	return d.told(d.withDir(".", d.on.syncAll))
 }
 
 func (d dirFS) Free() (free int64, err error) {

@@ -1,6 +1,7 @@
 package vfs
 
 import (
+	"errors"
 	"io/fs"
 	"math"
 	"os"
@@ -75,11 +76,7 @@ const (
 )
 
 func kindOf(fd int) kind {
-	var st unix.Statfs_t
-	if err := again(func() error { return unix.Fstatfs(fd, &st) }); err != nil {
-		return onDisk
-	}
-	switch int64(st.Type) {
+	switch magicOf(fd) {
 	case unix.TMPFS_MAGIC, unix.RAMFS_MAGIC, unix.HUGETLBFS_MAGIC:
 		return inMemory
 	case unix.OVERLAYFS_SUPER_MAGIC:
@@ -88,6 +85,34 @@ func kindOf(fd int) kind {
 		return fat
 	}
 	return onDisk
+}
+
+// magicOf is the number by which Linux names a kind of file system; 0 if it is not known.
+func magicOf(fd int) int64 {
+	var st unix.Statfs_t
+	if err := again(func() error { return unix.Fstatfs(fd, &st) }); err != nil {
+		return 0
+	}
+	return int64(st.Type)
+}
+
+// syncAll works where syncfs(2) is known to make everything durable, and on kernels that report when it failed. It does not
+// reach a program that is behind a file system (FUSE), or another machine, and succeeds all the same; FAT leaves what it has written in the disk's own cache.
+func (s *sight) syncAll(f *os.File) error {
+	fd := int(f.Fd())
+	switch magicOf(fd) {
+	case unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.F2FS_SUPER_MAGIC:
+	case unix.OVERLAYFS_SUPER_MAGIC: // a sync is passed on to the one below, which see has learned of
+		if s.kind != overlay || s.blind.Load() {
+			return errors.ErrUnsupported
+		}
+	default:
+		return errors.ErrUnsupported
+	}
+	if !syncFSTells() {
+		return errors.ErrUnsupported
+	}
+	return os.NewSyscallError("syncfs", unix.Syncfs(fd))
 }
 
 // Flush leaves the disk's own cache alone, which syncing each of many files would

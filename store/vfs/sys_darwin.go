@@ -16,8 +16,6 @@ func ctimeOf(fi fs.FileInfo) int64 {
 	return 0
 }
 
-func syncFS(*os.File) error { return errors.ErrUnsupported }
-
 func freeOn(f *os.File) (int64, error) {
 	var st unix.Statfs_t
 	if err := unix.Fstatfs(int(f.Fd()), &st); err != nil {

@@ -18,17 +18,6 @@ func ctimeOf(fi fs.FileInfo) int64 {
 	return 0
 }
 
-// syncFS works only on kernels that report when it failed.
-func syncFS(f *os.File) error {
-	if !syncFSTells() {
-		return errors.ErrUnsupported
-	}
-	if err := unix.Syncfs(int(f.Fd())); err != nil {
-		return os.NewSyscallError("syncfs", err)
-	}
-	return nil
-}
-
 var syncFSTells = sync.OnceValue(func() bool {
 	var u unix.Utsname
 	return unix.Uname(&u) == nil && atLeast(unix.ByteSliceToString(u.Release[:]), 5, 8)

@@ -12,8 +12,6 @@ import (
 
 func ctimeOf(fs.FileInfo) int64 { return 0 }
 
-func syncFS(*os.File) error { return errors.ErrUnsupported }
-
 func freeOn(*os.File) (int64, error) { return -1, nil }
 
 func (d dirFS) moveNoReplace(from, to string) error { return errors.ErrUnsupported }

@@ -27,8 +27,6 @@ func isFull(err error) bool {
 	return errors.Is(err, windows.ERROR_DISK_FULL) || errors.Is(err, windows.ERROR_HANDLE_DISK_FULL)
 }
 
-func syncFS(*os.File) error { return errors.ErrUnsupported }
-
 func freeOn(f *os.File) (int64, error) {
 	name, err := windows.UTF16PtrFromString(f.Name())
 	if err != nil {
