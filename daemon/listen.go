@@ -132,7 +132,22 @@ func (l *Listening) openUnix(path string, mode fs.FileMode) error {
 		return unusable(err)
 	}
 	l.unix = append(l.unix, u)
-	return os.Chmod(path, mode)
+	return confineSocket(path, mode, own)
+}
+
+// confineSocket gives a socket its mode. One that others may use all the same is refused.
+func confineSocket(path string, mode fs.FileMode, own bool) error {
+	err := os.Chmod(path, mode)
+	if e := vfs.Confine(path, mode); e != nil {
+		err = e
+	}
+	switch {
+	case !errors.Is(err, vfs.ErrNotPrivate):
+		return err
+	case own:
+		return words.Error(errors.Join(fetcher.ErrStateDir, err), "others could use this node by its socket %s, as that disk does not keep permissions; choose a state directory on a disk that does", path)
+	}
+	return words.Error(errors.Join(ErrSettings, err), "everybody could use this node by the socket %s, as that disk does not keep permissions; set socket to a path on a disk that does, in node.toml or as a flag", path)
 }
 
 // answered reports whether some program listens at a socket, of whatever type, busy or not.

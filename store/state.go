@@ -120,8 +120,11 @@ func (s *State) Key() (key ed25519.PrivateKey, stored bool, err error) {
 	key, err = s.storedKey()
 	if err != nil {
 		lock.Close()
-		if errors.Is(err, vfs.ErrRecord) {
-			return nil, false, words.Error(err, "%s, which holds the node's private key, is damaged: restore it from a backup, or remove it, and the node gets a new ID", filepath.Join(s.at, "key"))
+		switch at := filepath.Join(s.at, "key"); {
+		case errors.Is(err, vfs.ErrRecord):
+			return nil, false, words.Error(err, "%s, which holds the node's private key, is damaged: restore it from a backup, or remove it, and the node gets a new ID", at)
+		case errors.Is(err, vfs.ErrNotPrivate):
+			return nil, false, words.Error(err, "others could read %s, which holds the node's private key, as that disk does not keep permissions, or the file belongs to another user; choose a state directory of your own on a disk that keeps them", at)
 		}
 		return nil, false, fmt.Errorf("the node's key cannot be read or made: %w", err)
 	}
@@ -133,7 +136,7 @@ func (s *State) storedKey() (ed25519.PrivateKey, error) {
 	seed, err := vfs.ReadRecord(s.fs, "key", vfs.KeyRecord, ed25519.SeedSize)
 	switch {
 	case err == nil && len(seed) == ed25519.SeedSize:
-		return ed25519.NewKeyFromSeed(seed), nil
+		return ed25519.NewKeyFromSeed(seed), s.keyIsPrivate()
 	case err == nil:
 		return nil, fmt.Errorf("%w: a key of %d bytes", vfs.ErrRecord, len(seed))
 	case !errors.Is(err, fs.ErrNotExist):
@@ -143,7 +146,20 @@ func (s *State) storedKey() (ed25519.PrivateKey, error) {
 	if err != nil {
 		return nil, err
 	}
-	return key, s.save("key", vfs.EncodeRecord(vfs.KeyRecord, key.Seed()), true)
+	if err = s.save("key", vfs.EncodeRecord(vfs.KeyRecord, key.Seed()), true); err == nil {
+		if err = s.keyIsPrivate(); err != nil {
+			s.fs.Remove("key") // nobody knows the node by it yet
+		}
+	}
+	return key, err
+}
+
+// keyIsPrivate is an error if others may read the key.
+func (s *State) keyIsPrivate() error {
+	if s.at == "" {
+		return nil
+	}
+	return vfs.Confine(filepath.Join(s.at, "key"), 0o600)
 }
 
 // save writes a file whole. Several processes may do so at once.

@@ -55,6 +55,24 @@ func PrivateDir(path string) (FS, error) {
 	return dirFS{root: root, path: path, private: true, on: new(sight), kept: new(kept)}, nil
 }
 
+// ErrNotPrivate says that others may use what is to be its owner's alone.
+var ErrNotPrivate = errors.New("others may use it")
+
+// Confine takes from others what they may do with a file and mode does not say. Where they may still read it or write to it
+// after that, as on a disk that keeps no permissions, it is ErrNotPrivate.
+func Confine(path string, mode fs.FileMode) error {
+	for again := false; ; again = true {
+		fi, err := os.Stat(path)
+		if err != nil || runtime.GOOS == "windows" || fi.Mode().Perm()&^mode&0o066 == 0 {
+			return err
+		}
+		if again {
+			return ErrNotPrivate
+		}
+		os.Chmod(path, fi.Mode().Perm()&mode) // what it did is looked at
+	}
+}
+
 func (d dirFS) Close() error {
 	if d.all != nil {
 		d.all.Close()
