@@ -112,7 +112,8 @@ func stillAway(was, now []string) []string {
 
 // mounted reports whether a disk other than that of the folder above is mounted at a folder.
 func mounted(at string) bool {
-	in, err := os.Stat(at + string(filepath.Separator) + ".") // also what is mounted when it is used
+	itself := at + string(filepath.Separator) + "." // also what is mounted when it is used
+	in, err := os.Stat(itself)
 	above, err2 := os.Stat(filepath.Dir(at))
-	return err == nil && err2 == nil && vfs.Device(in) != vfs.Device(above)
+	return err == nil && err2 == nil && vfs.Device(in) != vfs.Device(above) && !isSubvolume(itself)
 }
