@@ -333,7 +333,7 @@ func (p *Partial) moveFile(entry int, from string, st vfs.Stamp) error {
 func restamp(in *vfs.Handles, name string, was vfs.Stamp) vfs.Stamp {
 	info, err := in.Lstat(name)
 	now := info.Stamp()
-	if err != nil || !was.Like(now) {
+	if err != nil || !was.Like(now) || was.Inode != now.Inode {
 		return was
 	}
 	if was.CTime < 0 && now.CTime > 0 {

@@ -72,7 +72,7 @@ func (s *sweep) entry(d vfs.FS, e vfs.DirEntry, entry int) error {
 		return err
 	}
 	if was, placed := p.sel.placed[entry]; placed {
-		ours := info.Inode != 0 && was.Like(info.Stamp()) // the old name of a file that was moved
+		ours := info.Inode != 0 && info.Inode == was.Inode && was.Like(info.Stamp()) // the old name of a file that was moved
 		if !ours && p.sel.carried {
 			ours, err = s.ours(d, e.Name, entry, info) // what a file was copied from
 		}

@@ -119,9 +119,19 @@ func (s Stamp) Still(now Stamp) bool {
 	return s == now
 }
 
+// Renumbered says whether at most the inode differs, as it may where a file system makes the numbers up (FAT, exFAT, some that a
+// program is behind). Or another file was put in its place, and given its time.
+func (s Stamp) Renumbered(now Stamp) bool {
+	now.Inode = s.Inode
+	return s.Still(now)
+}
+
 // Like says whether at most the change time differs: the file was renamed,
-// linked or given other permissions; or it was edited, and its time set back.
+// linked or given other permissions; or it was edited, and its time set back. Or at most the inode does.
 func (s Stamp) Like(now Stamp) bool {
+	if s.Renumbered(now) {
+		return true
+	}
 	now.CTime = s.CTime
 	return s == now
 }
