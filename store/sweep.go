@@ -268,8 +268,15 @@ func (s *sweep) clearEntry(d vfs.FS, name string, entry int) (gone bool, err err
 		return false, err
 	}
 	ours, err := s.ours(d, name, entry, info)
+	ours = ours || s.p.m.Single() && s.linked(info)
 	if ours && err == nil {
 		err = d.Remove(name)
 	}
 	return ours, err
+}
+
+// linked says whether a file is another name of the one at the place of a share of one file: a move by a link was cut short.
+func (s *sweep) linked(info vfs.Info) bool {
+	at, err := s.p.dir.Lstat(s.p.m.Name)
+	return err == nil && info.Type == 0 && info.Links > 1 && info.Inode != 0 && at.Stamp() == info.Stamp()
 }
