@@ -144,7 +144,7 @@ func (d dirFS) at(op, name string, f func(dir int, base string) error) error {
 }
 
 func (d dirFS) open(op, name string, flag int, perm fs.FileMode) (File, error) {
-	out := &file{in: d.path, name: name, on: d.on}
+	out := &file{in: d.path, name: name, on: d.on, late: d.on.kind == fuse && flag&unix.O_ACCMODE == os.O_RDONLY}
 	err := d.at(op, name, func(dir int, base string) (err error) {
 		out.of.fd, err = unix.Openat(dir, base, flag|noWait|unix.O_NOFOLLOW|unix.O_CLOEXEC, uint32(perm))
 		return err
@@ -182,6 +182,7 @@ type file struct {
 	name  string
 	on    *sight
 	blind atomic.Bool // this one's times do not show every change; see Flush
+	late  bool        // times show a change through a mapping only once it is written out. Not so for a file that is written to: to write it out would hide errors from Sync
 }
 
 func (f *file) use(op string, do func(fd int) error) error { return f.told(op, f.of.use(do)) }
@@ -222,6 +223,11 @@ func (f *file) WriteAt(b []byte, off int64) (n int, err error) {
 }
 
 func (f *file) Stat() (Info, error) {
+	if f.late {
+		if err := f.Flush(); err != nil {
+			return Info{}, err
+		}
+	}
 	var st unix.Stat_t
 	if err := f.use("stat", func(fd int) error { return unix.Fstat(fd, &st) }); err != nil {
 		return Info{}, err

@@ -73,6 +73,7 @@ const (
 	inMemory      // changes through a mapping are never written out, and after the first one do not show in times
 	overlay       // a file is on another one in truth, and so its times are what they are there
 	fat           // no permissions: every file can be executed, or those with certain names
+	fuse          // another program is behind it, which learns of changes through a mapping when they are written out, and sets the times then
 )
 
 func kindOf(fd int) kind {
@@ -83,6 +84,8 @@ func kindOf(fd int) kind {
 		return overlay
 	case unix.MSDOS_SUPER_MAGIC, unix.EXFAT_SUPER_MAGIC:
 		return fat
+	case unix.FUSE_SUPER_MAGIC:
+		return fuse
 	}
 	return onDisk
 }
