@@ -4,7 +4,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 )
@@ -46,19 +45,18 @@ func ExFAT(t testing.TB) (at string, forget func(file string)) {
 // Btrfs mounts one for the rest of the test, and returns where. It needs root and the tools of Btrfs.
 func Btrfs(t testing.TB) string {
 	t.Helper()
-	return mounted(t, 160<<20, []string{"mkfs.btrfs", "-q"}, "mount")
+	return mounted(t, 160<<20, []string{"mkfs.btrfs", "-q"}, "mount", "-o", "loop")
 }
 
 // mounted makes an image of some bytes a file system with one command, and mounts it with another.
-func mounted(t testing.TB, size int64, mk []string, mount string) string {
+func mounted(t testing.TB, size int64, mk []string, mount ...string) string {
 	t.Helper()
 	at, image := t.TempDir(), filepath.Join(t.TempDir(), "image")
-	run := func(args ...string) string {
+	run := func(args ...string) {
 		out, err := exec.Command(args[0], args[1:]...).CombinedOutput()
 		if err != nil {
 			t.Skipf("NOT TESTED: %s: %v: %s", args[0], err, out)
 		}
-		return strings.TrimSpace(string(out))
 	}
 	err := os.WriteFile(image, nil, 0o600)
 	if err == nil {
@@ -68,9 +66,7 @@ func mounted(t testing.TB, size int64, mk []string, mount string) string {
 		t.Fatal(err)
 	}
 	run(append(mk, image)...)
-	loop := run("losetup", "-f", "--show", image)
-	t.Cleanup(func() { exec.Command("losetup", "-d", loop).Run() }) // once it is not mounted any more
-	run(mount, loop, at)
+	run(append(mount, image, at)...)
 	t.Cleanup(func() { syscall.Unmount(at, syscall.MNT_DETACH) })
 	return at
 }
