@@ -25,7 +25,9 @@ type watch struct {
 	changed func(id catalog.ID, chmod bool) // chmod: no more than the mode of a file
 	done    chan struct{}
 
-	mu    sync.Mutex // guards the fields below
+	calls sync.Mutex // held while w is called, and taken before mu
+
+	mu    sync.Mutex // guards the fields below; not held while w is called, which may wait until run has read what it has to tell
 	dirs  map[string]map[catalog.ID]bool
 	paths map[catalog.ID][]string // the served paths; much else may change beside them
 }
@@ -68,8 +70,8 @@ func (h *watch) set(id catalog.ID, paths []string) {
 		h.addReal(id, p, now)
 	}
 	h.mu.Lock()
-	defer h.mu.Unlock()
 	h.paths[id] = all
+	h.mu.Unlock()
 	h.drop(id, now)
 }
 
@@ -112,14 +114,21 @@ func leadsTo(p string, links int) string {
 	return leadsTo(to, links+1)
 }
 
-// folder watches one folder; false means that no more can be watched.
+// folder watches one folder; false means that it cannot be watched, and drop is to forget it.
 func (h *watch) folder(id catalog.ID, at string) bool {
+	h.calls.Lock()
+	defer h.calls.Unlock()
+	return h.hears(id, at) && h.w.Add(at) == nil // even if watched: it may be another folder by now
+}
+
+// hears makes a folder one of those of which changes are reported to an entry; false means that no more can be watched.
+func (h *watch) hears(id catalog.ID, at string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.dirs[at] == nil && len(h.dirs) >= maxFolders || h.w.Add(at) != nil { // even if watched: it may be another folder by now
-		return false
-	}
 	if h.dirs[at] == nil {
+		if len(h.dirs) >= maxFolders {
+			return false
+		}
 		h.dirs[at] = map[catalog.ID]bool{}
 	}
 	h.dirs[at][id] = true
@@ -132,22 +141,34 @@ func (h *watch) remove(id catalog.ID) {
 		return
 	}
 	h.mu.Lock()
-	defer h.mu.Unlock()
 	delete(h.paths, id)
+	h.mu.Unlock()
 	h.drop(id, nil)
 }
 
-// drop stops the reports to an entry about folders but those to keep. Called with mu.
+// drop stops the reports to an entry about folders but those to keep.
 func (h *watch) drop(id catalog.ID, keep map[string]bool) {
+	h.calls.Lock()
+	defer h.calls.Unlock()
+	for _, at := range h.forget(id, keep) {
+		h.unwatch(at)
+	}
+}
+
+// forget is drop for what is known here: it returns the folders that are of no entry any more.
+func (h *watch) forget(id catalog.ID, keep map[string]bool) (unheard []string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	for at, ids := range h.dirs {
 		if keep[at] {
 			continue
 		}
 		if delete(ids, id); len(ids) == 0 {
 			delete(h.dirs, at)
-			h.unwatch(at)
+			unheard = append(unheard, at)
 		}
 	}
+	return unheard
 }
 
 // unwatch ends the watch of a folder. It fails for one that has gone, which is not watched anyway. Where another folder that is watched

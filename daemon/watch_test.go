@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -152,61 +151,4 @@ func TestALinkThatLeadsElsewhereIsNoticed(t *testing.T) {
 	must(t, os.Symlink("second", next))
 	must(t, os.Rename(next, current))
 	until(t, d, e.ID, "a new version", func(x api.Entry) bool { return x.State == api.Served && x.Share != e.Share })
-}
-
-// A folder that is moved and removed before its watcher hears of the first keeps nobody waiting: else whoever looks for folders to
-// watch, and with them the end of the node, wait for ever.
-func TestAFolderThatWasMovedAndRemovedHoldsUpNobody(t *testing.T) {
-	t.Parallel()
-	for range 12 { // which of two channels is read first is chance
-		src, err := filepath.EvalSymlinks(t.TempDir())
-		must(t, err)
-		next, told := make(chan bool), make(chan bool, 1000)
-		h, err := newWatch(func(catalog.ID, bool) { told <- true; <-next })
-		must(t, err)
-		if h == nil {
-			t.Skip("this system does not tell of changes")
-		}
-		must(t, os.Mkdir(filepath.Join(src, "a"), 0o700))
-		h.set(7, []string{src})
-		for n := range 1 + 256 { // one is told, and others wait: no more are read
-			must(t, os.Mkdir(filepath.Join(src, fmt.Sprint(n)), 0o700))
-		}
-		<-told
-		must(t, os.Rename(filepath.Join(src, "a"), filepath.Join(src, "b")))
-		must(t, os.Remove(filepath.Join(src, "b")))
-		for range 2 { // the next to be read is that a was moved
-			next <- true
-			<-told
-		}
-		var sets atomic.Int64
-		over, ended := make(chan bool), make(chan bool)
-		go func() {
-			defer close(ended)
-			for {
-				select {
-				case <-over:
-					return
-				default:
-					h.set(7, []string{src})
-					sets.Add(1)
-				}
-			}
-		}()
-		still := func() bool {
-			before := sets.Load()
-			time.Sleep(100 * time.Millisecond)
-			return sets.Load() == before
-		}
-		for tries := 0; !still() && tries < 3; tries++ {
-		}
-		close(next)
-		close(over)
-		select {
-		case <-ended:
-			h.close()
-		case <-time.After(5 * time.Second):
-			t.Fatal("whoever looks for folders to watch waits for ever")
-		}
-	}
 }
