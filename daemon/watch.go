@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -27,9 +28,16 @@ type watch struct {
 
 	calls sync.Mutex // held while w is called, and taken before mu
 
-	mu    sync.Mutex // guards the fields below; not held while w is called, which may wait until run has read what it has to tell
-	dirs  map[string]map[catalog.ID]bool
-	paths map[catalog.ID][]string // the served paths; much else may change beside them
+	mu    sync.Mutex                                  // guards the fields below; not held while w is called, which may wait until run has read what it has to tell
+	at    map[string]folderID                         // the folders that are watched, by their paths
+	dirs  map[folderID]map[string]map[catalog.ID]bool // ... the entries that hear of them, by the paths that these know them by
+	paths map[catalog.ID][]string                     // the served paths; much else may change beside them
+}
+
+// folderID is one folder, which has several paths if it is mounted a second time: the system tells of it by one of them only.
+type folderID struct {
+	device, inode uint64
+	path          string // where it has no such numbers
 }
 
 // maxFolders is how many folders are watched for all entries together.
@@ -44,9 +52,13 @@ func newWatch(changed func(id catalog.ID, chmod bool)) (*watch, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &watch{w: w, changed: changed, done: make(chan struct{}), dirs: map[string]map[catalog.ID]bool{}, paths: map[catalog.ID][]string{}}
+	h := watching(w, changed)
 	go h.run() // close waits for it
 	return h, nil
+}
+
+func watching(w *fsnotify.Watcher, changed func(id catalog.ID, chmod bool)) *watch {
+	return &watch{w: w, changed: changed, done: make(chan struct{}), at: map[string]folderID{}, dirs: map[folderID]map[string]map[catalog.ID]bool{}, paths: map[catalog.ID][]string{}}
 }
 
 // set makes the folders below its paths, as they are now, those of which changes are reported to an entry. What changes meanwhile
@@ -118,21 +130,40 @@ func leadsTo(p string, links int) string {
 func (h *watch) folder(id catalog.ID, at string) bool {
 	h.calls.Lock()
 	defer h.calls.Unlock()
-	return h.hears(id, at) && h.w.Add(at) == nil // even if watched: it may be another folder by now
+	now, err := folderOf(at)
+	if err != nil {
+		return false
+	}
+	left, ok := h.hears(id, at, now)
+	if len(left) > 0 {
+		h.unwatch([]string{at}, left)
+	}
+	return ok && h.w.Add(at) == nil // even if watched: it may be another folder by now
 }
 
-// hears makes a folder one of those of which changes are reported to an entry; false means that no more can be watched.
-func (h *watch) hears(id catalog.ID, at string) bool {
+// hears makes a folder one of those of which changes are reported to an entry; it is not ok if no more can be watched. Where another folder was
+// before, the paths that are left to that are returned.
+func (h *watch) hears(id catalog.ID, at string, now folderID) (left []string, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.dirs[at] == nil {
-		if len(h.dirs) >= maxFolders {
-			return false
-		}
-		h.dirs[at] = map[catalog.ID]bool{}
+	was, known := h.at[at]
+	if !known && len(h.at) >= maxFolders {
+		return nil, false
 	}
-	h.dirs[at][id] = true
-	return true
+	ids := h.dirs[was][at]
+	if !known {
+		ids = map[catalog.ID]bool{}
+	}
+	ids[id] = true
+	if was != now {
+		delete(h.dirs[was], at)
+		left = slices.Collect(maps.Keys(h.dirs[was]))
+		if h.dirs[now] == nil {
+			h.dirs[now] = map[string]map[catalog.ID]bool{}
+		}
+		h.at[at], h.dirs[now][at] = now, ids
+	}
+	return left, true
 }
 
 // remove stops all reports to an entry.
@@ -150,30 +181,49 @@ func (h *watch) remove(id catalog.ID) {
 func (h *watch) drop(id catalog.ID, keep map[string]bool) {
 	h.calls.Lock()
 	defer h.calls.Unlock()
-	for _, at := range h.forget(id, keep) {
-		h.unwatch(at)
-	}
+	h.unwatch(h.forget(id, keep))
 }
 
-// forget is drop for what is known here: it returns the folders that are of no entry any more.
-func (h *watch) forget(id catalog.ID, keep map[string]bool) (unheard []string) {
+// forget is drop for what is known here. It returns the paths that no entry knows a folder by any more, and those that are left to such folders.
+func (h *watch) forget(id catalog.ID, keep map[string]bool) (gone, left []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for at, ids := range h.dirs {
-		if keep[at] {
-			continue
+	for dir, all := range h.dirs {
+		before := len(all)
+		for at, ids := range all {
+			if !keep[at] {
+				delete(ids, id)
+			}
+			if len(ids) == 0 {
+				delete(all, at)
+				delete(h.at, at)
+				gone = append(gone, at)
+			}
 		}
-		if delete(ids, id); len(ids) == 0 {
-			delete(h.dirs, at)
-			unheard = append(unheard, at)
+		if len(all) == 0 {
+			delete(h.dirs, dir)
+		} else if len(all) < before {
+			left = slices.AppendSeq(left, maps.Keys(all))
 		}
 	}
-	return unheard
+	return gone, left
 }
 
-// unwatch ends the watch of a folder. It fails for one that has gone, which is not watched anyway. Where another folder that is watched
+// unwatch ends the watch of folders by paths that are gone, and begins that by those that are left to them. What changes in between is unknown.
+// Called with calls.
+func (h *watch) unwatch(gone, left []string) {
+	for _, at := range gone {
+		h.end(at)
+	}
+	for _, at := range left {
+		_ = h.w.Add(at)
+		h.tell(at, false)
+	}
+}
+
+// end ends the watch of a folder. It fails for one that has gone, which is not watched anyway. Where another folder that is watched
 // has taken the name of one since, by a move or a mount, fsnotify knows the name and no watch, and dereferences nil: nothing is left to be done then.
-func (h *watch) unwatch(at string) {
+func (h *watch) end(at string) {
 	defer func() { _ = recover() }()
 	_ = h.w.Remove(at)
 }
@@ -206,8 +256,11 @@ func (h *watch) tell(file string, chmod bool) {
 	told := map[catalog.ID]bool{}
 	h.mu.Lock()
 	for _, at := range []string{file, filepath.Dir(file)} {
-		for id := range h.dirs[at] {
-			told[id] = told[id] || slices.ContainsFunc(h.paths[id], func(p string) bool { return within(file, p) || within(p, file) })
+		for known, ids := range h.dirs[h.at[at]] {
+			known = filepath.Join(known, strings.TrimPrefix(file, at))
+			for id := range ids {
+				told[id] = told[id] || slices.ContainsFunc(h.paths[id], func(p string) bool { return within(known, p) || within(p, known) })
+			}
 		}
 	}
 	for id := range h.paths {

@@ -69,7 +69,7 @@ func TestAFolderThatWasMovedAndRemovedHoldsUpNobody(t *testing.T) {
 	src, other := t.TempDir(), t.TempDir()
 	w, err := fsnotify.NewWatcher()
 	must(t, err)
-	h := &watch{w: w, changed: func(catalog.ID, bool) {}, dirs: map[string]map[catalog.ID]bool{}, paths: map[catalog.ID][]string{}} // whose reader is this test
+	h := watching(w, func(catalog.ID, bool) {}) // whose reader is this test
 	must(t, os.Mkdir(filepath.Join(src, "a"), 0o700))
 	h.set(7, []string{src})
 	must(t, os.Rename(filepath.Join(src, "a"), filepath.Join(src, "b")))

@@ -22,9 +22,10 @@ func TestOnlyWhatIsServedIsWatched(t *testing.T) {
 	must(t, err)
 	served := filepath.Dir(file(t, "x", dir, "served", "f"))
 	told := false
-	h := &watch{changed: func(catalog.ID, bool) { told = true }, dirs: map[string]map[catalog.ID]bool{}, paths: map[catalog.ID][]string{7: {served}}}
+	h := watching(nil, func(catalog.ID, bool) { told = true })
+	h.paths[7] = []string{served}
 	for _, at := range []string{dir, served} {
-		h.dirs[at] = map[catalog.ID]bool{7: true}
+		h.hears(7, at, folderID{path: at})
 	}
 	m, err := share.NewManifest("a", []share.Entry{{Path: "a", Kind: share.Dir}})
 	must(t, err)
