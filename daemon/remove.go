@@ -312,10 +312,17 @@ func lies(at, above string) bool {
 	return false
 }
 
-// dropEmpty removes those folders that are empty. What else has the name of one stays. It fails if the user may not remove one.
+// dropEmpty removes those folders that are empty; with each, dirs has all that are above it. What else has the name of one stays, and so does
+// what a link leads to. It fails if the user may not remove one.
 func dropEmpty(root vfs.FS, dirs map[string]bool) (failed error) {
-	for _, at := range slices.Backward(slices.Sorted(maps.Keys(dirs))) { // the inner ones first
-		if info, err := root.Lstat(at); err == nil && info.Type.IsDir() {
+	all := slices.Sorted(maps.Keys(dirs)) // the outer ones first
+	real := map[string]bool{".": true}
+	for _, at := range all {
+		info, err := root.Lstat(at)
+		real[at] = real[path.Dir(at)] && err == nil && info.Type.IsDir()
+	}
+	for _, at := range slices.Backward(all) {
+		if real[at] {
 			if err := root.Remove(at); errors.Is(err, fs.ErrPermission) { // folders that are not empty stay
 				failed = cmp.Or(failed, err)
 			}
