@@ -192,6 +192,8 @@ func discarded(e catalog.Entry, found store.Found) (gone []string, kept string) 
 	switch {
 	case found.Path == "":
 		return gone, ""
+	case found.Copy:
+		return gone, fmt.Sprintf("%s is a copy that this node did not make, and stays", found.Path)
 	case e.Found:
 		return gone, wasThere(found.Path)
 	case withOthers(e, found):
@@ -203,8 +205,8 @@ func discarded(e catalog.Entry, found store.Found) (gone []string, kept string) 
 		return gone, fmt.Sprintf("%s stays: %s", found.Path, words.Plain(err))
 	case kept != "":
 		return gone, notMade(kept)
-	case at == "":
-		return gone, fmt.Sprintf("%s is a copy that this node did not make, and stays", found.Path)
+	case at == "": // it has gone meanwhile
+		return gone, ""
 	}
 	return append(gone, at), ""
 }

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -9,7 +10,8 @@ import (
 	"github.com/piecelease/fetcher/internal/rig"
 )
 
-// What another has fetched of a part that was never chosen for an entry stays, though it is not complete.
+// What another has fetched of a part that was never chosen for an entry stays, though it is not complete, and though copies of an earlier
+// NAME.partial lie beside it, one of which is found first.
 func TestRemoveLeavesWhatAnotherHasHalfFetched(t *testing.T) {
 	rig.Slow(t)
 	t.Parallel()
@@ -21,6 +23,9 @@ func TestRemoveLeavesWhatAnotherHasHalfFetched(t *testing.T) {
 	b := begun(t, dir)
 	got := until(t, b, added(t, b, api.Add{Ticket: ticket, Dir: to, Only: []string{"docs"}}).ID, "here", in(api.Served))
 	must(t, b.Close())
+	for n := range 30 { // in which order a folder is listed is chance
+		must(t, os.CopyFS(filepath.Join(to, fmt.Sprintf("copy%d.partial", n)), os.DirFS(filepath.Join(to, "tree.partial"))))
+	}
 	other := t.TempDir()
 	c := begun(t, other)
 	of := added(t, c, api.Add{Ticket: ticket, Dir: to, Only: []string{"photos"}, LimitDown: 1 << 20})

@@ -17,9 +17,10 @@ import (
 type Found struct {
 	Manifest *share.Manifest // nil: no transfer of the share is here
 	Path     string          // of its NAME.partial
+	Copy     bool            // ... which has another name, and with which no transfer goes on
 
 	// Placed are the files, by their paths in the share, that it has put in their place below
-	// NAME, or found there; nil if it gives all of the share its name at once.
+	// NAME, or found there; nil if it gives all of the share its name at once, and for a copy.
 	Placed map[string]bool
 }
 
@@ -81,19 +82,34 @@ func FindIn(d vfs.FS, id share.ID) (Found, error) {
 		return Found{}, err
 	}
 	for _, e := range list {
-		if !e.Type.IsDir() || !strings.HasSuffix(e.Name, partialSuffix) {
+		m := manifestIn(d, e.Name, id)
+		if m == nil {
 			continue
 		}
-		b, err := vfs.ReadFile(d, path.Join(e.Name, "manifest"), share.MaxManifest)
-		if err != nil || share.IDOf(b) != id {
-			continue
+		name := stagingName(m)
+		if manifestIn(d, name, id) == nil {
+			return Found{Manifest: m, Path: e.Name, Copy: true}, nil
 		}
-		if m, err := share.DecodeManifest(b); err == nil {
-			placed, err := placedIn(d, e.Name, m)
-			return Found{m, e.Name, placed}, err
-		}
+		placed, err := placedIn(d, name, m)
+		return Found{Manifest: m, Path: name, Placed: placed}, err
 	}
 	return Found{}, nil
+}
+
+// manifestIn returns the manifest of the share id, if the folder name has the name of a NAME.partial and that in it.
+func manifestIn(d vfs.FS, name string, id share.ID) *share.Manifest {
+	if info, err := d.Lstat(name); err != nil || !info.Type.IsDir() || !strings.HasSuffix(name, partialSuffix) {
+		return nil
+	}
+	b, err := vfs.ReadFile(d, path.Join(name, "manifest"), share.MaxManifest)
+	if err != nil || share.IDOf(b) != id {
+		return nil
+	}
+	m, err := share.DecodeManifest(b)
+	if err != nil {
+		return nil
+	}
+	return m
 }
 
 // IsStage reports whether the folder at a path is the NAME.partial of a fetch.

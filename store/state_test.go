@@ -181,7 +181,12 @@ func TestFindIgnoresWhatIsNotIt(t *testing.T) {
 		t.Error(f, err)
 	}
 	tree{"whatever.partial/manifest": string(r.m.Bytes())}.make(t, dir)
-	if f, err := store.Find(dir, r.m.ID()); err != nil || f.Manifest == nil || f.Path != filepath.Join(dir, "whatever.partial") {
+	if f, err := store.Find(dir, r.m.ID()); err != nil || f.Manifest == nil || !f.Copy || f.Path != filepath.Join(dir, "whatever.partial") {
+		t.Error(f, err)
+	}
+	own := r.m.Name + ".partial"
+	tree{own + "/manifest": string(r.m.Bytes())}.make(t, dir)
+	if f, err := store.Find(dir, r.m.ID()); err != nil || f.Manifest == nil || f.Copy || f.Path != filepath.Join(dir, own) {
 		t.Error(f, err)
 	}
 }
