@@ -100,10 +100,13 @@ func removeMade(e catalog.Entry, m *share.Manifest, placed map[string]bool, imp 
 		}
 		return append(gone, e.Path), ""
 	}
-	made, dirs := madeOf(e, m, placed), map[string]bool{}
+	made, ever, dirs := madeOf(e, m, placed), everChosen(e, m), map[string]bool{}
+	unchosen := false
 	var failed error // to remove what this node made
 	for _, f := range m.Entries() {
 		if !made(f) {
+			_, is := imp.Manifest.Find(f.Path)
+			unchosen = unchosen || is && ever(f)
 			continue
 		}
 		for at := path.Dir(f.Path); at != "."; at = path.Dir(at) {
@@ -125,8 +128,11 @@ func removeMade(e catalog.Entry, m *share.Manifest, placed map[string]bool, imp 
 			failed = err
 		}
 	}
-	if failed != nil {
+	switch {
+	case failed != nil:
 		return gone, words.Plain(failed)
+	case unchosen:
+		return gone, fmt.Sprintf("%s has files that are not chosen any more, and of which it is not known whether this node made them; they stay", e.Path)
 	}
 	return gone, notMade(e.Path)
 }

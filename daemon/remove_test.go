@@ -133,6 +133,22 @@ func TestRemoveTakesWhatIsNotChosenAnyMore(t *testing.T) {
 	}
 }
 
+// If all of the share was here before less was chosen, no NAME.partial tells it from what its owner puts there later. It is not said to be another's.
+func TestRemoveSaysThatWhatIsNotChosenAnyMoreStays(t *testing.T) {
+	t.Parallel()
+	_, ticket := photos(t)
+	to := t.TempDir()
+	b := begun(t, t.TempDir())
+	got := until(t, b, added(t, b, api.Add{Ticket: ticket, Dir: to}).ID, "here", in(api.Served))
+	set(t, b, got.ID, api.Set{Only: &[]string{"photos"}})
+	until(t, b, got.ID, "a part", func(e api.Entry) bool { return e.State == api.Served && e.Files == 1 })
+	r, err := b.Remove(t.Context(), got.ID, true)
+	must(t, err)
+	if same(t, filepath.Join(to, "tree", "docs", "1"), "one"); !strings.Contains(r.Kept, "not chosen any more") {
+		t.Errorf("removed: %v; %s", r.Data, r.Kept)
+	}
+}
+
 // A file or a symlink in the place of a folder of the share is its owner's.
 func TestRemoveLeavesWhatTookThePlaceOfAFolder(t *testing.T) {
 	rig.Slow(t)
