@@ -284,6 +284,29 @@ func TestPiecesLostAsATransferBeginsAgainAreNotTheEnd(t *testing.T) {
 	}
 }
 
+// A sync that was under way when the disk turned out to be full may say that pieces were lost: they are not here, and are
+// fetched again, at the latest when there is room.
+func TestPiecesThatASyncLosesOnAFullDiskAreFetchedAgain(t *testing.T) {
+	w := fetching(t, Config{}, "a")
+	w.piece("a", 0)
+	w.pass(2 * time.Second)
+	w.claim(w.work == Sync, "it does %v", w.work)
+	w.happens(func() { w.x.DiskFailed(share.ErrDiskFull, w.now) })
+	w.worked(lostPieces{errors.New("lost")}, 0, 0)
+	for range 5 {
+		switch w.work {
+		case LookForRoom:
+			w.worked(nil, 100, 200)
+		case Sync, Close:
+			w.worked(nil, 0, 0)
+		}
+		w.ends()
+	}
+	if _, opening := w.work.(Open); !opening {
+		t.Errorf("the disk lost piece 0, and it goes on with %d pieces: %v, it does %v", w.progress().Done, w.progress().State, w.work)
+	}
+}
+
 func TestADiskThatFailsOtherwiseIsTheEnd(t *testing.T) {
 	broken := errors.New("broken")
 	for name, fail := range map[string]func(*world){
