@@ -95,6 +95,35 @@ func TestLeasesOfWhoIsGoneReturn(t *testing.T) {
 	}
 }
 
+// A pool that has failed may end after the next one of its source has begun: what it had leased is wanted again all the same.
+func TestLeasesOfAPoolThatEndsBehindTheNextReturn(t *testing.T) {
+	w, n, _ := newWorld(1, "a")
+	s := n[0]
+	defer closeNode(t, s)
+	transfer := s.Spawn(nil, "transfer", 10, receive(func(actor.Context) {}), system.OnPanicStop)
+	leases := s.Spawn(nil, "leases", 10, func() actor.Actor {
+		return newLeaseManager(s, transfer, NewRation(s, 0), TransferConfig{}, nil, leasemgr.Plan{Layout: evenPieces(8), Epoch: 1, Seed: 1})
+	}, system.OnPanicStop)
+	pool := func(name string, more ...any) *actor.PID {
+		return s.Spawn(nil, name, 10, receive(func(ctx actor.Context) {
+			if _, ok := ctx.Message().(*actor.Started); ok {
+				for _, m := range append([]any{SourceUp{"source"}}, more...) {
+					ctx.Request(leases, m)
+				}
+			}
+		}), system.OnPanicStop)
+	}
+	old := pool("pool-1", SourceHas{"source", share.FullSet(8)}, LeaseRequest{Source: "source", Max: 3})
+	w.Settle()
+	pool("pool-2")
+	w.Settle()
+	s.Root.Stop(old)
+	w.Settle()
+	if st, err := system.Ask[PlanStatus](context.Background(), s, leases, PlanQuery{}); err != nil || st.Leased != 0 || st.Wanted != 8 {
+		t.Errorf("nobody works on anything, and the plan is %+v, %v", st, err)
+	}
+}
+
 // Blocks that come without a proof are not a lie: the proof may have been lost.
 func TestBlocksWithoutAProofAreNoLie(t *testing.T) {
 	w, n, _ := newWorld(1, "a")
