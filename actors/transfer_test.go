@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -58,6 +59,26 @@ func TestASourceBannedBeforeIsLeftOut(t *testing.T) {
 	n.fetch(m.ID(), liar, honest)
 	sw.run(time.Minute, n)
 	n.complete(content)
+}
+
+// A source that did badly before holds one lease at a time from the start, not only once something new is known of it.
+func TestASourceThatDidBadlyBeforeHoldsOneLease(t *testing.T) {
+	sw := newSwarm(t, 1)
+	m, content := testFolder(t, slices.Repeat([]int{share.BlockSize}, 32)...)
+	bad := sw.add("bad", 1e4).seed(m, content)
+	n := sw.add("node", 1e6, func(d *Deps) {
+		d.Remembered = []peers.Record{{ID: bad.id, At: d.Runtime.Now(), Integrity: 0.1, Speed: 0.1, Prompt: 0.1}}
+	})
+	n.fetch(m.ID(), bad)
+	sw.w.Run(500 * time.Millisecond)
+	scores, err := n.program.Scores(t.Context(), []peers.ID{bad.id})
+	if err != nil || scores[0] >= 0.2 {
+		t.Fatalf("its score is %v, %v", scores, err)
+	}
+	st, err := system.Ask[PlanStatus](t.Context(), n.program.s, n.program.node, ToTransfer{Handle{Share: m.ID()}, PlanQuery{}})
+	if err != nil || st.Leased != 1 {
+		t.Errorf("with a score of %.2f it holds %d leases, %v", scores[0], st.Leased, err)
+	}
 }
 
 // A source that is found while a transfer begins again is used afterwards.
