@@ -221,6 +221,25 @@ func TestTheDiskIsClosedBehindTheLastVerifier(t *testing.T) {
 	}
 }
 
+// A Finder that is restarted after a panic still finds sources for the transfers that run.
+func TestAFinderThatPanickedFindsOn(t *testing.T) {
+	sw := newSwarm(t, 1)
+	m, content := testShare(t, 8<<20)
+	a := sw.add("a", 1e5).seed(m, content)
+	b := sw.add("b", 1e5).seed(m, content)
+	n := sw.add("node", 1e6)
+	n.fetch(m.ID(), a)
+	sw.w.Run(time.Second)
+	finder := actor.NewPID(string(n.id), "node/finder")
+	n.program.s.Send(finder, system.TaskPanic{Reason: "a test"})
+	sw.w.Run(time.Second)
+	n.program.s.Send(finder, PeersNamed{Share: m.ID(), By: a.id, Via: peers.ViaPeer, Peers: []peers.Addr{{ID: b.id, Addrs: []string{"/sim"}}}})
+	sw.w.Run(time.Second)
+	if p, err := n.program.Progress(t.Context(), Handle{Share: m.ID()}); err != nil || len(p.Sources) != 2 {
+		t.Errorf("a was told first, then b was named: %d sources, %v", len(p.Sources), err)
+	}
+}
+
 // A bug that ends the Node ends every transfer, and each caller is told once.
 func TestAPanicOfTheNodeEndsEveryTransfer(t *testing.T) {
 	rig.Slow(t)
