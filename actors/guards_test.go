@@ -240,6 +240,28 @@ func TestAFinderThatPanickedFindsOn(t *testing.T) {
 	}
 }
 
+// Whoever fetches from a node whose Seeder was restarted after a panic still hears what is new there, or is told to subscribe again.
+func TestASeederThatPanickedIsHeardOn(t *testing.T) {
+	sw := newSwarm(t, 1)
+	m, content := testShare(t, 4<<20)
+	a := sw.add("a", 4e6).seed(m, content)
+	have := share.NewSet(4)
+	have.Add(0)
+	a.offer(m.ID(), 4, have)
+	n := sw.add("node", 1e6)
+	n.fetch(m.ID(), a)
+	sw.w.Run(5 * time.Second)
+	seeder := actor.NewPID(string(a.id), "node/seeder")
+	a.program.s.Send(seeder, system.TaskPanic{Reason: "a test"})
+	sw.w.Run(time.Second)
+	for p := share.Piece(1); p < 4; p++ {
+		have.Add(p)
+		a.program.s.Send(seeder, PieceAvailable{m.ID(), p, true})
+	}
+	sw.run(5*time.Minute, n)
+	n.complete(content)
+}
+
 // A bug that ends the Node ends every transfer, and each caller is told once.
 func TestAPanicOfTheNodeEndsEveryTransfer(t *testing.T) {
 	rig.Slow(t)
