@@ -262,6 +262,22 @@ func TestASeederThatPanickedIsHeardOn(t *testing.T) {
 	n.complete(content)
 }
 
+// A bug that ends a transfer leaves its place on disk closed: the share could not be fetched again otherwise.
+func TestAPanicOfATransferClosesTheDisk(t *testing.T) {
+	sw := newSwarm(t, 1)
+	m, content := testShare(t, 8<<20)
+	source := sw.add("source", 1e6).seed(m, content)
+	n := sw.add("node", 1e6)
+	n.fetch(m.ID(), source)
+	sw.w.Run(3 * time.Second)
+	n.program.s.Send(n.transfer(), system.TaskPanic{Reason: "a test"})
+	sw.run(time.Minute, n)
+	sw.w.Run(time.Minute)
+	if !n.shares[m.ID()].closed {
+		t.Errorf("ended with %v, and the disk is open", n.end.Err)
+	}
+}
+
 // A bug that ends the Node ends every transfer, and each caller is told once.
 func TestAPanicOfTheNodeEndsEveryTransfer(t *testing.T) {
 	rig.Slow(t)
