@@ -278,6 +278,25 @@ func TestAPanicOfATransferClosesTheDisk(t *testing.T) {
 	}
 }
 
+// A pool that fails while it is being given up costs its source, not the whole transfer.
+func TestAPoolThatFailsAsItIsGivenUpIsNoWorker(t *testing.T) {
+	for seed := range uint64(10) {
+		sw := newSwarm(t, seed)
+		m, content := testShare(t, 8<<20)
+		a := sw.add("a", 1e6).seed(m, content)
+		b := sw.add("b", 1e6).seed(m, content)
+		n := sw.add("node", 1e6)
+		n.fetch(m.ID(), a, b)
+		sw.w.Run(2 * time.Second)
+		n.program.s.Send(actor.NewPID(string(n.id), "node/transfer-1/pool-1-a"), system.TaskPanic{Reason: "a test"})
+		n.program.s.Send(n.transfer(), PeerBanned{Peer: a.id, Until: n.program.s.Now().Add(time.Hour)})
+		sw.w.Run(time.Second)
+		if all := n.program.s.Running(); !slices.Contains(all, "node/transfer-1/leases-0") {
+			t.Fatalf("seed %d: the transfer has begun again: %v", seed, all)
+		}
+	}
+}
+
 // A bug that ends the Node ends every transfer, and each caller is told once.
 func TestAPanicOfTheNodeEndsEveryTransfer(t *testing.T) {
 	rig.Slow(t)
