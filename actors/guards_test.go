@@ -59,6 +59,21 @@ func TestASourceThatWithdrawsIsOut(t *testing.T) {
 	}
 }
 
+// The answer to an earlier subscription may come after the one that accepts the next: if it is no, for now, either the source goes on
+// counting, or it is asked again.
+func TestALateNoToASubscriptionDoesNotEndTheSource(t *testing.T) {
+	sw := newSwarm(t, 1)
+	m, content := testShare(t, 8<<20)
+	source := sw.add("source", 1e6).seed(m, content)
+	n := sw.add("node", 1e6)
+	n.fetch(m.ID(), source)
+	sw.w.Run(2 * time.Second)
+	pool := actor.NewPID(string(n.id), "node/transfer-1/pool-1-source")
+	n.program.s.Send(pool, wire.SubscribeResult{Share: m.ID(), Reason: wire.Why(wire.CodeTooOften), Retry: 100 * time.Millisecond})
+	sw.run(5*time.Minute, n)
+	n.complete(content)
+}
+
 // What a source has leased is wanted again when the source is gone, and when its
 // pool ends without a message.
 func TestLeasesOfWhoIsGoneReturn(t *testing.T) {
