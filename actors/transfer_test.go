@@ -81,6 +81,26 @@ func TestASourceThatDidBadlyBeforeHoldsOneLease(t *testing.T) {
 	}
 }
 
+// A source that this node does not ask, because of its own limit, is not late, whatever a reader waits for.
+func TestASourceThatTheLimitKeepsFromAReaderIsNotLate(t *testing.T) {
+	sw := newSwarm(t, 1)
+	m, content := testFolder(t, slices.Repeat([]int{share.BlockSize}, 8)...)
+	source := sw.add("source", 1e6).seed(m, content)
+	n := sw.add("node", 1e6, func(d *Deps) { d.DownloadRate = 8 << 10 }) // a block each 8 s
+	n.fetch(m.ID(), source)
+	sw.w.Run(time.Second)
+	r, err := n.program.OpenReader(t.Context(), Handle{Share: m.ID()}, OpenReader{Path: "05"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.program.MoveReader(Handle{Share: m.ID()}, MoveReader{Reader: r.Reader})
+	sw.w.Run(30 * time.Second)
+	p, err := n.program.Progress(t.Context(), Handle{Share: m.ID()})
+	if err != nil || p.Sources[0].Failures.Late != 0 || p.Leases.Expired != 0 {
+		t.Errorf("it has answered all that it was asked: %+v, %+v, %v", p.Sources[0].Failures, p.Leases, err)
+	}
+}
+
 // A source that is found while a transfer begins again is used afterwards.
 func TestASourceFoundWhileATransferBeginsAgainIsUsed(t *testing.T) {
 	sw := newSwarm(t, 1)
