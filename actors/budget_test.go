@@ -250,3 +250,25 @@ func TestBudgetIsSafeForConcurrentUse(t *testing.T) {
 		t.Errorf("%d bytes, %d blocks left after %d", bytes, blocks, ate.Load())
 	}
 }
+
+// A source that this node does not ask, because all of its memory is in use, is not late.
+func TestASourceThatWaitsForMemoryIsNotLate(t *testing.T) {
+	sw := newSwarm(t, 1)
+	m, content := testFolder(t, slices.Repeat([]int{share.BlockSize}, 64)...)
+	var all []*simNode
+	for i := range 6 { // a block each 4.7 s, of the four that may be in flight
+		all = append(all, sw.add(fmt.Sprint("source", i), 14e3).seed(m, content))
+	}
+	n := sw.add("node", 1e6, func(d *Deps) { d.InFlight = 4 * share.BlockSize })
+	n.fetch(m.ID(), all...)
+	sw.w.Run(8 * time.Second)
+	p, err := n.program.Progress(t.Context(), Handle{Share: m.ID()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, src := range p.Sources {
+		if src.Failures.Late > 0 {
+			t.Errorf("%s was late %d times, and is %q", src.Peer, src.Failures.Late, src.Why)
+		}
+	}
+}
