@@ -18,6 +18,7 @@ type disk struct {
 	roomAt    time.Time // when to look for room again
 	roomTried time.Time // when there last was some; zero: never
 	roomHad   int64     // ... and how much was verified then
+	lost      error     // that says which pieces were lost while the disk was full
 }
 
 // dirt is what is complete but not yet durable.
@@ -81,7 +82,8 @@ func (t *Transfer) Synced(err error, now time.Time) {
 type loser interface{ LostPieces() []share.Piece }
 
 // DiskFailed is told that the disk did not take something. The transfer waits when it is
-// full, begins again when it lost pieces, and ends for any other trouble.
+// full, begins again when it lost pieces, and ends for any other trouble. If it lost pieces
+// and is full, the transfer begins again when there is room: it could not be opened before.
 func (t *Transfer) DiskFailed(err error, now time.Time) {
 	t.now = now
 	t.diskFailed(err)
@@ -89,18 +91,28 @@ func (t *Transfer) DiskFailed(err error, now time.Time) {
 
 func (t *Transfer) diskFailed(err error) {
 	var lost loser
+	isLost, full := errors.As(err, &lost), errors.Is(err, share.ErrDiskFull)
 	switch {
-	case t.ending != nil || t.again || t.state == DiskFull:
-	case errors.As(err, &lost):
+	case t.ending != nil || t.again:
+	case t.state == DiskFull || full:
+		if isLost {
+			t.lost = err
+		}
+		if t.state != DiskFull {
+			t.waitForRoom(err)
+		}
+	case isLost:
 		t.beginAgain(err)
-	case !errors.Is(err, share.ErrDiskFull):
-		t.end(Ended{Err: err})
 	default:
-		t.enter(DiskFull)
-		t.because(ForRoom, err.Error())
-		t.roomAt = t.now
-		t.toLeases(Pause{err.Error()})
+		t.end(Ended{Err: err})
 	}
+}
+
+func (t *Transfer) waitForRoom(err error) {
+	t.enter(DiskFull)
+	t.because(ForRoom, err.Error())
+	t.roomAt = t.now
+	t.toLeases(Pause{err.Error()})
 }
 
 // RoomSeen is told how many bytes are still to be written and how many are free; a
@@ -129,6 +141,10 @@ func (t *Transfer) RoomSeen(need, free int64, now time.Time) {
 	}
 	t.roomTried, t.roomHad = now, t.count.Verified
 	t.because(NoWait, "")
+	if t.lost != nil {
+		t.beginAgain(t.lost)
+		return
+	}
 	if t.allHere() {
 		t.finish()
 		return

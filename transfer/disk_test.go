@@ -284,26 +284,31 @@ func TestPiecesLostAsATransferBeginsAgainAreNotTheEnd(t *testing.T) {
 	}
 }
 
-// A sync that was under way when the disk turned out to be full may say that pieces were lost: they are not here, and are
-// fetched again, at the latest when there is room.
+// Pieces that a sync loses while the disk is full are fetched again when there is room, whether another write or the sync itself
+// finds it full.
 func TestPiecesThatASyncLosesOnAFullDiskAreFetchedAgain(t *testing.T) {
-	w := fetching(t, Config{}, "a")
-	w.piece("a", 0)
-	w.pass(2 * time.Second)
-	w.claim(w.work == Sync, "it does %v", w.work)
-	w.happens(func() { w.x.DiskFailed(share.ErrDiskFull, w.now) })
-	w.worked(lostPieces{errors.New("lost")}, 0, 0)
-	for range 5 {
-		switch w.work {
-		case LookForRoom:
-			w.worked(nil, 100, 200)
-		case Sync, Close:
-			w.worked(nil, 0, 0)
+	for name, write := range map[string]error{"a write": share.ErrDiskFull, "the sync": nil} {
+		w := fetching(t, Config{}, "a")
+		w.piece("a", 0)
+		w.pass(2 * time.Second)
+		w.claim(w.work == Sync, "it does %v", w.work)
+		lost := lostPieces{share.ErrDiskFull}
+		if write != nil {
+			w.happens(func() { w.x.DiskFailed(write, w.now) })
+			lost.error = errors.New("lost")
 		}
+		w.worked(lost, 0, 0)
+		w.worked(nil, 100, 99)
+		w.claim(w.progress().State == DiskFull && w.work == nil, "%s: %v, it does %v", name, w.progress().State, w.work)
+		w.pass(lookEvery)
+		w.worked(nil, 100, 100)
+		w.claim(len(got[BeginsAgain](w)) == 1, "%s: it goes on: %v", name, w.progress().State)
 		w.ends()
-	}
-	if _, opening := w.work.(Open); !opening {
-		t.Errorf("the disk lost piece 0, and it goes on with %d pieces: %v, it does %v", w.progress().Done, w.progress().State, w.work)
+		w.worked(nil, 0, 0)
+		w.opens(nil, nil)
+		if p := w.progress(); p.State != Fetching || p.Done != 0 || w.poolOf("a") == 0 {
+			t.Errorf("%s: %+v", name, p)
+		}
 	}
 }
 

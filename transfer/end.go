@@ -11,7 +11,7 @@ import (
 // finishIfHere makes the share whole if all that was chosen is here, and nothing else
 // has begun meanwhile.
 func (t *Transfer) finishIfHere() {
-	if t.allHere() && t.ending == nil && !t.again {
+	if t.allHere() && t.ending == nil && !t.again && t.lost == nil {
 		t.finish()
 	}
 }
@@ -146,7 +146,7 @@ func (t *Transfer) beginAgain(why error) {
 
 // reopen begins again with what is on disk.
 func (t *Transfer) reopen(err error) {
-	t.again, t.placed, t.dirty = false, false, dirt{}
+	t.again, t.placed, t.dirty, t.lost = false, false, dirt{}, nil
 	if lost := loser(nil); err != nil && !errors.As(err, &lost) { // what is lost is fetched again
 		t.end(Ended{Err: err})
 		return

@@ -26,6 +26,7 @@ type machine struct {
 type lostPieces struct{ error }
 
 func (lostPieces) LostPieces() []share.Piece { return []share.Piece{0} }
+func (l lostPieces) Unwrap() error           { return l.error }
 
 func newMachine(r *rapid.T) *machine {
 	cfg := Config{
