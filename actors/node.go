@@ -22,9 +22,11 @@ import (
 
 // running is a transfer that has not ended.
 type running struct {
-	pid    *actor.PID
-	lists  bool // it is a question for the list of files
-	notify func(Event)
+	pid     *actor.PID
+	lists   bool // it is a question for the list of files
+	notify  func(Event)
+	failure error // a bug that ends it
+	gone    bool  // it has ended by itself, and has given its place on disk up
 }
 
 // node supervises everything on this node. It owns the one ranking of peers,
@@ -76,6 +78,8 @@ func (n *node) Receive(ctx actor.Context) {
 		ctx.Forward(n.seeder)
 	case transferEnded:
 		n.ended(ctx, m.Handle)
+	case transferGone:
+		n.gone(m.Handle)
 	case ServeOn:
 		n.serveOn(ctx, m)
 	case StayInFleet:
@@ -138,7 +142,7 @@ func (n *node) fetch(ctx actor.Context, m FetchShare) {
 	pid := n.s.Spawn(ctx, fmt.Sprint("transfer-", n.started), controlBox, func() actor.Actor {
 		return &transferActor{s: n.s, net: n.deps.Network, budget: n.budget, ration: ration, node: self, seeder: n.seeder, finder: n.finder, elects: n.deps.Elections, cmd: m}
 	}, system.OnPanicStop)
-	n.transfers[m.Handle] = running{pid, m.ListOnly, m.Notify}
+	n.transfers[m.Handle] = running{pid: pid, lists: m.ListOnly, notify: m.Notify}
 	ctx.Respond(TransferStarted{Share: m.Share, Transfer: pid})
 }
 
@@ -160,7 +164,7 @@ func (n *node) handles() []Handle {
 }
 
 func (n *node) toTransfer(ctx actor.Context, m ToTransfer) {
-	if t, ok := n.transfers[m.Transfer]; ok {
+	if t, ok := n.transfers[m.Transfer]; ok && t.failure == nil {
 		ctx.RequestWithCustomSender(t.pid, m.Message, ctx.Sender())
 	} else if ctx.Sender() != nil {
 		ctx.Respond(ErrFinishing)
@@ -194,6 +198,22 @@ func (n *node) ended(ctx actor.Context, h Handle) {
 	}
 }
 
+func (n *node) gone(h Handle) {
+	if t, ok := n.transfers[h]; ok {
+		t.gone = true
+		n.transfers[h] = t
+		n.failed(h)
+	}
+}
+
+// failed tells whoever waits for a transfer that panicked, when the share may be fetched again.
+func (n *node) failed(h Handle) {
+	if t := n.transfers[h]; t.gone && t.failure != nil {
+		delete(n.transfers, h)
+		t.fail(h.Share, t.failure)
+	}
+}
+
 // childFailed handles a transfer that panicked: whoever waits for it must be told.
 func (n *node) childFailed(ctx actor.Context, m system.ChildFailed) {
 	if n.coordinatorFailed(m) || n.officeFailed(m) {
@@ -203,9 +223,10 @@ func (n *node) childFailed(ctx actor.Context, m system.ChildFailed) {
 		if !t.pid.Equal(m.Who) {
 			continue
 		}
-		delete(n.transfers, h)
+		t.failure = internalError(m.Reason)
+		n.transfers[h] = t
 		ctx.RequestWithCustomSender(n.finder, StopFinding{h.Share}, t.pid)
-		t.fail(h.Share, internalError(m.Reason))
+		n.failed(h)
 		return
 	}
 }
@@ -214,7 +235,7 @@ func (n *node) childFailed(ctx actor.Context, m system.ChildFailed) {
 // that it has ended.
 func (n *node) stopped() {
 	for _, h := range n.handles() {
-		n.transfers[h].fail(h.Share, cmp.Or(n.failure, ErrStopped))
+		n.transfers[h].fail(h.Share, cmp.Or(n.transfers[h].failure, n.failure, ErrStopped))
 	}
 }
 
@@ -426,3 +447,6 @@ func (e *Unwanted) Error() string {
 
 // transferEnded, Transfer -> Node: the transfer is over and may be stopped.
 type transferEnded struct{ Handle }
+
+// transferGone, Transfer -> Node: it was stopped before it was over, and has given its place on disk up.
+type transferGone struct{ Handle }

@@ -36,6 +36,7 @@ type transferActor struct {
 	verifiers   []*actor.PID
 	pools       map[int]*actor.PID // by number
 	wake        system.Alarm
+	ended       bool // the Node was told
 }
 
 // traffic is what went between this node and a peer before the transfer.
@@ -125,6 +126,9 @@ func (t *transferActor) Receive(ctx actor.Context) {
 	case *actor.Stopping, *actor.Restarting:
 		t.over()
 		return
+	case *actor.Stopped:
+		t.gone(ctx)
+		return
 	case actor.SystemMessage, actor.AutoReceiveMessage:
 		return
 	default:
@@ -141,6 +145,22 @@ func (t *transferActor) limit(m SetDownloadRate) {
 func (t *transferActor) over() {
 	t.wake.Stop()
 	t.budget.End()
+}
+
+// gone gives the place on disk up if the transfer ended before it did that itself, after a bug, and tells the Node. Nothing that
+// was below it writes any more.
+func (t *transferActor) gone(ctx actor.Context) {
+	if t.ended {
+		return
+	}
+	s, node, handle, target := t.s, t.node, t.cmd.Handle, t.target
+	s.Task(ctx, func(context.Context) any {
+		defer s.Assure(node, transferGone{handle}, nil)
+		if target != nil {
+			target.Close()
+		}
+		return nil
+	})
 }
 
 func (t *transferActor) start() {
@@ -264,6 +284,7 @@ func (t *transferActor) tell(ctx actor.Context, what any) bool {
 		t.s.Log().Warn("a transfer begins again from what is on disk", "share", t.cmd.Share.String(), "error", x.Why)
 	case transfer.Over:
 		// The Node first: whoever hears of the end may fetch the share again at once.
+		t.ended = true
 		ctx.Send(t.node, transferEnded{t.cmd.Handle})
 		x.Ended.Last = t.withTraffic(x.Ended.Last)
 		t.cmd.Notify(x.Ended)

@@ -130,6 +130,13 @@ type opened struct {
 	err    error
 }
 
+// Undelivered gives up the place on disk of a transfer that has ended.
+func (m opened) Undelivered() {
+	if m.target != nil {
+		m.target.Close()
+	}
+}
+
 type synced struct{ err error }
 
 // roomSeen is how full the disk is.
