@@ -59,8 +59,7 @@ func TestASourceThatWithdrawsIsOut(t *testing.T) {
 	}
 }
 
-// The answer to an earlier subscription may come after the one that accepts the next: if it is no, for now, either the source goes on
-// counting, or it is asked again.
+// The answer to a subscription may come behind the one that accepts an earlier one: if it is no, for now, the source is asked again.
 func TestALateNoToASubscriptionDoesNotEndTheSource(t *testing.T) {
 	sw := newSwarm(t, 1)
 	m, content := testShare(t, 8<<20)

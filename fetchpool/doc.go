@@ -25,7 +25,7 @@
 //	               Stop, Failed(Gone, Refused), Declined for ever
 //
 // Early leads from Subscribing to Ready before the source has answered, because it said earlier
-// what it has; Declined leads back. A Ready pool without leases is idle, not failed. Every lease that was granted
+// what it has; Declined leads back, even after Subscribed. A Ready pool without leases is idle, not failed. Every lease that was granted
 // ends exactly once: finished (all its blocks arrived), revoked, or in
 // Todo.Return. Whatever the link does, every request that was sent, and so every
 // byte that was taken from the node's budget, ends exactly once, in Todo.Ended.

@@ -245,10 +245,11 @@ func (p *Pool) begin() {
 
 // Declined says that the source did not accept our subscription: ask again after
 // retry (0: as the back-off says; negative: never). The link stays, but nothing is asked for on it.
+// If the source had accepted an earlier one, its last word counts: it announces nothing more.
 func (p *Pool) Declined(retry time.Duration, why string, now time.Time) {
 	p.now = now
 	switch {
-	case !p.joining():
+	case p.state != Subscribing && p.state != Ready:
 		return
 	case retry < 0:
 		p.end(why)

@@ -547,6 +547,21 @@ func TestLinkThatHeldIsASuccessWithoutBytes(t *testing.T) {
 	}
 }
 
+// The answer to an earlier subscription may come just before that to the last one, which counts.
+func TestDeclinedAfterItWasAcceptedSubscribesAgain(t *testing.T) {
+	h := ready(t, Config{}, 8<<20)
+	h.grant(0)
+	h.p.Declined(4*time.Second, "full", h.now)
+	todo := h.next()
+	if len(todo.Return) != 1 || todo.Return[0].Why != SourceBusy || todo.Close || h.p.State() != Subscribing || todo.Wake.Sub(h.now) != 4*time.Second {
+		t.Fatalf("%+v, %v", todo, h.p.State())
+	}
+	h.now = todo.Wake
+	if todo = h.next(); !todo.Subscribe {
+		t.Errorf("does not subscribe again: %+v", todo)
+	}
+}
+
 func TestDeclinedForEverEndsThePool(t *testing.T) {
 	h := byHand(t, Config{}, 1)
 	h.next()
@@ -1390,8 +1405,6 @@ func TestEventsOutOfPlaceChangeNothing(t *testing.T) {
 	h := ready(t, Config{}, 8<<20)
 	h.grant(0)
 	h.p.Opened(time.Second, h.now)
-	h.p.Declined(time.Second, "late", h.now)
-	h.p.Declined(-1, "late", h.now)
 	if h.p.State() != Ready || h.p.Leases() != 1 || len(h.next().Return) > 0 {
 		t.Errorf("%v, %s, with %d leases", h.p.State(), h.p.Why(), h.p.Leases())
 	}
@@ -1400,6 +1413,7 @@ func TestEventsOutOfPlaceChangeNothing(t *testing.T) {
 	h.p.Stop("second", h.now)
 	h.p.Opened(time.Second, h.now)
 	h.p.Subscribed(h.now)
+	h.p.Declined(time.Second, "late", h.now)
 	h.p.Lost(errors.New("lost"), h.now)
 	if todo := h.next(); !todo.Gone || h.p.Why() != "first" || todo.Dial {
 		t.Errorf("%+v, %s", todo, h.p.Why())
