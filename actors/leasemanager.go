@@ -102,7 +102,9 @@ func (l *leaseManager) tellEnds(ctx actor.Context) {
 	ctx.Send(l.transfer, LeasesEnded{st, events})
 }
 
+// sourceUp begins with a source. An earlier pool of it that failed may still be about to end: what that held returns.
 func (l *leaseManager) sourceUp(ctx actor.Context, m SourceUp) {
+	l.sourceDown(ctx, m.Source)
 	l.pools[m.Source] = ctx.Sender()
 	ctx.Watch(ctx.Sender())
 	l.m.AddSource(m.Source, l.s.Now())
