@@ -276,6 +276,40 @@ func TestASeederThatPanickedIsHeardOn(t *testing.T) {
 	n.complete(content)
 }
 
+// A Seeder that is restarted after a panic leaves nobody without an answer, keeps to the limit that was set, and gives no number
+// twice: what was let in before is still being sent.
+func TestASeederThatPanickedGoesOnWithItsJobs(t *testing.T) {
+	sw := newSwarm(t, 1)
+	m, content := testShare(t, 4<<20)
+	a := sw.add("a", 1e6).seed(m, content)
+	a.program.Tell(SetUploadRate{Rate: 1})
+	var jobs []peers.Job
+	busy := 0
+	ask := func(n int) {
+		for range n {
+			a.program.Tell(AdmitRequest{Child: "child", Share: m.ID(), Bytes: 1 << 20, Reply: func(x Admission) {
+				if x.Reply.Status == wire.OK {
+					jobs = append(jobs, x.Job)
+				} else {
+					busy++
+				}
+			}})
+		}
+		sw.w.Settle()
+	}
+	ask(10)
+	before := len(jobs)
+	a.program.s.Send(actor.NewPID(string(a.id), "node/seeder"), system.TaskPanic{Reason: "a test"})
+	sw.w.Settle()
+	if before+busy != 10 {
+		t.Errorf("of 10 requests %d were let in, and %d refused", before, busy)
+	}
+	ask(10)
+	if again := jobs[before:]; len(again) != before || slices.Min(again) <= slices.Max(jobs[:before]) {
+		t.Errorf("let in: %v, then %v", jobs[:before], again)
+	}
+}
+
 // A bug that ends a transfer leaves its place on disk closed before anybody hears of it: the share may be fetched again then.
 func TestAPanicOfATransferClosesTheDisk(t *testing.T) {
 	sw := newSwarm(t, 1)

@@ -122,7 +122,8 @@ func (n *node) start(ctx actor.Context) {
 	n.ranking.Restore(n.deps.Remembered, n.s.Now())
 	n.meet(ctx)
 	n.finder = n.s.Spawn(ctx, "finder", controlBox, func() actor.Actor { return newFinder(n.s, n.deps.Network, n.deps.Discovery, n.beacons) }, system.OnPanicRestart)
-	n.seeder = n.s.Spawn(ctx, "seeder", seederBox, func() actor.Actor { return newSeeder(n.s, n.finder, n.deps) }, system.OnPanicRestart)
+	last := &lasting{rates: map[share.ID]int64{}}
+	n.seeder = n.s.Spawn(ctx, "seeder", seederBox, func() actor.Actor { return newSeeder(n.s, n.finder, n.deps, last) }, system.OnPanicRestart)
 	n.served.Store(n.seeder)
 	n.s.Export(SeederName, n.seeder)
 	n.keepShares(ctx)

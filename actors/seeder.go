@@ -31,6 +31,7 @@ const (
 // next. The Catalog knows what is offered. The bytes themselves flow elsewhere: p2p asks
 // here for permission, and reads from the store.
 type seeder struct {
+	*lasting
 	s         *system.System
 	net       Network
 	catalog   Catalog
@@ -41,13 +42,18 @@ type seeder struct {
 	spare     *peers.Allowance // for subscriptions
 	audiences map[share.ID]*audience
 	waiting   map[peers.Job]asked
-	job       peers.Job
 	keyed     share.ID // of the last request; key is its text
 	key       string
 	taken     *accounts
 	count     UploadStatus              // without what is now
 	flushAt   [len(flushHave)]time.Time // of each set
 	wake      system.Alarm
+}
+
+// lasting is what a Seeder that begins again after a panic must know of the one before it.
+type lasting struct {
+	job   peers.Job          // the last: what is still sent has its number
+	rates map[share.ID]int64 // that were set; of the zero share: of all
 }
 
 // asked is a request that has not been answered.
@@ -58,9 +64,13 @@ type asked struct {
 	reply func(Admission)
 }
 
-func newSeeder(s *system.System, finder *actor.PID, d Deps) *seeder {
-	return &seeder{s: s, net: d.Network, catalog: d.Catalog, finder: finder, uploads: peers.NewUploads(d.Uploads), tiers: peers.NewTiers(d.Tiers), tellMove: d.ChildMoved, spare: peers.NewAllowance(subscribeRate, subscribeBurst),
+func newSeeder(s *system.System, finder *actor.PID, d Deps, last *lasting) *seeder {
+	x := &seeder{lasting: last, s: s, net: d.Network, catalog: d.Catalog, finder: finder, uploads: peers.NewUploads(d.Uploads), tiers: peers.NewTiers(d.Tiers), tellMove: d.ChildMoved, spare: peers.NewAllowance(subscribeRate, subscribeBurst),
 		audiences: map[share.ID]*audience{}, waiting: map[peers.Job]asked{}, taken: newAccounts(s, d.Network, d.Child)}
+	for id, rate := range last.rates { // each is its own
+		x.setRate(SetUploadRate{id, rate})
+	}
+	return x
 }
 
 func (d *seeder) Receive(ctx actor.Context) {
@@ -95,7 +105,7 @@ func (d *seeder) Receive(ctx actor.Context) {
 		d.onWake()
 	case *actor.Terminated:
 		d.ended(m.Who)
-	case *actor.Stopping:
+	case *actor.Stopping, *actor.Restarting:
 		d.stop(ctx)
 		return
 	case actor.SystemMessage, actor.AutoReceiveMessage:
@@ -109,6 +119,7 @@ func (d *seeder) Receive(ctx actor.Context) {
 }
 
 func (d *seeder) setRate(m SetUploadRate) {
+	d.rates[m.Share] = m.Rate
 	if m.Share.IsZero() {
 		d.uploads.SetRate(m.Rate, d.s.Now())
 	} else {
