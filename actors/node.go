@@ -215,10 +215,16 @@ func (n *node) failed(h Handle) {
 	}
 }
 
-// childFailed handles a transfer that panicked: whoever waits for it must be told.
+// childFailed handles a transfer that panicked: whoever waits for it must be told; and a Finder that begins again: it
+// must hear from every transfer.
 func (n *node) childFailed(ctx actor.Context, m system.ChildFailed) {
 	if n.coordinatorFailed(m) || n.officeFailed(m) {
 		return
+	}
+	if m.Restarted && n.finder.Equal(m.Who) {
+		for _, h := range n.handles() {
+			n.s.Assure(n.transfers[h].pid, findAgain{}, nil)
+		}
 	}
 	for h, t := range n.transfers {
 		if !t.pid.Equal(m.Who) {

@@ -58,6 +58,8 @@ func (t *transferActor) Receive(ctx actor.Context) {
 		t.start()
 	case SourceFound:
 		t.core.SourceFound(m, now)
+	case findAgain:
+		t.core.FindAgain(now)
 	case transfer.Listers:
 		t.core.Listers(m, now)
 	case manifestComes:

@@ -27,6 +27,9 @@ type PieceDone struct {
 	Leases    leasemgr.Stats // of the transfer so far
 }
 
+// findAgain, Node -> Transfer: the Finder has begun again, and knows of no transfer.
+type findAgain struct{}
+
 // DiskFailed, PieceVerifier -> Transfer: a write failed.
 type DiskFailed struct{ Err error }
 
