@@ -25,7 +25,7 @@
 //	                  BlocksVerified, PieceDone, SetPriority, SetDownloadRate, OpenReader, MoveReader, StopTransfer
 //	leasemanager.go   LeaseManager: leasemgr's actor
 //	                  SourceUp, SourceHas, LeaseRequest, LeaseProgress, LeaseReturned,
-//	                  SourceBusy, PieceVerified, RankSource, PauseLeases, SetPriorities, SetReader, PlanQuery
+//	                  SourceExcused, SourceBusy, PieceVerified, RankSource, PauseLeases, SetPriorities, SetReader, PlanQuery
 //	fetchpool.go      FetchPool, per source: fetchpool's actor; poollink.go: at its link
 //	                  fetchpoolmessages.go: LeaseResponse, LeasesAvailable, LeaseRevoked,
 //	                  PieceStates, BlocksChecked, and what a Link says; wire.SubscribeResult,

@@ -56,6 +56,7 @@ type fetchPool struct {
 	rate      float64 // as reported
 	earned    int64
 	excused   time.Time // when the lease manager was last told that the delay is ours
+	owed      time.Time // since when something waits for the verifiers; zero: nothing does
 	wake      system.Alarm
 }
 
@@ -167,7 +168,7 @@ func (f *fetchPool) step(ctx actor.Context) {
 		f.ask(ctx, todo.Want)
 	}
 	f.report(ctx, todo.Gone)
-	f.wake.Set(f.s, ctx, times.Earliest(todo.Wake, f.awaitTurn(ctx, todo.Paced)))
+	f.wake.Set(f.s, ctx, times.Earliest(todo.Wake, f.awaitTurn(todo.Paced), f.excuse(ctx, todo)))
 	if refused { // the core has more to say about what the link did not take
 		f.step(ctx)
 	}
@@ -186,27 +187,6 @@ func (f *fetchPool) mayAsk(n int, behind bool) fetchpool.Permission {
 	}
 	f.part.spend(n, now)
 	return fetchpool.Granted
-}
-
-// excuseEvery is how often the lease manager is told that a source is not late: well within
-// the time after which it would count as overdue.
-const excuseEvery = 250 * time.Millisecond
-
-// awaitTurn waits for the turn to ask for more, if the node's own limit is what holds
-// the pool up. Leases are not late meanwhile, and the lease manager is told so.
-func (f *fetchPool) awaitTurn(ctx actor.Context, paced bool) (next time.Time) {
-	now := f.s.Now()
-	if !paced {
-		f.part.cancel(now)
-		return next
-	}
-	if piece, token, ok := f.core.Oldest(); ok {
-		if next = f.excused.Add(excuseEvery); !next.After(now) {
-			f.excused, next = now, now.Add(excuseEvery)
-			ctx.Send(f.leases, LeaseProgress{f.source.ID, piece, token, 0})
-		}
-	}
-	return times.Earliest(next, f.part.wait())
 }
 
 func (f *fetchPool) subscribe(ctx actor.Context) {

@@ -75,6 +75,8 @@ func (c *leaseClient) Receive(ctx actor.Context) {
 		c.core.PlanQuery(portOf(ctx.Sender()), m.Quiet, now)
 	case SourceBusy:
 		c.core.Busy(m.Source, now)
+	case SourceExcused: // to the fleet that is the same
+		c.core.Busy(m.Source, now)
 	case PieceBegun, SourceMeasured, RankSource, PauseLeases, SetReader, CloseReader:
 		ctx.Forward(c.local)
 	case LeaseResponse:
@@ -170,7 +172,7 @@ func (c *leaseClient) do(ctx actor.Context, what any, now time.Time) {
 	case fleet.Forbid:
 		ctx.Send(c.local, SourceHasNot{x.Source, x.Pieces})
 	case fleet.NotLate:
-		ctx.Send(c.local, LeaseProgress{x.Source, x.Piece, x.Lease, 0})
+		ctx.Send(c.local, SourceExcused{x.Source})
 	case fleet.Send:
 		sendPort(ctx, x)
 	case fleet.Tell:

@@ -51,6 +51,8 @@ func (l *leaseManager) Receive(ctx actor.Context) {
 		l.grant(ctx, m)
 	case LeaseProgress:
 		l.do(ctx, l.m.Progress(m.Source, m.Piece, m.Token, m.Bytes, l.s.Now()))
+	case SourceExcused:
+		l.do(ctx, l.m.Excuse(m.Source, l.s.Now()))
 	case SourceBusy:
 		l.do(ctx, l.m.Busy(m.Source, l.s.Now()))
 	case SourceMeasured:
@@ -285,8 +287,10 @@ type LeaseRequest struct {
 	RTT    time.Duration
 }
 
-// LeaseProgress, FetchPool -> LeaseManager (fleet): bytes of a lease came in. With 0
-// bytes it says that the source is not late: this node does not ask it yet.
+// SourceExcused, FetchPool -> LeaseManager: a source is not late, because this node itself holds up what it would send.
+type SourceExcused struct{ Source peers.ID }
+
+// LeaseProgress, FetchPool -> LeaseManager (fleet): bytes of a lease came in.
 type LeaseProgress struct {
 	Source peers.ID
 	Piece  share.Piece

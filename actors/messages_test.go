@@ -9,7 +9,7 @@ import (
 
 func TestMessagesOfTheInsideDoNotTravel(t *testing.T) {
 	for _, m := range []any{LeaseRequest{}, LeaseResponse{}, LeaseProgress{}, LeaseReturned{}, LeasesAvailable{}, LeaseRevoked{}, PieceDone{}, SourceHas{},
-		SourceHasMore{}, SourceDown{}, SourceBusy{}, StopTransfer{}, CoordinateShare{}, StopCoordinating{}, FleetQuery{}, system.WakeDue{}, nil} {
+		SourceHasMore{}, SourceDown{}, SourceBusy{}, SourceExcused{}, StopTransfer{}, CoordinateShare{}, StopCoordinating{}, FleetQuery{}, system.WakeDue{}, nil} {
 		if typ, _, ok := (wire.Codec{}).Encode(m); ok {
 			t.Errorf("%T travels as type %d", m, typ)
 		}

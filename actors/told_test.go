@@ -258,6 +258,57 @@ func TestAPoolBelievesItsLinkOfNowAlone(t *testing.T) {
 	sw.w.Settle()
 }
 
+// What waits for the verifier, because the disk is slow, makes no source late: neither bytes that have come, nor a piece of which
+// it is not yet known what is here.
+func TestWhatWaitsForASlowDiskIsNotLate(t *testing.T) {
+	for _, begun := range []bool{false, true} {
+		sw := newSwarm(t, 1)
+		m, content := testShare(t, 8<<20)
+		source := sw.add("source", 1e8).seed(m, content)
+		n := sw.add("node", 1e6)
+		s := n.program.s
+		leases, owed, slow, excused := []leasemgr.Lease{{Piece: 0, Token: 1, Source: "source", Begun: begun}}, []any(nil), true, 0
+		var pool *actor.PID
+		answers := func() {
+			for _, m := range owed {
+				s.Send(pool, m)
+			}
+			owed = nil
+		}
+		others := s.Spawn(nil, "others", 1000, receive(func(ctx actor.Context) {
+			switch r := ctx.Message().(type) {
+			case LeaseRequest:
+				ctx.Respond(LeaseResponse{Leases: leases, Refused: leasemgr.Refusal{Reason: leasemgr.AllLeased}})
+				leases = nil
+			case AskPieces:
+				owed = append(owed, PieceStates{[]PieceState{{Piece: 0, Token: 1}}})
+			case CheckBlocks:
+				r.Release()
+				owed = append(owed, BlocksChecked{Piece: r.Piece, Token: r.Token, Bytes: len(r.Data), Good: len(r.Data)})
+			case SourceExcused:
+				excused++
+			}
+			if !slow {
+				answers()
+			}
+		}), system.OnPanicStop)
+		pool = poolAlone(n, n, source, others, m)
+		sw.w.Run(8 * time.Second)
+		if excused < 25 {
+			t.Errorf("begun: %v: in 8 s excused %d times", begun, excused)
+		}
+		slow = false
+		answers()
+		sw.w.Run(time.Second)
+		excused = 0
+		sw.w.Run(8 * time.Second)
+		if excused != 0 {
+			t.Errorf("begun: %v: excused %d times though nothing waits", begun, excused)
+		}
+		closeNode(t, s)
+	}
+}
+
 // One peer may name so many others and no more, however often it does; others are
 // still heard.
 func TestAFinderBelievesOneNamerSoManyPeers(t *testing.T) {

@@ -169,12 +169,6 @@ func (p *Pool) Busy() bool { return p.state == Ready && p.busy.failed > 0 && p.m
 // Leases is the number of leases held.
 func (p *Pool) Leases() int { return len(p.leases) }
 
-// Oldest is the lease that has been held longest; false if there is none.
-func (p *Pool) Oldest() (piece share.Piece, token share.Token, ok bool) {
-	l := p.list.next
-	return l.Piece, l.Token, l != &p.list
-}
-
 // InFlight is the bytes asked for and not arrived, and the bytes that may be: the window.
 func (p *Pool) InFlight() (bytes, window int) { return p.inFlight, p.win.limit() }
 

@@ -1298,9 +1298,6 @@ func TestALimitKeepsRequestsAndLeasesSmall(t *testing.T) {
 	if todo := h.next(); todo.Requests[0].Bytes != 1<<20 {
 		t.Fatalf("asks for %d bytes without a limit", todo.Requests[0].Bytes)
 	}
-	if piece, token, ok := h.p.Oldest(); piece != 0 || token != 1 || !ok {
-		t.Errorf("the oldest is %d with %d, %v", piece, token, ok)
-	}
 	h.p.Refused("", time.Time{}, h.now)
 	h.p.Limit(4e6, "this node", h.now)
 	todo := h.next()

@@ -40,8 +40,8 @@ func (c *clock) time(i instant) time.Time {
 //
 //	life + min(slack + ahead/rate, LeaseDuration)
 //
-// Signs of life are the grant, progress on the lease itself, and progress on or
-// completion of the head of the queue. Progress on other leases is not one: a piece
+// Signs of life are the grant, progress on the lease itself, progress on or
+// completion of the head of the queue, and that this node itself holds the source up. Progress on other leases is not one: a piece
 // that is passed over reaches the head and then runs out of time. So the head has the
 // earliest deadline of its queue, and progress on the head extends all deadlines.
 // While a source is silent no deadline moves, so every lease ends.
@@ -95,6 +95,17 @@ func (m *Manager) Busy(id peers.ID, now time.Time) Todo {
 	m.clock.tick(now)
 	if i, ok := m.byID[id]; ok && m.fulls+m.parts == 1 { // if it has leases, it is that one
 		m.sources[i].excused = m.clock.at
+		m.setAlarm(i)
+	}
+	return m.settle()
+}
+
+// Excuse says that what a source would send is held up by this node itself. None of its leases is late, nor leased to
+// another for that, meanwhile.
+func (m *Manager) Excuse(id peers.ID, now time.Time) Todo {
+	m.clock.tick(now)
+	if i, ok := m.byID[id]; ok {
+		m.sources[i].base = m.clock.at
 		m.setAlarm(i)
 	}
 	return m.settle()

@@ -252,6 +252,27 @@ func TestAskingForNothingChangesNothing(t *testing.T) {
 	equal(t, "b is woken", woken, true)
 }
 
+// What this node itself holds up makes no source late, and is leased to no other for that, even if a reader waits for it.
+func TestASourceThatThisNodeHoldsUpIsNotLate(t *testing.T) {
+	r := newRig(t, 3, Config{})
+	r.add("a", "b").full("a", "b")
+	ls := r.get("a", 3)
+	r.m.SetReader(1, ls[2].Piece, 1, r.now)
+	for range 100 {
+		r.pass(time.Second)
+		r.m.Excuse("a", r.now)
+		r.m.Excuse("nobody", r.now)
+		equal(t, "expired", len(r.m.Expire(r.now).Expired), 0)
+		if got, _ := r.m.Acquire("b", 1, r.now); len(got) > 0 {
+			t.Fatalf("leased to another: %+v", got)
+		}
+	}
+	r.pass(5*time.Second - 1)
+	equal(t, "expired before", len(r.m.Expire(r.now).Expired), 0)
+	r.pass(1)
+	equal(t, "expired", len(r.m.Expire(r.now).Expired), len(ls))
+}
+
 // While nobody else could be asked, a source that says that it is busy is not late.
 func TestTheOnlySourceIsNotLateWhileItSaysThatItIsBusy(t *testing.T) {
 	r := newRig(t, 10, Config{})

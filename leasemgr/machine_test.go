@@ -441,7 +441,7 @@ func (x *machine) step() {
 		prio := rapid.SampledFrom([]Priority{Skip, Low, Normal, High}).Draw(t, "priority")
 		x.apply(x.m.SetPriority(x.piece(), rapid.IntRange(-1, x.n).Draw(t, "pieces"), prio, x.now))
 	case 20:
-		switch rapid.IntRange(0, 4).Draw(t, "misc") {
+		switch rapid.IntRange(0, 5).Draw(t, "misc") {
 		case 0:
 			x.apply(x.m.SetReader(Reader(rapid.IntRange(0, 1).Draw(t, "reader")), x.piece(), rapid.IntRange(-1, 20).Draw(t, "window"), x.now))
 		case 1:
@@ -452,6 +452,8 @@ func (x *machine) step() {
 			x.apply(x.m.Resume(x.now))
 		case 4:
 			x.apply(x.m.Busy(x.source(), x.now))
+		case 5:
+			x.apply(x.m.Excuse(x.source(), x.now))
 		}
 	case 21:
 		id, p := x.source(), x.piece()

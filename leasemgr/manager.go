@@ -326,8 +326,7 @@ func (m *Manager) lease(i, p uint32, rank int) uint32 {
 	return at
 }
 
-// Progress says that n bytes of p came in under a lease; 0 says that the delay is not the
-// source's. It extends deadlines.
+// Progress says that n bytes of p came in under a lease. It extends deadlines, also with 0.
 func (m *Manager) Progress(id peers.ID, p share.Piece, token share.Token, n int, now time.Time) Todo {
 	m.clock.tick(now)
 	at := m.live(id, p, token)
