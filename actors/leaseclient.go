@@ -51,12 +51,11 @@ func (c *leaseClient) Receive(ctx actor.Context) {
 	switch m := ctx.Message().(type) {
 	case *actor.Started:
 		c.start(ctx, now)
-
 	case SourceUp:
 		c.core.SourceUp(m.Source, portOf(ctx.Sender()), now)
 	case SourceHas:
 		c.core.SourceHas(m.Source, m.Have, now)
-	case SourceAway: // the fleet divides up what is fetched
+	case SourceAway, system.WakeDue: // how far away a source is does not count: the fleet divides up what is fetched
 	case SourceHasMore:
 		c.core.SourceHasMore(m.Source, m.Pieces, now)
 	case SourceDown:
@@ -97,7 +96,6 @@ func (c *leaseClient) Receive(ctx actor.Context) {
 		c.terminated(ctx, m.Who, now)
 	case system.ChildFailed:
 		panic(m.Reason) // the transfer begins again, as if the LeaseManager were its own child
-	case system.WakeDue:
 	case *actor.Stopping, *actor.Restarting:
 		c.leave(ctx, now)
 		return

@@ -25,6 +25,13 @@ type core struct {
 
 func (c *core) then(action any) { c.do = append(c.do, action) }
 
+// FindAgain is told that whoever looks for sources has forgotten this transfer.
+func (c *core) FindAgain(now time.Time) {
+	if c.now = now; c.ending == nil {
+		c.then(FindSources{})
+	}
+}
+
 // notify tells whoever asked for the share; nothing is told after the end.
 func (c *core) notify(e Event) {
 	if !c.over {

@@ -108,11 +108,11 @@ func (t *Transfer) diskFailed(err error) {
 	}
 }
 
-func (t *Transfer) waitForRoom(err error) {
-	t.enter(DiskFull)
-	t.because(ForRoom, err.Error())
-	t.roomAt = t.now
-	t.toLeases(Pause{err.Error()})
+func (d *disk) waitForRoom(err error) {
+	d.enter(DiskFull)
+	d.because(ForRoom, err.Error())
+	d.roomAt = d.now
+	d.toLeases(Pause{err.Error()})
 }
 
 // RoomSeen is told how many bytes are still to be written and how many are free; a

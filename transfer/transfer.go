@@ -85,13 +85,6 @@ func (t *Transfer) SourceFound(m SourceFound, now time.Time) {
 	}
 }
 
-// FindAgain is told that whoever looks for sources has forgotten this transfer.
-func (t *Transfer) FindAgain(now time.Time) {
-	if t.now = now; t.ending == nil {
-		t.then(FindSources{})
-	}
-}
-
 // ManifestCame is told what a peer sent that was asked for the manifest.
 func (t *Transfer) ManifestCame(from peers.ID, manifest []byte, r wire.Reply, err error, now time.Time) {
 	t.now = now
