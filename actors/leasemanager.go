@@ -21,12 +21,13 @@ type leaseManager struct {
 	files    *share.Manifest // nil: nobody asks for their names
 	m        *leasemgr.Manager
 	pools    map[peers.ID]*actor.PID
-	told     leasemgr.Stats // as last told to the transfer
+	ranks    map[peers.ID]RankSource // of all that are known, with a pool or without
+	told     leasemgr.Stats          // as last told to the transfer
 	wake     system.Alarm
 }
 
 func newLeaseManager(s *system.System, transfer *actor.PID, ration *Ration, cfg TransferConfig, files *share.Manifest, plan leasemgr.Plan) *leaseManager {
-	l := &leaseManager{s: s, transfer: transfer, ration: ration, files: files, m: leasemgr.New(cfg.Leases, plan, s.Now()), pools: map[peers.ID]*actor.PID{}}
+	l := &leaseManager{s: s, transfer: transfer, ration: ration, files: files, m: leasemgr.New(cfg.Leases, plan, s.Now()), pools: map[peers.ID]*actor.PID{}, ranks: map[peers.ID]RankSource{}}
 	l.m.Watch(cfg.WatchLeases)
 	return l
 }
@@ -64,7 +65,7 @@ func (l *leaseManager) Receive(ctx actor.Context) {
 	case PieceVerified:
 		l.verified(ctx, m)
 	case RankSource:
-		l.do(ctx, l.m.Rank(m.Source, m.Score, m.Banned, l.s.Now()))
+		l.rank(ctx, m)
 	case PauseLeases:
 		l.pause(ctx, m)
 	case SetPriorities:
@@ -110,6 +111,14 @@ func (l *leaseManager) sourceUp(ctx actor.Context, m SourceUp) {
 	l.pools[m.Source] = ctx.Sender()
 	ctx.Watch(ctx.Sender())
 	l.m.AddSource(m.Source, l.s.Now())
+	if r, known := l.ranks[m.Source]; known {
+		l.rank(ctx, r)
+	}
+}
+
+func (l *leaseManager) rank(ctx actor.Context, m RankSource) {
+	l.ranks[m.Source] = m
+	l.do(ctx, l.m.Rank(m.Source, m.Score, m.Banned, l.s.Now()))
 }
 
 func (l *leaseManager) sourceDown(ctx actor.Context, id peers.ID) {

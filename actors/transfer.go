@@ -31,7 +31,8 @@ type transferActor struct {
 	stopHashing func()              // ends the long disk work, Open and Finish; nil before it
 	asks        map[peers.ID]func() // cancel the requests for the manifest
 	traffic     []traffic           // of sources
-	run         int                 // of leases and verifiers
+	ranks       map[peers.ID]RankSource
+	run         int // of leases and verifiers
 	leases      *actor.PID
 	verifiers   []*actor.PID
 	pools       map[int]*actor.PID // by number
@@ -75,6 +76,7 @@ func (t *transferActor) Receive(ctx actor.Context) {
 	case PeerMeasured:
 		ctx.Request(t.node, m)
 	case RankSource:
+		t.ranks[m.Source] = m
 		t.toLeases(ctx, m)
 	case PeerBanned:
 		t.core.Banned(m.Peer, m.Until, now)
@@ -167,7 +169,7 @@ func (t *transferActor) gone(ctx actor.Context) {
 
 func (t *transferActor) start() {
 	t.budget.Begin()
-	t.asks, t.pools = map[peers.ID]func(){}, map[int]*actor.PID{}
+	t.asks, t.pools, t.ranks = map[peers.ID]func(){}, map[int]*actor.PID{}, map[peers.ID]RankSource{}
 	t.core = transfer.New(t.cmd.Config, transfer.Fetch{Share: t.cmd.Share, Self: t.net.Self(), Sources: t.cmd.Sources, Manifest: t.cmd.Manifest}, t.s.Now())
 	t.core.Limit(t.ration.lowest())
 }

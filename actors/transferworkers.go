@@ -2,6 +2,7 @@ package actors
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -41,7 +42,12 @@ func (t *transferActor) startLeases(ctx actor.Context, x transfer.StartLeases) {
 	t.run = x.Run
 	self, layout, cfg, have := ctx.Self(), t.manifest.Layout(), t.leasing(), x.Have.Clone()
 	plan := leasemgr.Plan{Layout: layout, Verified: x.Have.Clone(), Wanted: x.Wanted, Epoch: t.target.Epoch(), Self: t.s.Self(), Seed: t.s.Seed("leases " + t.cmd.Share.String()), OnDemand: t.cmd.Config.OnDemand}
-	leases := func() actor.Actor { return newLeaseManager(t.s, self, t.ration, cfg, t.manifest, plan) }
+	ranks := maps.Clone(t.ranks)
+	leases := func() actor.Actor {
+		l := newLeaseManager(t.s, self, t.ration, cfg, t.manifest, plan)
+		l.ranks = ranks
+		return l
+	}
 	name := "leases-"
 	if cfg.Fleet.Used() {
 		local, wanted := leases, x.Wanted
