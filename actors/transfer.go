@@ -35,6 +35,7 @@ type transferActor struct {
 	run         int // of leases and verifiers
 	leases      *actor.PID
 	verifiers   []*actor.PID
+	workers     []*actor.PID       // both of this run, even those that have ended
 	pools       map[int]*actor.PID // by number
 	wake        system.Alarm
 	ended       bool // the Node was told

@@ -61,6 +61,7 @@ func (t *transferActor) startLeases(ctx actor.Context, x transfer.StartLeases) {
 		}
 	}
 	t.leases = t.s.Spawn(ctx, fmt.Sprint(name, t.run), leaseBox, leases, system.OnPanicStop)
+	t.workers = []*actor.PID{t.leases}
 }
 
 func (t *transferActor) startVerifiers(ctx actor.Context, n int) {
@@ -71,6 +72,7 @@ func (t *transferActor) startVerifiers(ctx actor.Context, n int) {
 		}, system.OnPanicStop))
 		ctx.Watch(t.verifiers[i])
 	}
+	t.workers = append(t.workers, t.verifiers...)
 }
 
 func (t *transferActor) stopWorkers(ctx actor.Context) {
@@ -119,5 +121,7 @@ func (t *transferActor) childFailed(m system.ChildFailed) {
 			return
 		}
 	}
-	t.core.WorkerFailed(m.Name, m.Reason, t.s.Now())
+	if slices.ContainsFunc(t.workers, m.Who.Equal) { // not a pool that was given up, nor a worker of an earlier run
+		t.core.WorkerFailed(m.Name, m.Reason, t.s.Now())
+	}
 }
