@@ -164,7 +164,14 @@ func (m *machine) aStatus() {
 	if rapid.IntRange(0, 5).Draw(m.r, "gone") == 0 {
 		s.State, s.Gone, s.Outcome = Left, true, m.err("outcome", share.ErrNotFound)
 	}
-	m.status(s)
+	m.tells(s)
+}
+
+// tells makes the pool of a source tell its state, if there is one.
+func (m *machine) tells(s SourceStatus) {
+	if m.poolOf(s.Source) != 0 {
+		m.status(s)
+	}
 }
 
 func (m *machine) aLie() {
@@ -318,7 +325,7 @@ func TestAnythingMayHappenToATransfer(t *testing.T) {
 		r.Repeat(m.steps())
 		// From here on only the disk does what it is told; nothing else ever comes.
 		for _, id := range m.names {
-			m.status(SourceStatus{Source: id, State: Active, Why: "says nothing"})
+			m.tells(SourceStatus{Source: id, State: Active, Why: "says nothing"})
 		}
 		for calls := 0; m.over == nil; calls++ {
 			if calls > 100 {
