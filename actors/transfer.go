@@ -77,8 +77,7 @@ func (t *transferActor) Receive(ctx actor.Context) {
 	case PeerMeasured:
 		ctx.Request(t.node, m)
 	case RankSource:
-		t.ranks[m.Source] = m
-		t.toLeases(ctx, m)
+		t.ranked(ctx, m)
 	case PeerBanned:
 		t.core.Banned(m.Peer, m.Until, now)
 	case BlocksVerified:
@@ -322,6 +321,12 @@ func (t *transferActor) toLeases(ctx actor.Context, m any) {
 }
 
 // ---- sources ----
+
+// ranked notes what is remembered of a source: each LeaseManager hears it.
+func (t *transferActor) ranked(ctx actor.Context, m RankSource) {
+	t.ranks[m.Source] = m
+	t.toLeases(ctx, m)
+}
 
 func (t *transferActor) askManifest(ctx actor.Context, x transfer.AskManifest) {
 	self, s, from := ctx.Self(), t.s, x.From
