@@ -441,7 +441,7 @@ func TestANoticeSaysWhatHolds(t *testing.T) {
 		"term 5 was neither completed nor abandoned":                                         {Kind: rounds.Unresolved, Record: job, Clock: at.Add(job.TTL)},
 		"term 5 was neither completed nor abandoned; nobody gets the round for another 60 s": {Kind: rounds.Unresolved, Record: office, Clock: later},
 		"term 4 is over, and there is no record that can be read":                            {Kind: rounds.Overtaken, Term: 4, Clock: later},
-		`term 4 is over, "" has term 5, acquired at 2026-01-02T03:04:05Z; here it is 2026-01-02T08:04:05Z; if these times do not fit together, set the clock that is wrong`: {
+		`term 4 is over; "" has term 5, acquired at 2026-01-02T03:04:05Z; here it is 2026-01-02T08:04:05Z; if these times do not fit together, set the clock that is wrong`: {
 			Kind: rounds.Overtaken, Term: 4, Record: job, Clock: later},
 		`term 5 is over; in the store it is "" that acquired this term, at 2026-01-02T03:04:05Z; here it is 2026-01-02T08:04:05Z; if these times do not fit together, set the clock that is wrong`: {
 			Kind: rounds.Overtaken, Term: 5, Record: job, Clock: later},
