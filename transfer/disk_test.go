@@ -312,6 +312,27 @@ func TestPiecesThatASyncLosesOnAFullDiskAreFetchedAgain(t *testing.T) {
 	}
 }
 
+// A disk may be full as often as it likes, also if that loses pieces each time: it is waited for.
+func TestADiskThatIsFullAgainAndAgainIsWaitedFor(t *testing.T) {
+	w := fetching(t, Config{}, "a")
+	for n := range 2 * maxRestarts {
+		w.piece("a", 0)
+		w.pass(2 * time.Second)
+		w.claim(w.work == Sync, "it does %v", w.work)
+		w.worked(lostPieces{share.ErrDiskFull}, 0, 0)
+		w.worked(nil, 100, 99)
+		w.pass(lookEvery)
+		w.worked(nil, 100, 100)
+		w.ends()
+		w.worked(nil, 0, 0)
+		if w.over != nil {
+			t.Fatalf("after the disk was full %d times: %v", n+1, w.over.Err)
+		}
+		w.opens(nil, nil)
+		w.active("a")
+	}
+}
+
 func TestADiskThatFailsOtherwiseIsTheEnd(t *testing.T) {
 	broken := errors.New("broken")
 	for name, fail := range map[string]func(*world){
