@@ -101,7 +101,7 @@ func TestEveryMemberGetsWhatIsOnTheListOnce(t *testing.T) {
 	if x.ID != id || x.Name != "big.bin" || x.Term == 0 || !f.has(x.Coordinator) || len(r.Members) != 3 || r.Members[2].Name != "machine2" {
 		t.Errorf("%+v", r)
 	}
-	if m, ok := r.Members[1].Share(id); !ok || m.Bytes != int64(len(content)) || m.Verified != m.Bytes || m.Waits != "" {
+	if m, ok := r.Members[1].ByShare()[id.String()]; !ok || m.Bytes != int64(len(content)) || m.Verified != m.Bytes || m.Waits != "" {
 		t.Errorf("%+v", m)
 	}
 	for _, dir := range f.dirs {

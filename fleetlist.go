@@ -417,9 +417,10 @@ func (s FleetStore) Rollout(ctx context.Context) (Rollout, error) {
 		if !ok {
 			continue
 		}
-		x := ShareRollout{ListedShare: l}
-		x.count(out.Members)
-		out.Shares = append(out.Shares, x)
+		out.Shares = append(out.Shares, ShareRollout{ListedShare: l})
+	}
+	for _, m := range out.Members {
+		m.count(out.Shares)
 	}
 	slices.SortFunc(out.Shares, func(a, b ShareRollout) int { return earlierListed(a.ListedShare, b.ListedShare) })
 	return out, s.offices(ctx, out.Shares)
@@ -430,14 +431,15 @@ func earlierListed(a, b ListedShare) int {
 	return cmp.Or(a.Added.Compare(b.Added), cmp.Compare(a.ID.String(), b.ID.String()))
 }
 
-// count counts the members that have the share.
-func (x *ShareRollout) count(members []MemberReport) {
-	for _, m := range members {
-		if s, ok := m.Share(x.ID); ok {
-			x.Name = cmp.Or(x.Name, s.Name)
-			if s.Done {
-				x.Done++
-			}
+// count counts the member among those that have the shares.
+func (m MemberReport) count(shares []ShareRollout) {
+	said := m.ByShare()
+	for i := range shares {
+		x := &shares[i]
+		is := said[x.ID.String()]
+		x.Name = cmp.Or(x.Name, is.Name)
+		if is.Done {
+			x.Done++
 		}
 	}
 }

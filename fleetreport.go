@@ -11,7 +11,6 @@ import (
 
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/rounds"
-	"github.com/piecelease/fetcher/share"
 )
 
 // MemberReport is how far a member of a fleet is, as it says itself.
@@ -137,12 +136,11 @@ func (s FleetStore) Forget(ctx context.Context, machine peers.ID) error {
 	return s.delete(ctx, statusOf(machine, 0), what)
 }
 
-// Share is what the member says of one share.
-func (m MemberReport) Share(id share.ID) (ShareReport, bool) {
-	text := id.String()
-	i := slices.IndexFunc(m.Shares, func(s ShareReport) bool { return s.ID == text })
-	if i < 0 {
-		return ShareReport{}, false
+// ByShare is what the member says, by the IDs of the shares.
+func (m MemberReport) ByShare() map[string]ShareReport {
+	out := make(map[string]ShareReport, len(m.Shares))
+	for _, s := range m.Shares {
+		out[s.ID] = s
 	}
-	return m.Shares[i], true
+	return out
 }

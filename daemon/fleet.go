@@ -437,11 +437,15 @@ func FleetView(r fetcher.Rollout, now time.Time) api.Fleet {
 	for _, m := range r.Members {
 		f.Members = append(f.Members, api.FleetMember{Name: m.Name, Peer: string(m.Peer), At: m.At, Silent: now.Sub(m.At) > unheardAfter})
 	}
+	said := make([]map[string]fetcher.ShareReport, len(r.Members))
+	for i, m := range r.Members {
+		said[i] = m.ByShare()
+	}
 	for _, x := range r.Shares {
 		s := api.FleetShare{Share: x.ID.String(), Name: x.Name, Added: x.Added, Done: x.Done, Coordinator: string(x.Coordinator), Heard: x.Heard, Late: x.Late, Term: x.Term, Depots: depotsOf(x.Kept), Members: []api.FleetProgress{}}
-		for _, m := range r.Members {
-			said, begun := m.Share(x.ID)
-			s.Members = append(s.Members, api.FleetProgress{Peer: string(m.Peer), Begun: begun, Bytes: said.Bytes, Verified: said.Verified, Done: said.Done, Waits: said.Waits})
+		for i, m := range r.Members {
+			is, begun := said[i][s.Share]
+			s.Members = append(s.Members, api.FleetProgress{Peer: string(m.Peer), Begun: begun, Bytes: is.Bytes, Verified: is.Verified, Done: is.Done, Waits: is.Waits})
 		}
 		f.Shares = append(f.Shares, s)
 	}

@@ -125,7 +125,7 @@ func (m *member) awaitCopy(ctx context.Context, id share.ID) {
 	for {
 		if r, err := m.store.Rollout(ctx); err == nil {
 			for _, x := range r.Members {
-				if s, ok := x.Share(id); ok && s.Done && x.Peer != m.d.node.ID() {
+				if x.Peer != m.d.node.ID() && x.ByShare()[id.String()].Done {
 					return
 				}
 			}

@@ -209,7 +209,7 @@ func (h *watch) forget(id catalog.ID, keep map[string]bool) (gone, left []string
 	return gone, left
 }
 
-// unwatch ends the watch of folders by paths that are gone, and begins that by those that are left to them. What changes in between is unknown.
+// unwatch ends the watch of folders by paths that are gone, and begins that by those that are left to them. What changes in between is missed.
 // Called with calls.
 func (h *watch) unwatch(gone, left []string) {
 	for _, at := range gone {
@@ -217,7 +217,6 @@ func (h *watch) unwatch(gone, left []string) {
 	}
 	for _, at := range left {
 		_ = h.w.Add(at)
-		h.tell(at, false)
 	}
 }
 

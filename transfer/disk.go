@@ -142,6 +142,7 @@ func (t *Transfer) RoomSeen(need, free int64, now time.Time) {
 	t.roomTried, t.roomHad = now, t.count.Verified
 	t.because(NoWait, "")
 	if t.lost != nil {
+		t.failures-- // a disk may be full as often as it likes
 		t.beginAgain(t.lost)
 		return
 	}

@@ -133,7 +133,8 @@ func (t *Transfer) WorkerFailed(name string, reason any, now time.Time) {
 // beginAgain stops all work and goes on from what is on disk, or ends the
 // transfer with why when that has happened too often.
 func (t *Transfer) beginAgain(why error) {
-	if t.restarts++; t.restarts > maxRestarts {
+	t.restarts++
+	if t.failures++; t.failures > maxRestarts {
 		t.end(Ended{Err: why})
 		return
 	}

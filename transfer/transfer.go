@@ -38,7 +38,8 @@ type Transfer struct {
 	readers
 	disk
 	quiet
-	restarts int
+	restarts int       // how often it began again
+	failures int       // ... and had not waited for room before
 	told     time.Time // when Progress was last told
 }
 
