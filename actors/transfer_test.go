@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -155,6 +156,48 @@ func TestOpeningCanBeStopped(t *testing.T) {
 			}
 		default:
 			t.Error("the transfer goes on")
+		}
+		if err := p.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// slowly is a disk that opens nothing, and takes a second to give that up.
+type slowly struct{ busy *atomic.Bool }
+
+func (d slowly) Open(ctx context.Context, _ *share.Manifest, _ []bool) (Target, error) {
+	d.busy.Store(true)
+	defer d.busy.Store(false)
+	<-ctx.Done()
+	time.Sleep(time.Second)
+	return nil, ctx.Err()
+}
+
+// The end of a transfer that panics while its place on disk is opened is told when nothing is at work there any more: whoever hears of it may
+// fetch the share again.
+func TestAPanicWhileThePlaceIsOpenedIsToldWhenThatHasEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, _ := testShare(t, 1<<20)
+		p := Start(Deps{Runtime: system.Real(nil), Network: &simNode{id: "self"}})
+		ended, busy := make(chan bool, 1), &atomic.Bool{}
+		err := p.Fetch(t.Context(), FetchShare{Handle: Handle{Share: m.ID()}, Manifest: m, Disk: slowly{busy}, Notify: func(e Event) {
+			if _, ok := e.(Ended); ok {
+				ended <- busy.Load()
+			}
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		p.s.Send(actor.NewPID(p.s.Address(), "node/transfer-1"), system.TaskPanic{Reason: "a test"})
+		select {
+		case early := <-ended:
+			if early {
+				t.Error("its end is told while its place is still being opened")
+			}
+		case <-time.After(time.Minute):
+			t.Error("its end is not told")
 		}
 		if err := p.Close(t.Context()); err != nil {
 			t.Error(err)
