@@ -94,7 +94,8 @@ func (f *fleetHolds) turn(ctx context.Context, depot peers.ID, units int64) (end
 	return sync.OnceFunc(func() { close(over) }), nil
 }
 
-// giveBack gives a turn up. If the store cannot be told so nobody else gets it before its time is over, and until then it is this node's.
+// giveBack gives a turn up. If the store does not confirm that, nobody else may get it before its time is over; this node tells the
+// store again when it wants the turn next.
 func (f *fleetHolds) giveBack(depot peers.ID, g *rounds.Guard) {
 	ctx, cancel := context.WithTimeout(context.Background(), fleetTime)
 	defer cancel()
@@ -135,11 +136,11 @@ func (f *fleetHolds) take(ctx context.Context, depot peers.ID) (*rounds.Guard, e
 	if err != nil {
 		return nil, err
 	}
-	if g := f.own(depot); g != nil {
-		return g, nil
-	}
 	ctx, cancel := context.WithTimeout(ctx, fleetTime)
 	defer cancel()
+	if err := f.giveBackAgain(ctx, depot); err != nil {
+		return nil, err
+	}
 	g, err := r.TryAcquire(ctx, renewTime)
 	if err == nil {
 		f.m.jobs.won.Add(1)
@@ -147,17 +148,21 @@ func (f *fleetHolds) take(ctx context.Context, depot peers.ID) (*rounds.Guard, e
 	return g, err
 }
 
-// own is the turn that could not be given back, if it is not over.
-func (f *fleetHolds) own(depot peers.ID) *rounds.Guard {
+// giveBackAgain gives up a turn that could not be given back. The store may have taken that, and another member have the turn by now.
+func (f *fleetHolds) giveBackAgain(ctx context.Context, depot peers.ID) error {
+	f.mu.Lock()
+	g := f.still[depot]
+	f.mu.Unlock()
+	if g == nil {
+		return nil
+	}
+	if err := g.Abandon(ctx, "visited"); err != nil && !errors.As(err, new(*rounds.LostError)) {
+		return err
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	g := f.still[depot]
 	delete(f.still, depot)
-	if g != nil && g.Left() == 0 {
-		g.Close()
-		g = nil
-	}
-	return g
+	return nil
 }
 
 func (f *fleetHolds) round(depot peers.ID) (*rounds.Round, error) {
