@@ -2,6 +2,7 @@ package actors
 
 import (
 	"context"
+	"sync/atomic"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -28,6 +29,7 @@ type transferActor struct {
 	core        *transfer.Transfer
 	manifest    *share.Manifest
 	target      Target
+	opening     *opening            // the latest; nil: none yet
 	stopHashing func()              // ends the long disk work, Open and Finish; nil before it
 	asks        map[peers.ID]func() // cancel the requests for the manifest
 	traffic     []traffic           // of sources
@@ -151,20 +153,29 @@ func (t *transferActor) over() {
 	t.budget.End()
 }
 
+// An opening is the work of opening the place on disk, which may go on when the actor has gone.
+type opening struct {
+	target Target      // what was opened, if anything
+	ended  atomic.Bool // the work, or the actor
+}
+
 // gone gives the place on disk up if the transfer ended before it did that itself, after a bug, and tells the Node. Nothing that
 // was below it writes any more.
 func (t *transferActor) gone(ctx actor.Context) {
-	if t.ended {
+	if o := t.opening; !t.ended {
+		t.s.Task(ctx, func(context.Context) any { t.giveUp(o); return nil })
+	}
+}
+
+// giveUp is called, off the mailbox, when an opening has ended and when the actor has gone. The later call gives the place up.
+func (t *transferActor) giveUp(o *opening) {
+	if o != nil && !o.ended.Swap(true) {
 		return
 	}
-	s, node, handle, target := t.s, t.node, t.cmd.Handle, t.target
-	s.Task(ctx, func(context.Context) any {
-		defer s.Assure(node, transferGone{handle}, nil)
-		if target != nil {
-			target.Close()
-		}
-		return nil
-	})
+	defer t.s.Assure(t.node, transferGone{t.cmd.Handle}, nil)
+	if o != nil && o.target != nil {
+		o.target.Close()
+	}
 }
 
 func (t *transferActor) start() {
@@ -360,8 +371,10 @@ func sourcesOf(credits []Credit) []peers.ID {
 func (t *transferActor) open(ctx actor.Context, x transfer.Open) {
 	t.manifest = x.Manifest
 	disk, choose, chosen := t.cmd.Disk, t.cmd.Select, x.Chosen
-	life := t.hashing(ctx)
+	life, o := t.hashing(ctx), &opening{}
+	t.opening = o
 	t.s.Task(ctx, func(context.Context) any {
+		defer t.giveUp(o)
 		if choose != nil && chosen == nil {
 			var err error
 			if chosen, err = choose(x.Manifest); err != nil {
@@ -369,6 +382,7 @@ func (t *transferActor) open(ctx actor.Context, x transfer.Open) {
 			}
 		}
 		target, err := disk.Open(life, x.Manifest, chosen.Wanted())
+		o.target = target
 		return opened{target, chosen, err}
 	})
 }
