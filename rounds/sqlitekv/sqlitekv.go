@@ -3,9 +3,10 @@
 package sqlitekv
 
 import (
-	"cmp"
+	"bytes"
 	"context"
 	"fmt"
+	"reflect"
 	"strings"
 	"time"
 
@@ -89,7 +90,7 @@ func (k *KV) Delete(ctx context.Context, key string, rev uint64) (uint64, error)
 }
 
 const (
-	latest  = `SELECT rev, key, x'' FROM entries ORDER BY rev DESC LIMIT 1`
+	latest  = `SELECT rev, key, value FROM entries ORDER BY rev DESC LIMIT 1`
 	next    = `(SELECT coalesce(max(rev), 0) + 1 FROM entries)`
 	replace = `UPDATE entries SET rev = ` + next + `, value = ?2 WHERE key = ?1 AND rev = ?3`
 )
@@ -121,27 +122,32 @@ func (k *KV) Watch(ctx context.Context, key string, f func([]rounds.Entry)) erro
 	if err := rounds.CheckKey(strings.TrimSuffix(key, ".")); err != nil {
 		return err
 	}
-	query := `SELECT rev, key, value FROM entries WHERE rev > ?2 AND key = ?1 ORDER BY rev`
+	query := `SELECT rev, key, value FROM entries WHERE key = ?1 ORDER BY rev`
 	if strings.HasSuffix(key, ".") {
-		query = `SELECT rev, key, value FROM entries WHERE rev > ?2 AND substr(key, 1, length(?1)) = ?1 ORDER BY rev`
+		query = `SELECT rev, key, value FROM entries WHERE substr(key, 1, length(?1)) = ?1 ORDER BY rev`
 	}
 	tick := time.NewTicker(look)
 	defer tick.Stop()
-	var after uint64
+	var last []rounds.Entry // the latest of any key
+	passed := map[string]rounds.Entry{}
 	for first := true; ; first = false {
-		var news []rounds.Entry
+		var now, news []rounds.Entry
 		err := k.db.Read(ctx, func(c *sqlite.Conn) (err error) {
-			if news, err = entries(c, latest); err != nil || after > 0 && (len(news) == 0 || news[0].Rev < after) {
-				return cmp.Or(err, rounds.ErrBack)
+			if now, err = entries(c, latest); err != nil || !first && reflect.DeepEqual(now, last) {
+				return err
 			}
-			news, err = entries(c, query, key, int64(after))
+			is, err := entries(c, query, key)
+			if err == nil {
+				news, err = later(is, passed)
+			}
 			return err
 		})
 		if err != nil {
 			return err
 		}
-		if len(news) > 0 {
-			after = news[len(news)-1].Rev
+		last = now
+		for _, e := range news {
+			passed[e.Key] = e
 		}
 		if first || len(news) > 0 {
 			f(news)
@@ -152,6 +158,27 @@ func (k *KV) Watch(ctx context.Context, key string, f func([]rounds.Entry)) erro
 		case <-tick.C:
 		}
 	}
+}
+
+// later returns what is later than what was passed on, or [rounds.ErrBack] if something is earlier.
+func later(is []rounds.Entry, passed map[string]rounds.Entry) (news []rounds.Entry, err error) {
+	known := 0
+	for _, e := range is {
+		was, ok := passed[e.Key]
+		if ok {
+			known++
+		}
+		switch {
+		case e.Rev > was.Rev:
+			news = append(news, e)
+		case e.Rev < was.Rev || !bytes.Equal(e.Value, was.Value):
+			return nil, rounds.ErrBack
+		}
+	}
+	if known < len(passed) {
+		return nil, rounds.ErrBack
+	}
+	return news, nil
 }
 
 // entries returns the rows of a query for rev, key and value.
