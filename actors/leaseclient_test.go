@@ -205,27 +205,6 @@ func TestABusySourceOfAFleetIsNotLate(t *testing.T) {
 	}
 }
 
-// A source outside that is held up by this node is not late to the coordinator either, though another source outside could be asked: that would
-// be asked for what this node has begun to fetch.
-func TestASourceOfAFleetThatThisNodeHoldsUpIsNotLate(t *testing.T) {
-	k := newClientLab(t)
-	k.from(k.pool, SourceUp{"y"}, SourceHas{"y", share.FullSet(8)})
-	k.ask(t)
-	k.grant(100, 3, 5)
-	k.grants = []leasemgr.Lease{{Piece: 5, Token: 7}, {Piece: 3, Token: 8}}
-	k.from(k.pool, LeaseRequest{Source: "x", Max: 2})
-	k.w.Run(time.Second)
-	k.told = nil
-	k.from(k.pool, SourceExcused{"x"})
-	k.w.Run(time.Second)
-	for _, m := range k.told {
-		if m, ok := m.(wire.LeaseProgress); ok && m.Source == "x" && len(m.Items) > 0 {
-			return
-		}
-	}
-	t.Errorf("the coordinator was told only %+v", k.told)
-}
-
 // In a fleet a transfer is more patient with its leases, and with its sources.
 func TestATransferInAFleetIsPatient(t *testing.T) {
 	var cfg TransferConfig

@@ -79,8 +79,7 @@ func (m *Member) Granted(leases []leasemgr.Lease, no leasemgr.Refusal, now time.
 	return q.from, no
 }
 
-// Progress is told that n bytes came in under a lease; 0 means that this node itself
-// causes the wait.
+// Progress is told that n bytes came in under a lease; 0 means that nothing did, and that the source is not to blame.
 func (m *Member) Progress(source peers.ID, p share.Piece, lease share.Token, n int, now time.Time) {
 	m.now = now
 	m.then(Forward{})
@@ -100,7 +99,7 @@ func (m *Member) Progress(source peers.ID, p share.Piece, lease share.Token, n i
 	}
 }
 
-// Busy is told that a source asks us to come again later.
+// Busy is told that a source asks us to come again later, or that this node itself holds it up.
 func (m *Member) Busy(source peers.ID, now time.Time) {
 	m.now = now
 	m.then(Forward{})
