@@ -1,0 +1,49 @@
+package vfs
+
+import (
+	"fmt"
+	"testing"
+)
+
+// listed is a folder that counts the names it has listed.
+type listed struct {
+	FS
+	names *int
+}
+
+func (d listed) Sub(name string) (FS, error) {
+	sub, err := d.FS.Sub(name)
+	return listed{sub, d.names}, err
+}
+
+func (d listed) ReadDir(name string) ([]DirEntry, error) {
+	list, err := d.FS.ReadDir(name)
+	*d.names += len(list)
+	return list, err
+}
+
+// That a folder is opened by its very name costs no listing of all its neighbours for each of them.
+func TestManyFoldersAreOpenedByTheirVeryNamesInTheTimeThatTheyAreListed(t *testing.T) {
+	const folders = 1000
+	top, err := Dir(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range folders {
+		if err := top.Mkdir(fmt.Sprint(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	names := 0
+	h := NewHandles(listed{top, &names}, 0)
+	h.Exact = true
+	defer h.Close()
+	for i := range folders {
+		if err := h.In(fmt.Sprint(i), false, func(FS) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if names > 20*folders {
+		t.Errorf("to open %d folders, %d names were listed", folders, names)
+	}
+}
