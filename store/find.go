@@ -98,7 +98,10 @@ func FindIn(d vfs.FS, id share.ID) (Found, error) {
 
 // manifestIn returns the manifest of the share id, if the folder name has the name of a NAME.partial and that in it.
 func manifestIn(d vfs.FS, name string, id share.ID) *share.Manifest {
-	if info, err := d.Lstat(name); err != nil || !info.Type.IsDir() || !strings.HasSuffix(name, partialSuffix) {
+	if !strings.HasSuffix(name, partialSuffix) {
+		return nil
+	}
+	if info, err := d.Lstat(name); err != nil || !info.Type.IsDir() {
 		return nil
 	}
 	b, err := vfs.ReadFile(d, path.Join(name, "manifest"), share.MaxManifest)
