@@ -60,21 +60,25 @@ type system struct {
 }
 
 func systems() []system {
-	fold := cases.Fold()
 	return []system{
 		{goos: "linux", called: "Linux", name: linuxName},
-		{goos: "darwin", called: "macOS", name: darwinName, fold: func(s string) string {
-			if isASCII(s) {
-				return strings.ToLower(s)
-			}
-			return norm.NFD.String(fold.String(norm.NFD.String(s)))
-		}},
+		{goos: "darwin", called: "macOS", name: darwinName, fold: darwinFold()},
 		{goos: "windows", called: "Windows", name: windowsName, link: windowsLink, fold: func(s string) string {
 			if isASCII(s) {
 				return strings.ToLower(s)
 			}
 			return strings.ToLower(strings.ToUpper(s)) // rune by rune, as NTFS does; it does not normalise
 		}},
+	}
+}
+
+func darwinFold() func(name string) string {
+	fold := cases.Fold()
+	return func(s string) string {
+		if isASCII(s) {
+			return strings.ToLower(s)
+		}
+		return norm.NFD.String(fold.String(norm.NFD.String(s)))
 	}
 }
 
@@ -267,6 +271,31 @@ func twins(m *Manifest, fold func(name string) string, hashes []uint64) map[uint
 		if hashes[i] == hashes[i-1] {
 			out[hashes[i]] = true
 		}
+	}
+	return out
+}
+
+// Twins returns the paths of files and directories of m that macOS takes for others of m, on whose disks capitals do not
+// matter, nor how a letter is written; and hardly any other paths.
+func Twins(m *Manifest) (out map[string]bool) {
+	if m.single {
+		return nil
+	}
+	fold := darwinFold()
+	same := twins(m, fold, nil)
+	if len(same) == 0 {
+		return nil
+	}
+	out = map[string]bool{}
+	w := walk[uint64]{look: func(path, name string, up uint64) uint64 {
+		hash := below(up, fold(name))
+		if same[hash] {
+			out[path] = true
+		}
+		return hash
+	}}
+	for _, e := range m.Entries() {
+		w.to(e.Path)
 	}
 	return out
 }

@@ -2,6 +2,7 @@ package share
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -88,6 +89,23 @@ func cutLast(s, sep string) (before, after string, ok bool) {
 		return s, "", false
 	}
 	return s[:i], s[i+len(sep):], true
+}
+
+// Of folders that fall together both are twins, and each pair of paths below them, but nothing beside them.
+func TestTwinsAreThePathsThatFallTogether(t *testing.T) {
+	for paths, want := range map[string]string{
+		"a b c/d":                 "",
+		"D/a D/e/x d/E/y other/D": "D D/e d d/E",
+		"D x/d/File x/d/file":     "x/d/File x/d/file",
+	} {
+		m, err := NewManifest("n", entriesOf(strings.Fields(paths)...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(slices.Sorted(maps.Keys(Twins(m))), " "); got != want {
+			t.Errorf("%s: %s, not %s", paths, got, want)
+		}
+	}
 }
 
 func TestNameOfTheShareIsJudgedToo(t *testing.T) {

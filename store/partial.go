@@ -50,10 +50,10 @@ type Partial struct {
 	recent  recent
 	marks   marks
 	sel     selection
-	early   atomic.Int64 // bytes written to large files
-	twins   bool         // it has names that some file systems take for one
-	aside   []string     // where what was in the way at the opening is now, below NAME.partial
-	syncing sync.Mutex   // held by Sync, Finish, Close
+	early   atomic.Int64    // bytes written to large files
+	twins   map[string]bool // the paths that some file systems take for others of the share
+	aside   []string        // where what was in the way at the opening is now, below NAME.partial
+	syncing sync.Mutex      // held by Sync, Finish, Close
 
 	life    sync.RWMutex // read-held by Write and reads; Finish and Close take it to shut them out
 	tree    *Tree        // once finished
@@ -154,7 +154,7 @@ func openPartial(ctx context.Context, dir vfs.FS, dirPath string, m *share.Manif
 	if bad := p.portability(runtime.GOOS); len(bad) > 0 {
 		return nil, &share.PathError{Problems: bad}
 	}
-	p.twins = len(share.PortabilityProblems(m, "darwin")) > 0
+	p.twins = share.Twins(m)
 	defer func() {
 		if err != nil {
 			p.release()

@@ -22,7 +22,7 @@ func (d listed) ReadDir(name string) ([]DirEntry, error) {
 	return list, err
 }
 
-// That a folder is opened by its very name costs no listing of all its neighbours for each of them.
+// That some folders are opened by their very names costs no listing of all their neighbours for each of the others.
 func TestManyFoldersAreOpenedByTheirVeryNamesInTheTimeThatTheyAreListed(t *testing.T) {
 	const folders = 1000
 	top, err := Dir(t.TempDir())
@@ -36,14 +36,14 @@ func TestManyFoldersAreOpenedByTheirVeryNamesInTheTimeThatTheyAreListed(t *testi
 	}
 	names := 0
 	h := NewHandles(listed{top, &names}, 0)
-	h.Exact = true
+	h.Exact = map[string]bool{"7": true}
 	defer h.Close()
 	for i := range folders {
 		if err := h.In(fmt.Sprint(i), false, func(FS) error { return nil }); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if names > 20*folders {
+	if names > folders {
 		t.Errorf("to open %d folders, %d names were listed", folders, names)
 	}
 }
