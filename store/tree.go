@@ -151,9 +151,27 @@ func (t *Tree) Look(n int) error {
 	return nil
 }
 
-// IsStill says whether now, which is what the file of an entry looks like, is what it was.
+// IsStill says whether now, which is what the file of an entry looks like, is what it was. Where nothing but the inode differs, it is
+// read, and its blocks decide.
 func (t *Tree) IsStill(entry int, now vfs.Info) bool {
-	return now.Type == 0 && t.stamps[entry].Still(now.Stamp())
+	was := t.stamps[entry]
+	if now.Type != 0 || was.Still(now.Stamp()) {
+		return now.Type == 0
+	}
+	return now.Links <= 1 && was.Renumbered(now.Stamp()) && t.reads(entry) == nil
+}
+
+// reads reads all of the file that has an entry's name now; each block that may have changed is hashed.
+func (t *Tree) reads(entry int) error {
+	t.handles.Files.Drop(entry)
+	first, n := t.m.Layout().PiecesOf(entry)
+	for p := first; p < first+share.Piece(n); p++ {
+		dst := make([]byte, t.m.Layout().PieceLen(p))
+		if _, err := t.ReadRun(p, 0, t.m.Layout().Blocks(p), dst); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // named is an error about an entry's file.
