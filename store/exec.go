@@ -10,15 +10,25 @@ import (
 
 // keepsExec says whether the file system of the target keeps executable bits: FAT does not, nor many a
 // network drive: there every file shows one, or none does. It is asked where a file differs from the share in that alone,
-// or cannot be made executable, and finds out with a file of its own in NAME.partial. Where that cannot be made, bits count.
+// or cannot be made executable, and finds out with a file of its own in NAME.partial. While that cannot be made, bits count.
 func (p *Partial) keepsExec() bool {
+	keeps, err := p.findExec()
+	return keeps || err != nil
+}
+
+// findExec is keepsExec, or says why that cannot be found out now.
+func (p *Partial) findExec() (keeps bool, err error) {
 	if p.sel.exec == execUnknown {
-		p.sel.exec = execKept
-		if keeps, err := p.tryExec(); err == nil && !keeps {
-			p.sel.exec = execLost
+		keeps, err := p.tryExec()
+		if err != nil {
+			return false, err
+		}
+		p.sel.exec = execLost
+		if keeps {
+			p.sel.exec = execKept
 		}
 	}
-	return p.sel.exec == execKept
+	return p.sel.exec == execKept, nil
 }
 
 type execKnown uint8

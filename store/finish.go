@@ -164,8 +164,12 @@ func (p *Partial) makeEntry(i int, e share.Entry) error {
 		return nil
 	}
 	err := p.handles.In(path.Dir(name), false, func(d vfs.FS) error { return d.SetExec(path.Base(name)) })
-	if err != nil && !p.keepsExec() {
-		return nil
+	if err != nil {
+		if keeps, why := p.findExec(); errors.Is(why, share.ErrDiskFull) {
+			return why
+		} else if why == nil && !keeps {
+			return nil
+		}
 	}
 	return err
 }
