@@ -280,7 +280,7 @@ func (p *Partial) clearWay(todo map[int]vfs.Stamp) error {
 			p.life.Unlock()
 			delete(todo, i)
 		default:
-			way.block(e.Path, "was put there, or changed, while the share was fetched")
+			way.block(e.Path, p.sinceFound(i, info))
 		}
 	}
 	return way.err()

@@ -148,7 +148,7 @@ func (p *Partial) moveOver(entry int, from, to string) error {
 		info, err := p.dir.Lstat(to)
 		switch {
 		case err == nil && !p.stillWrong(entry, info):
-			return fmt.Errorf("%w: it was changed while it was being repaired", share.ErrExists)
+			return fmt.Errorf("%w: it %s", share.ErrExists, p.sinceFound(entry, info))
 		case err == nil:
 			return p.dir.Rename(from, to)
 		case !errors.Is(err, fs.ErrNotExist):
@@ -167,6 +167,15 @@ func (p *Partial) moveOver(entry int, from, to string) error {
 func (p *Partial) stillWrong(entry int, now vfs.Info) bool {
 	was, wrong := p.sel.wrong[entry]
 	return wrong && was.Still(now.Stamp())
+}
+
+// sinceFound says what has happened to the place of an entry since it was looked at. Where the inode alone differs, it may be another
+// file with the same times, and nobody knows the hash of the one that was there: the next opening looks at it again.
+func (p *Partial) sinceFound(entry int, now vfs.Info) string {
+	if was, wrong := p.sel.wrong[entry]; wrong && was.Renumbered(now.Stamp()) {
+		return "has another inode number than when it was looked at; if it is still the same file, repair it again"
+	}
+	return "was put there, or changed, while the share was fetched"
 }
 
 // newLink is where a symlink is made before it takes the place of another.
