@@ -43,9 +43,9 @@ func notMounted(e catalog.Entry) error {
 
 // unmounted returns where a disk was mounted that has files of an entry at some paths, and is not any more; "" if all are.
 func unmounted(e catalog.Entry, paths []string) string {
-	for _, m := range e.Mounts {
+	for _, m := range e.Mounts { // an earlier version of this program, or of Linux, took subvolumes for disks
 		ours := func(p string) bool { return within(p, m) || within(m, p) } // else a link leads elsewhere by now
-		if !mounted(m) && slices.ContainsFunc(paths, ours) {
+		if !apart(m) && slices.ContainsFunc(paths, ours) {
 			return m
 		}
 	}
@@ -111,9 +111,14 @@ func stillAway(was, now []string) []string {
 }
 
 // mounted reports whether a disk other than that of the folder above is mounted at a folder.
-func mounted(at string) bool {
-	itself := at + string(filepath.Separator) + "." // also what is mounted when it is used
-	in, err := os.Stat(itself)
+func mounted(at string) bool { return apart(at) && !isSubvolume(itself(at)) }
+
+// apart reports whether a folder has another device number than the one above: a disk is mounted at it, or it is a subvolume.
+func apart(at string) bool {
+	in, err := os.Stat(itself(at))
 	above, err2 := os.Stat(filepath.Dir(at))
-	return err == nil && err2 == nil && vfs.Device(in) != vfs.Device(above) && !isSubvolume(itself)
+	return err == nil && err2 == nil && vfs.Device(in) != vfs.Device(above)
 }
+
+// within0 is a folder by its own name for itself: what is mounted there when it is used is mounted then.
+func itself(at string) string { return at + string(filepath.Separator) + "." }
