@@ -51,6 +51,7 @@ func Btrfs(t testing.TB) string {
 // mounted makes an image of some bytes a file system with one command, and mounts it with another.
 func mounted(t testing.TB, size int64, mk []string, mount ...string) string {
 	t.Helper()
+	Slow(t)
 	if os.Getuid() != 0 {
 		t.Skip("NOT TESTED: a mount needs root")
 	}
