@@ -125,7 +125,8 @@ func (m *member) awaitCopy(ctx context.Context, id share.ID) {
 	for {
 		if r, err := m.store.Rollout(ctx); err == nil {
 			for _, x := range r.Members {
-				if x.Peer != m.d.node.ID() && x.ByShare()[id.String()].Done {
+				done := func(s fetcher.ShareReport) bool { return s.ID == id.String() && s.Done }
+				if x.Peer != m.d.node.ID() && slices.ContainsFunc(x.Shares, done) {
 					return
 				}
 			}

@@ -227,7 +227,7 @@ func transact(ctx context.Context, c *sqlite.Conn, begin string, f func(*sqlite.
 			_ = sqlitex.Execute(c, "ROLLBACK", nil)
 		}
 	}()
-	if _, err := number(c, "PRAGMA user_version"); err != nil {
+	if err := sqlitex.Execute(c, "PRAGMA user_version", nil); err != nil { // kept prepared
 		return err
 	}
 	c.SetInterrupt(ctx.Done())
