@@ -22,26 +22,51 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
+// depotFleet is a fleet of two members, one with a depot.
+type depotFleet struct {
+	Membership
+	folder        string
+	keeper, other *Daemon
+}
+
+func newDepotFleet(t *testing.T) depotFleet {
+	t.Helper()
+	f := depotFleet{Membership: Membership{URL: "sqlite:" + filepath.Join(t.TempDir(), "kv"), Secret: "the secret of a fleet"}, folder: t.TempDir()}
+	f.keeper = begun(t, t.TempDir(), func(c *Config) { c.Depot = f.folder; inFleet(f.Membership)(c) })
+	f.other = begun(t, t.TempDir(), inFleet(f.Membership))
+	return f
+}
+
+// snapshot adds an account to the depot, so that the snapshot that it makes is another share.
+func (f depotFleet) snapshot(t *testing.T, account string, at rounds.Target) (id share.ID, err error) {
+	t.Helper()
+	_, err = f.keeper.AddAccount(t.Context(), api.AddAccount{Name: account, Key: string(f.other.node.ID()), Quota: 1 << 30})
+	must(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	return f.keeper.member.snapshot(ctx, f.depot(t), at)
+}
+
+// depot is the name of the depot.
+func (f depotFleet) depot(t *testing.T) string {
+	t.Helper()
+	meta, err := f.keeper.lender.db.Meta(t.Context())
+	must(t, err)
+	return meta.Depot
+}
+
 // The snapshots of later rounds reach the other members too, and what they fetched for the fleet
 // itself goes when it is taken off the list.
 func TestSnapshotsOfLaterRoundsReachTheFleet(t *testing.T) {
 	rig.Slow(t)
 	t.Parallel()
-	m := Membership{URL: "sqlite:" + filepath.Join(t.TempDir(), "kv"), Secret: "the secret of a fleet"}
-	folder := t.TempDir()
-	keeper := begun(t, t.TempDir(), func(c *Config) { c.Depot = folder; inFleet(m)(c) })
-	other := begun(t, t.TempDir(), inFleet(m))
+	f := newDepotFleet(t)
+	keeper, other := f.keeper, f.other
 	at := func(id share.ID) string { return filepath.Join(other.dir, "fleet", id.String(), leasesName) }
 	gone := func(path string) bool { _, err := os.Stat(path); return errors.Is(err, os.ErrNotExist) }
 	var ids []share.ID
 	for seq := range uint64(2) {
-		_, err := keeper.AddAccount(t.Context(), api.AddAccount{Name: fmt.Sprint("account", seq), Key: string(other.node.ID()), Quota: 1 << 30})
-		must(t, err)
-		name, err := keeper.lender.db.Meta(t.Context())
-		must(t, err)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		id, err := keeper.member.snapshot(ctx, name.Depot, rounds.Target{Term: 1_000, Seq: seq})
-		cancel()
+		id, err := f.snapshot(t, fmt.Sprint("account", seq), rounds.Target{Term: 1_000, Seq: seq})
 		if err != nil || gone(at(id)) {
 			t.Fatalf("snapshot %d is not at the other member: %v", seq, err)
 		}

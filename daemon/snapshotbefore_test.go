@@ -1,10 +1,7 @@
 package daemon
 
 import (
-	"context"
-	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/piecelease/fetcher/api"
 	"github.com/piecelease/fetcher/internal/rig"
@@ -16,17 +13,9 @@ import (
 func TestTheSnapshotBeforeBringsALostDatabaseBack(t *testing.T) {
 	rig.Slow(t)
 	t.Parallel()
-	m := Membership{URL: "sqlite:" + filepath.Join(t.TempDir(), "kv"), Secret: "the secret of a fleet"}
-	folder := t.TempDir()
-	keeper := begun(t, t.TempDir(), func(c *Config) { c.Depot = folder; inFleet(m)(c) })
-	other := begun(t, t.TempDir(), inFleet(m))
-	_, err := keeper.AddAccount(t.Context(), api.AddAccount{Name: "photos", Key: string(other.node.ID()), Quota: 1 << 30})
-	must(t, err)
-	meta, err := keeper.lender.db.Meta(t.Context())
-	must(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	before, err := keeper.member.snapshot(ctx, meta.Depot, rounds.Target{Term: 1_000, Seq: 1})
+	f := newDepotFleet(t)
+	keeper, other := f.keeper, f.other
+	before, err := f.snapshot(t, "photos", rounds.Target{Term: 1_000, Seq: 1})
 	must(t, err)
 
 	// of the next one nobody got anything
@@ -34,15 +23,15 @@ func TestTheSnapshotBeforeBringsALostDatabaseBack(t *testing.T) {
 	must(t, other.Close())
 	_, err = keeper.member.store.AddInternal(t.Context(), last.Ticket)
 	must(t, err)
-	p, err := rounds.NewPointer(keeper.member.store.KV, roundOf(meta.Depot))
+	p, err := rounds.NewPointer(keeper.member.store.KV, roundOf(f.depot(t)))
 	must(t, err)
 	must(t, p.Publish(t.Context(), rounds.Target{Term: 2_000, Seq: 1, Value: last.Share}))
 	must(t, keeper.Close())
 	begun(t, other.dir)
 
 	dir := t.TempDir()
-	must(t, m.Save(dir))
-	got, err := RestoreLeases(t.Context(), Config{Dir: dir, Settings: Settings{Depot: folder, Listen: []string{"127.0.0.1:0"}}})
+	must(t, f.Save(dir))
+	got, err := RestoreLeases(t.Context(), Config{Dir: dir, Settings: Settings{Depot: f.folder, Listen: []string{"127.0.0.1:0"}}})
 	if err != nil || got.Share != before || got.Term != 0 {
 		t.Errorf("restored %s, %v; members have %s", got.Share.Short(), err, before.Short())
 	}

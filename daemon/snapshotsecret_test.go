@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/piecelease/fetcher"
-	"github.com/piecelease/fetcher/api"
 	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/rounds"
 	"github.com/piecelease/fetcher/rounds/kvurl"
@@ -20,20 +19,13 @@ import (
 func TestTheStoreOfAFleetDoesNotOpenTheLedgerOfItsDepot(t *testing.T) {
 	rig.Slow(t)
 	t.Parallel()
-	m := Membership{URL: "sqlite:" + filepath.Join(t.TempDir(), "kv"), Secret: "the secret of a fleet"}
-	folder := t.TempDir()
-	keeper := begun(t, t.TempDir(), func(c *Config) { c.Depot = folder; inFleet(m)(c) })
-	other := begun(t, t.TempDir(), inFleet(m))
-	_, err := keeper.AddAccount(t.Context(), api.AddAccount{Name: "annas-secret-photos", Key: string(other.node.ID()), Quota: 1 << 30})
-	must(t, err)
-	name, err := keeper.lender.db.Meta(t.Context())
+	of := newDepotFleet(t)
+	_, err := of.snapshot(t, "annas-secret-photos", rounds.Target{Term: 1_000, Seq: 1})
 	must(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	_, err = keeper.member.snapshot(ctx, name.Depot, rounds.Target{Term: 1_000, Seq: 1})
-	must(t, err)
 
-	kv, err := kvurl.Open(ctx, m.URL) // without the secret: the keys alone
+	kv, err := kvurl.Open(ctx, of.URL) // without the secret: the keys alone
 	must(t, err)
 	defer kv.Close()
 	var ids []string
@@ -52,7 +44,7 @@ func TestTheStoreOfAFleetDoesNotOpenTheLedgerOfItsDepot(t *testing.T) {
 	for _, id := range ids {
 		dir := t.TempDir()
 		short, stop := context.WithTimeout(ctx, 5*time.Second)
-		f, err := n.Fetch(short, id, fetcher.FetchOptions{Dir: dir, Peers: keeper.node.Addrs(), Stall: 3 * time.Second})
+		f, err := n.Fetch(short, id, fetcher.FetchOptions{Dir: dir, Peers: of.keeper.node.Addrs(), Stall: 3 * time.Second})
 		if err == nil {
 			err = f.Wait(short)
 		}

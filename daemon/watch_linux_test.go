@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"sync"
@@ -14,30 +15,42 @@ import (
 	"github.com/piecelease/fetcher/catalog"
 )
 
-// A change of a folder that is served by two names, one of them that of a second mount, is told of to both entries, and still to one when the
-// other is removed.
-func TestAChangeBehindASecondMountIsNoticed(t *testing.T) {
-	t.Parallel()
-	one, again := t.TempDir(), t.TempDir()
+// twoNames returns a folder that has a second name, by a mount, and a watch; told returns which entries it has told of a change since the last call.
+func twoNames(t *testing.T) (one, again string, h *watch, told func() map[catalog.ID]bool) {
+	t.Helper()
+	one, again = t.TempDir(), t.TempDir()
 	if err := syscall.Mount(one, again, "", syscall.MS_BIND, ""); err != nil {
 		t.Skip("NOT TESTED: a mount needs root:", err)
 	}
 	t.Cleanup(func() { syscall.Unmount(again, syscall.MNT_DETACH) })
 	var mu sync.Mutex
-	told := map[catalog.ID]bool{}
+	ids := map[catalog.ID]bool{}
 	h, err := newWatch(func(id catalog.ID, _ bool) {
 		mu.Lock()
 		defer mu.Unlock()
-		told[id] = true
+		ids[id] = true
 	})
 	must(t, err)
-	defer h.close()
+	t.Cleanup(h.close)
+	return one, again, h, func() map[catalog.ID]bool {
+		mu.Lock()
+		defer mu.Unlock()
+		out := ids
+		ids = map[catalog.ID]bool{}
+		return out
+	}
+}
+
+// A change of a folder that is served by two names, one of them that of a second mount, is told of to both entries, and still to one when the
+// other is removed.
+func TestAChangeBehindASecondMountIsNoticed(t *testing.T) {
+	t.Parallel()
+	one, again, h, told := twoNames(t)
+	all := map[catalog.ID]bool{}
 	heard := func(id catalog.ID) bool {
 		for range 100 {
-			mu.Lock()
-			is := told[id]
-			mu.Unlock()
-			if is {
+			maps.Copy(all, told())
+			if all[id] {
 				return true
 			}
 			time.Sleep(10 * time.Millisecond)
@@ -53,12 +66,35 @@ func TestAChangeBehindASecondMountIsNoticed(t *testing.T) {
 		}
 	}
 	h.remove(1)
-	mu.Lock()
-	clear(told)
-	mu.Unlock()
+	told()
+	clear(all)
 	must(t, os.WriteFile(filepath.Join(again, "g"), []byte("x"), 0o600))
 	if !heard(2) {
 		t.Error("entry 2 hears nothing any more once the other is removed")
+	}
+}
+
+// Two entries that cannot be served, for one folder that has two names, look out for changes, and each looks again when it hears of one, or after
+// a while. That one has looked again is no change, or they would keep each other awake for ever, where nothing changes at all.
+func TestEntriesOfAFolderWithTwoNamesDoNotWakeEachOtherForEver(t *testing.T) {
+	t.Parallel()
+	one, again, h, told := twoNames(t)
+	must(t, os.WriteFile(filepath.Join(one, "f"), []byte("x"), 0o600))
+	at := map[catalog.ID][]string{1: {one}, 2: {again}}
+	for id, paths := range at {
+		h.set(id, paths)
+	}
+	awake := map[catalog.ID]bool{1: true} // it has waited long enough
+	looks := 0
+	for ; len(awake) > 0 && looks < 20; looks++ {
+		for id := range awake { // as a keeper does; see missing and lookOut
+			h.remove(id)
+			h.set(id, at[id])
+		}
+		awake = told()
+	}
+	if looks > 3 {
+		t.Errorf("after they have looked %d times one is still told of a change", looks)
 	}
 }
 
