@@ -52,7 +52,8 @@ type ListedShare struct {
 	Added    time.Time   `json:"added"`
 	Internal bool        `json:"internal,omitempty"` // see AddInternal
 	Kept     *ListedHold `json:"kept,omitempty"`     // nil: the fleet has no depot keep it
-	// Released says when what depots kept was released. What is neither here nor in Kept nobody has released: it lapses.
+	// Released says when each depot was last released, also of those that keep it again. What is not in Kept any more, and was not released
+	// since it was, nobody has released: it lapses.
 	Released map[peers.ID]time.Time `json:"released,omitempty"`
 }
 
@@ -179,18 +180,23 @@ func (s FleetStore) Keep(ctx context.Context, id share.ID, change func(had *List
 	return l, err
 }
 
-// keep changes what depots are to keep, and writes down which of them are released by that.
+// keep changes what depots are to keep, and writes down which of them are released by that. A depot's later release has a later time
+// also if the clock was set back, or is another member's.
 func (l *ListedShare) keep(k *ListedHold, now time.Time) error {
+	l.Released = maps.Clone(l.Released)
 	if l.Released == nil {
 		l.Released = map[peers.ID]time.Time{}
 	}
 	for _, d := range l.Kept.at() {
+		if slices.ContainsFunc(k.at(), func(a peers.Addr) bool { return a.ID == d.ID }) {
+			continue
+		}
+		if had := l.Released[d.ID]; !had.Before(now) {
+			now = had.Add(1)
+		}
 		l.Released[d.ID] = now
 	}
 	l.Kept = k
-	for _, d := range k.at() {
-		delete(l.Released, d.ID)
-	}
 	for len(l.Released) > MaxListedDepots {
 		delete(l.Released, slices.MinFunc(slices.Collect(maps.Keys(l.Released)), func(a, b peers.ID) int { return l.Released[a].Compare(l.Released[b]) }))
 	}

@@ -5,7 +5,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/renewal"
+	"github.com/piecelease/fetcher/share"
 )
 
 // visits has a member visit depots, and waits for that.
@@ -62,5 +66,34 @@ func TestARestoredStoreReleasesNothing(t *testing.T) {
 	}
 	if n, m := leasesAt(t, first), leasesAt(t, second); n != 1 || m != 1 {
 		t.Errorf("%d and %d leases are left: members have released what nobody told them to", n, m)
+	}
+}
+
+// A member that had a depot keep a share only after another had ended that, as it was slow, ends the lease too. If the list is restored
+// from then once the depot keeps the share again, no member that had heard of that does.
+func TestAReleaseIsOfWhatWasKeptBeforeIt(t *testing.T) {
+	t.Parallel()
+	id, depot, at := share.IDOf([]byte("film")), peers.ID("depot"), []string{"/ip4/192.0.2.1/tcp/2/p2p/depot"}
+	kept := fetcher.ListedHold{Depots: at}
+	ended := time.Unix(1_800_000_000, 0)
+	var f *fleetHolds
+	for _, c := range []struct {
+		heard, now    fetcher.ListedShare
+		same, release bool
+	}{
+		{heard: fetcher.ListedShare{Kept: &kept}, now: fetcher.ListedShare{Released: map[peers.ID]time.Time{depot: ended}}, release: true},
+		{heard: fetcher.ListedShare{Kept: &kept, Released: map[peers.ID]time.Time{depot: ended}}, now: fetcher.ListedShare{Released: map[peers.ID]time.Time{depot: ended}}},
+		{heard: fetcher.ListedShare{Kept: &kept, Released: map[peers.ID]time.Time{depot: ended}}, now: fetcher.ListedShare{Released: map[peers.ID]time.Time{depot: ended.Add(1)}}, release: true},
+		{heard: fetcher.ListedShare{Kept: &kept}, now: fetcher.ListedShare{}},
+		{heard: fetcher.ListedShare{Kept: &kept}, now: fetcher.ListedShare{Kept: &kept, Released: map[peers.ID]time.Time{depot: ended}}, release: true},
+		{heard: fetcher.ListedShare{Kept: &kept}, now: fetcher.ListedShare{Kept: &kept, Released: map[peers.ID]time.Time{"another": ended}}, same: true, release: true},
+	} {
+		want := fetcher.Hold{ID: 1, Share: id, Fleet: true, Depots: []peers.ID{depot}, Released: lastReleases(c.heard)}
+		all := fetcher.HoldList{Wants: []fetcher.Hold{want}, Addrs: map[peers.ID][]string{depot: {"/ip4/192.0.2.1/tcp/2"}},
+			Holds: []fetcher.HoldStanding{{Hold: renewal.Hold{Key: renewal.Key{Depot: depot, Share: id}, Want: 1, Since: ended.Add(time.Hour)}}}}
+		c.now.ID = id
+		if same, release := f.keeps(all, c.now), released(all, want, c.now); same != c.same || release != c.release {
+			t.Errorf("heard %v, now %v: the same %v, to release %v", c.heard, c.now, same, release)
+		}
 	}
 }

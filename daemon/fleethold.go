@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -227,6 +228,7 @@ func (f *fleetHolds) become(ctx context.Context, all fetcher.HoldList, want fetc
 	switch k := l.Kept; {
 	case k != nil:
 		want.Bytes, want.Length, want.Copies, want.Name = k.Bytes, k.Length, k.Copies, d.nameOf(want) // also for when its entry is gone
+		want.Released = lastReleases(l)
 		_, err = d.node.KeepHold(ctx, want, k.Depots, true)
 	case want.ID != 0:
 		_, err = d.node.DropHold(ctx, want.ID, true)
@@ -234,12 +236,19 @@ func (f *fleetHolds) become(ctx context.Context, all fetcher.HoldList, want fetc
 	return err
 }
 
-// released reports whether the list says of each depot that is to keep a share no more that it was released, and that after this node
-// had it keep the share: a release before that was of another lease.
+// released reports whether the list says of each depot that is to keep a share no more that it was released, and later than what it said when
+// this node had it keep the share: that was of another lease.
 func released(all fetcher.HoldList, want fetcher.Hold, l fetcher.ListedShare) bool {
 	return want.ID == 0 || !slices.ContainsFunc(all.Holds, func(h fetcher.HoldStanding) bool {
-		return h.Of(want.ID) && !listsDepot(l.Kept, h.Depot) && !l.Released[h.Depot].After(h.Since)
+		return h.Of(want.ID) && !listsDepot(l.Kept, h.Depot) && !l.Released[h.Depot].After(want.Released[h.Depot])
 	})
+}
+
+// lastReleases says when each depot that is to keep a share was last released.
+func lastReleases(l fetcher.ListedShare) map[peers.ID]time.Time {
+	out := maps.Clone(l.Released)
+	maps.DeleteFunc(out, func(id peers.ID, _ time.Time) bool { return !listsDepot(l.Kept, id) })
+	return out
 }
 
 // listsDepot reports whether a depot is among those that are to keep a share; k may be nil.
@@ -286,7 +295,7 @@ func (f *fleetHolds) keeps(all fetcher.HoldList, l fetcher.ListedShare) bool {
 	if !known || l.Kept == nil {
 		return known == (l.Kept != nil)
 	}
-	return sameHold(*l.Kept, listedHold(all, want))
+	return sameHold(*l.Kept, listedHold(all, want)) && maps.EqualFunc(lastReleases(l), want.Released, time.Time.Equal)
 }
 
 // listedHold is what this node has depots keep, as the fleet's list says it.

@@ -27,6 +27,9 @@ type Want struct {
 	Pin   bool   // it keeps its Share, whatever happens to the entry
 	Keep  int    // how many earlier versions a depot that has them keeps beside the Share
 	Fleet bool   // others want the same with the same account: only one of them at a time makes and renews its leases
+	// Released says when each depot was last released for the fleet, before it was to keep the share for this Want. The
+	// Service only keeps it.
+	Released map[peers.ID]time.Time `json:",omitempty"`
 	// Was are the shares before, the latest last, as far as depots have them for it. The Service
 	// keeps it.
 	Was []share.ID `json:",omitempty"`
