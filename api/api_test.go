@@ -18,6 +18,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -37,8 +38,9 @@ func must(t testing.TB, err error) {
 // fake is a node with one entry, 7.
 type fake struct {
 	Node
-	feed *Feed
-	last Add
+	feed     *Feed
+	last     Add
+	exported atomic.Bool
 }
 
 type memory struct{ *bytes.Reader }

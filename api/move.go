@@ -34,8 +34,11 @@ func (s *Server) moves(a huma.API) {
 			return nil, ProblemOf(err)
 		}
 		return &huma.StreamResponse{Body: func(c huma.Context) {
-			_, w := humago.Unwrap(c)
+			r, w := humago.Unwrap(c)
 			w.Header().Set("Content-Type", "application/x-tar")
+			if r.Method == http.MethodHead { // it would read the whole depot for nobody
+				return
+			}
 			if write(patient{w, http.NewResponseController(w)}) != nil {
 				panic(http.ErrAbortHandler) // else it would seem to be whole
 			}

@@ -17,6 +17,7 @@ func (f *fake) Export(_ context.Context, after string) (func(io.Writer) error, e
 		return nil, Refuse(ErrRequest, "no such share")
 	}
 	return func(w io.Writer) error {
+		f.exported.Store(true)
 		w.Write(bytes.Repeat([]byte("x"), 3<<20))
 		if after == "cut" {
 			return io.ErrShortWrite
@@ -56,6 +57,14 @@ func TestMovesAreOfAnyLength(t *testing.T) {
 	}
 	if _, err := c.Import(t.Context(), strings.NewReader("full"+long)); !errors.Is(err, share.ErrDiskFull) {
 		t.Error(err)
+	}
+}
+
+// Whoever asks for the header alone has no depot read for it.
+func TestTheHeaderOfAnExportReadsNoDepot(t *testing.T) {
+	f, at, c := served(t, &Access{Token: "all"})
+	if res, body := request(t, c, "HEAD", "http://"+at+exportPath, "", "Authorization", "Bearer all"); res.StatusCode != 200 || f.exported.Load() {
+		t.Errorf("%d %v, read: %v", res.StatusCode, body, f.exported.Load())
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/piecelease/fetcher/internal/rig"
@@ -150,8 +151,9 @@ func compacted(t *testing.T, addr string) {
 	ok(t, err)
 	rev, err = direct.Update(t.Context(), "compacted.a", []byte("new"), rev)
 	ok(t, err)
-	_, err = raw(t, addr).Compact(t.Context(), int64(rev))
-	ok(t, err)
+	if _, err = raw(t, addr).Compact(t.Context(), int64(rev)); !errors.Is(err, rpctypes.ErrCompacted) { // another subtest's store was first
+		ok(t, err)
+	}
 	link.Lose(kvtest.Nothing)
 	if es := <-seen; len(es) != 1 || string(es[0].Value) != "new" || es[0].Rev != rev {
 		t.Errorf("saw %+v", es)
