@@ -85,7 +85,7 @@ func TestTheFleetsListIsChangedAsItIsThen(t *testing.T) {
 	must(t, f.without(t.Context(), id, ""))
 	released = append(released, third)
 	lists(0)
-	also(as(0, third), third) // released all the same, before that
+	also(as(0, third), third)                   // released all the same, before that
 	_, err = f.m.store.Add(t.Context(), ticket) // with another source, for all that is known
 	must(t, err)
 	lists(0, at+string(third))
