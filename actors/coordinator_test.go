@@ -137,6 +137,29 @@ func TestACoordinatorThatPanicsEnds(t *testing.T) {
 	}
 }
 
+// A member goes while one of its sources waits for what another of its sources holds: the coordinator goes on.
+func TestACoordinatorOutlivesAMemberWithTwoSources(t *testing.T) {
+	f, k := newTable(t, "a", "b")
+	a, b := k[0], k[1]
+	a.join(t)
+	b.join(t)
+	all := a.ask("x", f.m.Layout().Pieces())
+	all.Rate = 1e9
+	if _, ls := leasesOf(t, a.say(a.source("x"), all)); len(ls) != f.m.Layout().Pieces() {
+		t.Fatalf("granted %+v", ls)
+	}
+	if r, _ := leasesOf(t, a.say(a.source("y"), a.ask("y", 1))); r.Refused != wire.Why(wire.CodeAllLeased) {
+		t.Fatalf("granted %+v", r)
+	}
+	a.say(wire.Unsubscribe{Share: f.m.ID()})
+	if last := f.events[len(f.events)-1]; last.Change != fleet.MemberLeft {
+		t.Errorf("events: %v", f.events)
+	}
+	if _, ls := leasesOf(t, b.say(b.source("x"), b.ask("x", 1))); len(ls) != 1 {
+		t.Errorf("granted %+v", ls)
+	}
+}
+
 // A member is identified by the reply address of its Subscribe: a message from elsewhere,
 // even from the same node, is not from the member.
 func TestAMemberIsKnownByTheReplyOfItsSubscribe(t *testing.T) {

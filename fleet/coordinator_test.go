@@ -425,6 +425,39 @@ func TestASourceThatJoinsLosesItsLeases(t *testing.T) {
 	}
 }
 
+// A member that goes has sources that wait for what its other sources held: it is not told of that any more.
+func TestAMemberThatGoesIsNotToldOfWhatItHeld(t *testing.T) {
+	for name, goes := range map[string]func(f *table, a *talker){
+		"leaves":           func(_ *table, a *talker) { a.say(wire.Unsubscribe{Share: theShare}) },
+		"is lost":          func(f *table, a *talker) { f.c.Ended(a.by.Reply, f.now) },
+		"joins again":      func(_ *table, a *talker) { a.say(wire.Subscribe{Share: theShare}) },
+		"may not any more": func(f *table, _ *talker) { f.c.Allow([]peers.ID{"b"}, f.now) },
+		"speaks nonsense":  func(_ *table, a *talker) { a.say(wire.HaveMap{Share: theShare, Pieces: 9}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, k := newTable(t, "a", "b")
+			a := k[0]
+			a.join()
+			a.say(a.source("x"), a.source("y"))
+			all := a.ask("x", f.n)
+			all.Rate = 1e9
+			if r := a.granted(all); len(r.Leases) != f.n {
+				t.Fatalf("granted %+v", r)
+			}
+			if r := a.granted(a.ask("y", 1)); r.Refused != wire.Why(wire.CodeAllLeased) {
+				t.Fatalf("granted %+v", r)
+			}
+			goes(f, a)
+			f.next()
+			for _, x := range f.sent {
+				if x.To == (Port{}) {
+					t.Errorf("%+v is sent to nobody", x.Message)
+				}
+			}
+		})
+	}
+}
+
 func TestMembersHearOfEachOther(t *testing.T) {
 	f, k := newTable(t, "a", "b", "c")
 	named := func(got []any) (out []string) {
