@@ -205,6 +205,15 @@ func TestABusySourceOfAFleetIsNotLate(t *testing.T) {
 	}
 }
 
+// A source of a fleet that has many to feed, and sends this node to others, surprises nobody: it is no bug.
+func TestASourceOfAFleetMaySendToOthers(t *testing.T) {
+	k := newClientLab(t)
+	k.from(k.pool, SourceSent{"x"})
+	k.ask(t)
+	k.grant(100, 3)
+	k.holds(t, 3)
+}
+
 // In a fleet a transfer is more patient with its leases, and with its sources.
 func TestATransferInAFleetIsPatient(t *testing.T) {
 	var cfg TransferConfig
