@@ -211,6 +211,19 @@ func TestWhoIsBannedDoesNotComeBack(t *testing.T) {
 	}
 }
 
+// A ban ends, and so does what it does to a transfer that goes on until then: the source is fetched from again.
+func TestWhoWasBannedIsFetchedFromWhenThatIsOver(t *testing.T) {
+	w := fetching(t, Config{Stall: 24 * time.Hour}, "a", "b")
+	w.happens(func() { w.x.Banned("b", w.now.Add(time.Hour), w.now) })
+	w.pass(time.Hour - time.Millisecond)
+	w.claim(w.poolOf("b") == 0, "it is banned, and fetched from")
+	w.pass(2 * time.Second)
+	w.happens(func() { w.x.SourceFound(SourceFound{Addr: peers.Addr{ID: "b"}, Via: peers.ViaItself}, w.now) })
+	if s := w.progress().Sources[1]; w.poolOf("b") == 0 || s.State == Banned {
+		t.Errorf("the ban is over, it came, and is %v: %q", s.State, s.Why)
+	}
+}
+
 func TestALiarIsBlamedAndItsLeasesReturn(t *testing.T) {
 	for _, x := range []struct {
 		lie   SourceLied
