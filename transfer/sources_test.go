@@ -307,6 +307,23 @@ func TestAPoolThatFailsAgainAndAgainIsGivenUp(t *testing.T) {
 	}
 }
 
+// How often a transfer begins again is no fault of its sources: a pool that fails once then is begun again.
+func TestAPoolThatFailsOnceAfterOthersIsBegunAgain(t *testing.T) {
+	w := fetching(t, Config{}, "a", "b")
+	for range maxRestarts {
+		w.happens(func() { w.x.WorkerFailed("verifier", "a bug", w.now) })
+		w.ends()
+		w.worked(nil, 0, 0)
+		w.opens(nil, nil)
+	}
+	n := w.poolOf("a")
+	delete(w.pools, n)
+	w.happens(func() { w.x.PoolFailed(n, w.now) })
+	if s := w.progress().Sources[0]; w.poolOf("a") == 0 || s.State == Left {
+		t.Errorf("it failed once, and is %v: %q", s.State, s.Why)
+	}
+}
+
 func TestGoodSourcesAreThoseThatGaveAndDidNotLie(t *testing.T) {
 	known := []peers.Addr{{ID: "known"}, {ID: "liar"}}
 	w := newWorld(t, Config{Keep: true}, Fetch{Share: theManifest.ID(), Manifest: theManifest, Sources: known})
