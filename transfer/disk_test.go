@@ -333,6 +333,26 @@ func TestADiskThatIsFullAgainAndAgainIsWaitedFor(t *testing.T) {
 	}
 }
 
+// A disk that is full as a transfer begins again, be it when its place is closed or when it is opened, is waited for as at any other time.
+func TestADiskThatIsFullAsATransferBeginsAgainIsWaitedFor(t *testing.T) {
+	for name, x := range map[string]struct{ closing, opening error }{
+		"to close": {closing: share.ErrDiskFull},
+		"to open":  {closing: lostPieces{share.ErrDiskFull}, opening: share.ErrDiskFull},
+	} {
+		w := fetching(t, Config{}, "a")
+		w.piece("a", 0)
+		w.happens(func() { w.x.DiskFailed(lostPieces{errors.New("lost")}, w.now) })
+		w.ends()
+		w.worked(x.closing, 0, 0)
+		if _, opening := w.work.(Open); opening && x.opening != nil {
+			w.opens(nil, x.opening)
+		}
+		if p := w.progress(); p.State != DiskFull || w.over != nil {
+			t.Errorf("full %s: %v: %s", name, p.State, p.Reason)
+		}
+	}
+}
+
 func TestADiskThatFailsOtherwiseIsTheEnd(t *testing.T) {
 	broken := errors.New("broken")
 	for name, fail := range map[string]func(*world){
