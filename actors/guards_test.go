@@ -325,6 +325,33 @@ func TestAPanicOfATransferClosesTheDisk(t *testing.T) {
 	}
 }
 
+// Whoever waits for a byte of a transfer that a bug ends, or for its list of files to open a file, waits no longer.
+func TestAPanicOfATransferEndsItsReaders(t *testing.T) {
+	for _, opened := range []bool{true, false} {
+		sw := newSwarm(t, 1)
+		m, content := testShare(t, 8<<20)
+		source := sw.add("source", 1e6).seed(m, content)
+		n := sw.add("node", 1e6)
+		var r leasemgr.Reader
+		if source.busy = time.Minute; opened {
+			source.busy, source.mute = 0, true
+		}
+		n.fetch(m.ID(), source)
+		wait := func() (err error) { r, err = n.openReader(m.ID(), "file", 1<<20); return err }
+		if opened {
+			if err := wait(); err != nil {
+				t.Fatal(err)
+			}
+			wait = func() error { _, err := n.readAt(m.ID(), r, 0, 1<<20); return err }
+		}
+		sw.w.After(5*time.Second, func() { n.program.s.Send(n.transfer(), system.TaskPanic{Reason: "a test"}) })
+		sw.w.After(time.Hour, func() {}) // time goes on
+		if err := wait(); err == nil || sw.w.Elapsed() > time.Minute || n.end == nil {
+			t.Errorf("opened: %v: it waited for %v: %v; the transfer ended: %+v", opened, sw.w.Elapsed(), err, n.end)
+		}
+	}
+}
+
 // A pool that fails while it is being given up costs its source, not the whole transfer.
 func TestAPoolThatFailsAsItIsGivenUpIsNoWorker(t *testing.T) {
 	for seed := range uint64(10) {
