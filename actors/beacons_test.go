@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/asynkron/protoactor-go/actor"
+
 	"github.com/piecelease/fetcher/actors/system"
 	"github.com/piecelease/fetcher/beacon"
 	"github.com/piecelease/fetcher/peers"
@@ -67,6 +69,24 @@ func TestABeaconLeadsToASourceThatNobodyNamed(t *testing.T) {
 	if via != peers.ViaBeacon {
 		t.Errorf("the source was found via %v", via)
 	}
+}
+
+// What asks beacons goes on after a panic with what is looked for then.
+func TestBeaconsAreAskedAfterAPanic(t *testing.T) {
+	sw := newSwarm(t, 1)
+	m, content := testShare(t, 2<<20)
+	sw.add("beacon", 1e6, isBeacon)
+	gone := sw.add("gone", 1e6)
+	gone.down = true
+	x := sw.add("newcomer", 1e6, meets())
+	x.beacons = at(m.ID(), "beacon")
+	x.fetchWith(m.ID(), TransferConfig{Verifiers: 1, Stall: time.Hour, Called: true}, gone)
+	sw.w.Run(time.Second)
+	x.program.s.Send(actor.NewPID(string(x.id), "node/beacons"), system.TaskPanic{Reason: "a test"})
+	sw.w.Run(time.Second)
+	sw.add("seeder", 1e6, meets(at(m.ID(), "beacon")...)).seed(m, content)
+	sw.run(10*time.Minute, x)
+	x.complete(content)
 }
 
 // Without Deps.Meetings no beacon is asked or told anything, whatever a ticket names.
