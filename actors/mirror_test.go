@@ -8,7 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/asynkron/protoactor-go/actor"
+
 	"github.com/piecelease/fetcher/internal/rig"
+	"github.com/piecelease/fetcher/leasemgr"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/wire"
@@ -79,6 +82,39 @@ func TestWhoServesOnIsNamedForAsLongAsItCanBeReached(t *testing.T) {
 			t.Error("its mirror is left")
 		}
 	}
+}
+
+// Who serves a part of a share on, and then fetches more of it, hears of what is new at its source, also after the connection was lost:
+// that it is told anew that a part can be had here ends no subscription.
+func TestWhoServesOnHearsOfNewPiecesAsItFetchesMore(t *testing.T) {
+	sw := newSwarm(t, 1)
+	sw.w.Patience = 200 * time.Millisecond
+	m, content := testFolder(t, 1<<20, 1<<20, 1<<20, 1<<20)
+	a := sw.add("a", 4e6).seed(m, content)
+	have := share.NewSet(4)
+	have.Add(0)
+	a.offer(m.ID(), 4, have)
+	n := sw.add("node", 1e6)
+	n.fetchSome(m.ID(), TransferConfig{Keep: true}, func(e share.Entry) leasemgr.Priority {
+		if e.Path == "00" {
+			return leasemgr.Normal
+		}
+		return leasemgr.Skip
+	}, a)
+	sw.run(time.Minute, n)
+	n.end = nil
+	n.fetchWith(m.ID(), TransferConfig{Keep: true, Stall: time.Hour}, a)
+	sw.w.Run(2 * time.Second)
+	sw.w.Cut("a", "node")
+	sw.w.Run(time.Second)
+	sw.w.Heal("a", "node")
+	sw.w.Run(time.Minute)
+	for p := share.Piece(1); p < 4; p++ {
+		have.Add(p)
+		a.program.s.Send(actor.NewPID(string(a.id), "node/seeder"), PieceAvailable{m.ID(), p, true})
+	}
+	sw.run(5*time.Minute, n)
+	n.complete(content)
 }
 
 // A source that was stopped and started again has forgotten everybody.
