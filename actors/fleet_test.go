@@ -262,6 +262,35 @@ func TestPiecesGoOnToTheOthersThroughLeases(t *testing.T) {
 	}
 }
 
+// A member that has a part of the share, and has stayed, fetches the rest: it stays a member with all of it.
+func TestAMemberThatFetchesMoreStaysWithAllOfIt(t *testing.T) {
+	f := newFleet(t, 1, 1<<20, 1, 8e6)
+	f.m, f.content = testFolder(t, 1<<20, 1<<20, 1<<20)
+	f.origin.seed(f.m, f.content)
+	f.coordinate(f.members...)
+	n := f.members[0]
+	cfg := TransferConfig{Verifiers: 2, Keep: true, Fleet: FleetConfig{Coordinator: peers.Addr{ID: f.seat.id}}}
+	n.fetchSome(f.m.ID(), cfg, func(e share.Entry) leasemgr.Priority {
+		if e.Path == "00" {
+			return leasemgr.Normal
+		}
+		return leasemgr.Skip
+	}, f.origin)
+	f.run(time.Minute, n)
+	f.w.Run(10 * time.Second)
+	if st := f.status(); st.Verified != 1 || len(st.Members) != 1 || st.Members[0].Gone {
+		t.Fatalf("with a part: %+v", st)
+	}
+	n.end = nil
+	n.fetchWith(f.m.ID(), cfg, f.origin)
+	f.run(time.Minute, n)
+	n.complete(f.content)
+	f.w.Run(10 * time.Second)
+	if st := f.status(); st.Verified != 3 || len(st.Members) != 1 || st.Members[0].Gone {
+		t.Errorf("with all of it: %+v", st)
+	}
+}
+
 func TestWhoIsNotOnTheListIsRefusedAndCounted(t *testing.T) {
 	f := newFleet(t, 1, 4<<20, 2, 8e6)
 	f.coordinate(f.members[0])
