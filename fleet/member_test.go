@@ -903,6 +903,23 @@ func TestAMemberDoubtsSomeAtATime(t *testing.T) {
 	}
 }
 
+// Another member that did not have the share, and is fetched from now that it came back with it, is not said to give nothing to the
+// next coordinator.
+func TestAMemberThatIsBackIsNotReported(t *testing.T) {
+	d := newDesk(t).named("b")
+	pool := Port{Node: "here", Name: "pool b"}
+	d.do(func() { d.m.SourceUp("b", pool, d.now) })
+	d.do(func() { d.m.SourceDown("b", d.now) })
+	d.hears(wire.SourceDown{Share: theShare, Source: "b", Member: true})
+	d.do(func() { d.m.SourceUp("b", pool, d.now) })
+	d.rejoin()
+	for _, m := range d.told {
+		if down, ok := m.(wire.SourceDown); ok {
+			t.Errorf("it is fetched from, and the coordinator is told %+v", down)
+		}
+	}
+}
+
 // ---- for people ----
 
 func TestAMemberSaysHowTheFleetStands(t *testing.T) {
