@@ -191,9 +191,7 @@ func (c *Coordinator) refuse(peer peers.ID) {
 }
 
 func (c *Coordinator) decline(by From, why wire.Code, retry time.Duration) {
-	if by.Reply != (Port{}) {
-		c.send(by.Reply, wire.SubscribeResult{Share: c.cfg.Share, Reason: wire.Why(why), Retry: retry})
-	}
+	c.send(by.Reply, wire.SubscribeResult{Share: c.cfg.Share, Reason: wire.Why(why), Retry: retry})
 }
 
 // Unknown is told that a peer sent what no member sends.
@@ -282,11 +280,8 @@ func (c *Coordinator) introduce(mb *member) {
 
 // takeBack ends all leases of a member, and its membership for now.
 func (c *Coordinator) takeBack(mb *member) {
-	if !mb.gone() {
-		c.send(mb.port, Unwatch{})
-		mb.port = Port{}
-	}
-	mb.ready = false
+	c.send(mb.port, Unwatch{})
+	mb.port, mb.ready = Port{}, false
 	for _, o := range slices.Clone(mb.outlets) {
 		c.close(o)
 	}

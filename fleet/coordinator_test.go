@@ -448,12 +448,7 @@ func TestAMemberThatGoesIsNotToldOfWhatItHeld(t *testing.T) {
 				t.Fatalf("granted %+v", r)
 			}
 			goes(f, a)
-			f.next()
-			for _, x := range f.sent {
-				if x.To == (Port{}) {
-					t.Errorf("%+v is sent to nobody", x.Message)
-				}
-			}
+			f.next() // the table fails the test if it is told of something
 		})
 	}
 }

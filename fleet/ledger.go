@@ -55,7 +55,12 @@ type outlet struct {
 // outletID is the name of an outlet for the manager.
 func outletID(member, source peers.ID) peers.ID { return member + "/" + source }
 
-func (l *ledger) send(to Port, m any) { l.todo.Send = append(l.todo.Send, Send{to, m}) }
+// send has something sent, unless it is for nobody: a member that goes is not told what becomes of its leases.
+func (l *ledger) send(to Port, m any) {
+	if to != (Port{}) {
+		l.todo.Send = append(l.todo.Send, Send{to, m})
+	}
+}
 
 func (l *ledger) notify(peer peers.ID, change Change) {
 	here := 0
