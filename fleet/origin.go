@@ -15,7 +15,9 @@ import (
 // SourceUp is told that a pool fetches from a source.
 func (m *Member) SourceUp(id peers.ID, pool Port, now time.Time) {
 	m.now = now
-	if m.fellows[id] == nil && id != m.cfg.Coordinator {
+	if f := m.fellows[id]; f != nil {
+		f.down = false
+	} else if id != m.cfg.Coordinator {
 		if src := m.byID[id]; src != nil { // it has another pool now
 			m.close(src)
 		}
