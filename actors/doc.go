@@ -24,7 +24,7 @@
 //	                  transfermessages.go: SourceFound, SourceStatus, SourceLied, PeerBanned,
 //	                  BlocksVerified, PieceDone, SetPriority, SetDownloadRate, OpenReader, MoveReader, StopTransfer
 //	leasemanager.go   LeaseManager: leasemgr's actor
-//	                  SourceUp, SourceHas, LeaseRequest, LeaseProgress, LeaseReturned,
+//	                  SourceUp, SourceHas, SourceSent, LeaseRequest, LeaseProgress, LeaseReturned,
 //	                  SourceExcused, SourceBusy, PieceVerified, RankSource, PauseLeases, SetPriorities, SetReader, PlanQuery
 //	fetchpool.go      FetchPool, per source: fetchpool's actor; poollink.go: at its link
 //	                  fetchpoolmessages.go: LeaseResponse, LeasesAvailable, LeaseRevoked,

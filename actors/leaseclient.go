@@ -76,7 +76,7 @@ func (c *leaseClient) Receive(ctx actor.Context) {
 		c.core.Busy(m.Source, now)
 	case SourceExcused: // to the fleet that is the same
 		c.core.Busy(m.Source, now)
-	case PieceBegun, SourceMeasured, RankSource, PauseLeases, SetReader, CloseReader:
+	case PieceBegun, SourceMeasured, SourceSent, RankSource, PauseLeases, SetReader, CloseReader:
 		ctx.Forward(c.local)
 	case LeaseResponse:
 		c.granted(ctx, m, now)
