@@ -81,7 +81,7 @@ func (p *Program) Fleet(ctx context.Context, id share.ID, lines int) (fleet.Stat
 // fleets are the shares that a node coordinates.
 type fleets struct {
 	running map[share.ID]coordinating
-	seats   map[share.ID]*actor.PID // of shares that are whole, in fleets of others
+	seats   map[share.ID]*actor.PID // of shares that are served, in fleets of others; some have ended: see FetchShare
 	offices map[share.ID]*actor.PID // of shares whose fleet elects its coordinator
 	begun   int                     // of all
 }
@@ -133,11 +133,9 @@ type StayInFleet struct {
 	Fleet  FleetConfig
 }
 
-// stay keeps a node that has done fetching in the fleet, to announce what it has.
+// stay keeps a node that has done fetching in the fleet, to announce what it has: more than before, if it stayed before.
 func (n *node) stay(ctx actor.Context, m StayInFleet) {
-	if n.fleets.seats[m.Share] != nil {
-		return
-	}
+	n.leaveFleet(ctx, m.Share)
 	if n.fleets.seats == nil {
 		n.fleets.seats = map[share.ID]*actor.PID{}
 	}

@@ -24,6 +24,7 @@ type leaseClient struct {
 	cfg    FleetConfig
 	member fleet.MemberConfig
 	leases func() actor.Actor // the LeaseManager; nil: nothing is fetched any more
+	before *actor.PID         // whose place in the fleet this takes, and which ends then; nil: none
 
 	core  *fleet.Member
 	local *actor.PID // the LeaseManager
@@ -209,6 +210,10 @@ func (c *leaseClient) join(ctx actor.Context, how fleet.Join, now time.Time) {
 		ctx.Request(c.seat, *how.First)
 	}
 	ctx.Request(c.seat, wire.Subscribe{Share: c.member.Share, Addrs: c.net.Addrs(), Nameable: true})
+	if c.before != nil { // the coordinator listens to the latest alone, and does not take this for a member that leaves
+		ctx.Stop(c.before)
+		c.before = nil
+	}
 }
 
 func (c *leaseClient) unseat(ctx actor.Context) {

@@ -136,7 +136,7 @@ func (n *node) fetch(ctx actor.Context, m FetchShare) {
 		return
 	}
 	n.started++
-	m.Notify = untilEnded(m.Notify)
+	m.Notify, m.seat = untilEnded(m.Notify), n.fleets.seats[m.Share]
 	self := ctx.Self()
 	m.Config.Verifiers = cmp.Or(m.Config.Verifiers, min(runtime.GOMAXPROCS(0), runtime.NumCPU()))
 	ration := n.ration.Within(m.DownloadRate)
@@ -386,6 +386,8 @@ type FetchShare struct {
 	// Notify hears the events of the transfer, in order, from the transfer's
 	// actor: it must not block.
 	Notify func(Event)
+
+	seat *actor.PID // what stay began for a part of the share; it ends when the transfer joins the fleet; nil: none
 }
 
 // TransferStarted, Node -> API.

@@ -56,7 +56,7 @@ func (t *transferActor) startLeases(ctx actor.Context, x transfer.StartLeases) {
 		}
 		name, leases = "fleet-", func() actor.Actor {
 			c := newLeaseClient(t.s, t.net, t.finder, t.node, t.cmd.Share, layout, cfg.Fleet, have)
-			c.leases, c.member.Wanted = local, wanted
+			c.leases, c.member.Wanted, c.before = local, wanted, t.cmd.seat
 			return c
 		}
 	}
