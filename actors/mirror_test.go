@@ -85,7 +85,7 @@ func TestWhoServesOnIsNamedForAsLongAsItCanBeReached(t *testing.T) {
 }
 
 // Who serves a part of a share on, and then fetches more of it, hears of what is new at its source, also after the connection was lost:
-// that it is told anew that a part can be had here ends no subscription.
+// the source is not told meanwhile that this node serves on, which would end the subscription.
 func TestWhoServesOnHearsOfNewPiecesAsItFetchesMore(t *testing.T) {
 	sw := newSwarm(t, 1)
 	sw.w.Patience = 200 * time.Millisecond
@@ -331,4 +331,18 @@ func TestASourceIsFetchedFromOnceItsShareIsWanted(t *testing.T) {
 	if n.end == nil || n.end.Err != nil {
 		t.Fatalf("%+v", n.end)
 	}
+}
+
+// A source that has called goes on calling, also if it begins to fetch its share itself.
+func TestWhoCallsAndFetchesToo(t *testing.T) {
+	sw := newSwarm(t, 1)
+	m, content := testShare(t, 1<<20)
+	source, n, lacks := sw.add("source", 1e6).seed(m, content), sw.add("node", 1e6), sw.add("lacks", 1e6)
+	source.program.Tell(ServeOn{Share: m.ID(), Layout: m.Layout(), Sources: []peers.Addr{{ID: n.id, Addrs: []string{"/sim"}}}, Again: 30 * time.Second, Heard: func(peers.ID, error) {}})
+	sw.w.Run(time.Second)
+	source.fetchWith(m.ID(), TransferConfig{Stall: time.Hour, Called: true}, lacks)
+	sw.w.Run(time.Minute)
+	n.fetch(m.ID())
+	sw.run(time.Minute, n)
+	n.complete(content)
 }

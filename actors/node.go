@@ -46,12 +46,18 @@ type node struct {
 	ranking   *peers.Ranking
 	transfers map[Handle]running
 	fleets    fleets
-	mirrors   map[share.ID]*actor.PID // of shares that are served on
+	mirrors   map[share.ID]mirroring // of shares that are served on
 	started   int
 	saveAt    time.Time // when the ranking is to be saved; zero when nothing has changed
 	saving    bool
 	wake      system.Alarm
 	failure   error // a bug that ended it
+}
+
+// mirroring is a mirror.
+type mirroring struct {
+	pid   *actor.PID
+	calls bool // peers to fetch from this node: see ServeOn.Heard
 }
 
 const saveRanking = time.Minute
@@ -117,7 +123,7 @@ func (n *node) Receive(ctx actor.Context) {
 }
 
 func (n *node) start(ctx actor.Context) {
-	n.transfers, n.mirrors = map[Handle]running{}, map[share.ID]*actor.PID{}
+	n.transfers, n.mirrors = map[Handle]running{}, map[share.ID]mirroring{}
 	n.ranking = peers.NewRanking(n.deps.Ranking)
 	n.ranking.Restore(n.deps.Remembered, n.s.Now())
 	n.meet(ctx)
@@ -134,6 +140,9 @@ func (n *node) fetch(ctx actor.Context, m FetchShare) {
 	if !m.ListOnly && n.fetches(m.Share) {
 		ctx.Respond(TransferStarted{Share: m.Share, Err: words.Error(share.ErrHeld, "share %s is being fetched by this node already", m.Share.Short())})
 		return
+	}
+	if !m.ListOnly && !n.mirrors[m.Share].calls {
+		n.noMirror(ctx, m.Share) // a source that hears it again takes this node for done, and its subscription for over
 	}
 	n.started++
 	m.Notify, m.seat = untilEnded(m.Notify), n.fleets.seats[m.Share]
@@ -176,7 +185,8 @@ func (n *node) toTransfer(ctx actor.Context, m ToTransfer) {
 func (n *node) serveOn(ctx actor.Context, m ServeOn) {
 	n.noMirror(ctx, m.Share)
 	n.started++
-	n.mirrors[m.Share] = n.s.Spawn(ctx, fmt.Sprint("mirror-", n.started), controlBox, func() actor.Actor { return newMirror(n.s, n.deps.Network, m) }, system.OnPanicRestart)
+	pid := n.s.Spawn(ctx, fmt.Sprint("mirror-", n.started), controlBox, func() actor.Actor { return newMirror(n.s, n.deps.Network, m) }, system.OnPanicRestart)
+	n.mirrors[m.Share] = mirroring{pid, m.Heard != nil}
 }
 
 func (n *node) withdraw(ctx actor.Context, m WithdrawShare) {
@@ -186,8 +196,8 @@ func (n *node) withdraw(ctx actor.Context, m WithdrawShare) {
 }
 
 func (n *node) noMirror(ctx actor.Context, id share.ID) {
-	if pid := n.mirrors[id]; pid != nil {
-		ctx.Stop(pid)
+	if x, ok := n.mirrors[id]; ok {
+		ctx.Stop(x.pid)
 		delete(n.mirrors, id)
 	}
 }
