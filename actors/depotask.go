@@ -29,7 +29,8 @@ type depotAsked struct {
 }
 
 // ask answers an account by a task. f gets its account. holds says that it asks to hold
-// something. Requests that come while the depot starts are answered once it has.
+// something. Requests that come while the depot starts are answered once it has. What a peer may have under way bounds
+// those of its requests that wait for the ledger.
 func (d *depotActor) ask(ctx actor.Context, holds bool, refuse func(depot.Refusal) any, f func(context.Context, time.Time, depot.Account) (depotAsked, error)) {
 	to, peer, t := ctx.Sender(), senderOf(d.s, ctx), d.time
 	if to == nil {
@@ -54,7 +55,7 @@ func (d *depotActor) ask(ctx actor.Context, holds bool, refuse func(depot.Refusa
 	}
 	switch {
 	case d.loaded:
-		d.s.Task(ctx, answer)
+		d.s.Answer(ctx, answer)
 	case d.trouble == nil && len(d.early) < maxEarly:
 		d.early = append(d.early, early{to, refuse, answer})
 	default:

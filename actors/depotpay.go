@@ -38,7 +38,7 @@ func (d *depotActor) issues(ctx actor.Context) {
 		return
 	}
 	ready := d.loaded // the clock is known
-	d.s.Task(ctx, func(context.Context) any {
+	d.s.Answer(ctx, func(context.Context) any {
 		now := t.now()
 		a := depotAsked{to: to}
 		switch m := what.(type) {

@@ -24,7 +24,8 @@
 //
 //   - Ask [Runtime.Now], never the clock. Use one [Alarm] per actor, set again after
 //     every message to the core's Wake.
-//   - Blocking work is a [System.Task]; an actor starts no goroutine.
+//   - Blocking work is a [System.Task]; an actor starts no goroutine. If a peer asks for it, it is a
+//     [System.Answer], so that the peer's credit bounds it.
 //   - Send to others with ctx.Send and ctx.Request. A message that cannot be
 //     queued becomes a dead letter, and a request that will never be answered is
 //     answered with *actor.DeadLetterResponse. Goroutines outside use

@@ -34,6 +34,7 @@ type mailbox struct {
 	inv    actor.MessageInvoker
 
 	ending atomic.Bool // from Stopping or Restarting to the next Started
+	done   func()      // of the letter that is being processed; nil: none, or an answer has it
 
 	mu        sync.Mutex
 	user      Queue[letter]
@@ -54,7 +55,7 @@ var _ actor.Mailbox = (*mailbox)(nil)
 // letter is one queued message.
 type letter struct {
 	msg     any    // plain, or a *actor.MessageEnvelope that names the sender
-	done    func() // called once, when the message was processed or drained; may be nil
+	done    func() // called once, when the message was processed or drained, or the Answer to it has ended; may be nil
 	assured bool   // does not count against the limit
 	life    uint32 // for this life of the actor only; 0 for any
 }
@@ -179,13 +180,15 @@ func (m *mailbox) next() bool {
 	}
 	stale := l.life != 0 && l.life != m.life
 	m.mu.Unlock()
+	m.done = l.done
 	if stale {
 		m.sys.dead(m.pid, l.msg)
 	} else {
 		m.invoke(l.msg, m.inv.InvokeUserMessage)
 	}
-	if l.done != nil {
-		l.done()
+	if done := m.done; done != nil {
+		m.done = nil
+		done()
 	}
 	return true
 }

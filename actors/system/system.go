@@ -294,6 +294,20 @@ func (s *System) Task(ctx actor.Context, f func(context.Context) any) {
 	})
 }
 
+// Answer is a Task for the message that is being processed, which counts as processed when f has ended: a peer has no
+// more of them under way than it has credit for. To be called from Receive, once.
+func (s *System) Answer(ctx actor.Context, f func(context.Context) any) {
+	box := s.box(ctx.Self())
+	done := box.done
+	box.done = nil
+	s.Task(ctx, func(ctx context.Context) any {
+		if done != nil {
+			defer done()
+		}
+		return f(ctx)
+	})
+}
+
 // TaskPanic is the panic of a task. Task -> its actor, whose shell panics anew.
 type TaskPanic struct {
 	Reason any
