@@ -18,7 +18,7 @@ func TestTheCrawlerRestsAlsoWhileItReadsWhatIsDue(t *testing.T) {
 			w, nodes, _ := newWorld(1, "self")
 			s := nodes[0]
 			d := newDepot(s, nil, nil, DepotConfig{Ledger: ledgerOf(t), Keep: adoptedKeep{away: new(bool)}, Reading: func() depot.Reading { return depot.Reading{Wall: s.Wall()} }})
-			c := &d.crawler
+			c := d.crawler
 			c.crawl.Next(s.Wall())
 			c.crawl.Did(s.Wall(), 0, share.ID{}, true)
 			c.scrub.Next(s.Wall())

@@ -15,8 +15,9 @@ import (
 )
 
 // crawler checks what a depot has on its disk, a slice at a time: the names and sizes of all
-// shares, and in separate cycles their bytes. Package depot decides when.
+// shares, and in separate cycles their bytes. Package depot decides when. When it is to begin anew, another takes its place.
 type crawler struct {
+	self         string // the ledger's name when it began: see depot.Meta
 	crawl, scrub depot.Crawl
 	busy         bool   // a slice is under way
 	due          agenda // shares that are to be read soon, by the wall clock
@@ -40,17 +41,19 @@ const (
 	sliceBytes  = 64 << 20 // read in one slice, at most
 )
 
-// load resumes the crawler where it was stored.
-func (c *crawler) load(place []byte) {
-	*c = crawler{}
+// newCrawler is one that goes on where it was stored.
+func newCrawler(m depot.Meta) *crawler {
+	c := &crawler{self: m.Self}
 	var p crawlPlace
-	if place != nil && json.Unmarshal(place, &p) == nil {
+	if m.Place != nil && json.Unmarshal(m.Place, &p) == nil {
 		c.crawl, c.scrub = p.Crawl, p.Scrub
 	}
+	return c
 }
 
 // crawled is the end of a slice.
 type crawled struct {
+	of    *crawler
 	place crawlPlace
 	read  reading
 	scrub bool // the slice was of a scrub
@@ -70,7 +73,7 @@ type visit struct {
 
 // crawl starts a slice if one is due, and returns when the next is.
 func (d *depotActor) crawl(ctx actor.Context, now time.Time) time.Time {
-	c := &d.crawler
+	c := d.crawler
 	if c.busy {
 		return now.Add(everyHour) // the end of the slice checks again
 	}
@@ -99,23 +102,19 @@ type surveyor struct {
 	keep Keep
 	t    *depotTimes
 	s    *system.System
-	door *door
-	of   int64 // the number of the ledger that it works for
+	of   *crawler
 }
 
 func (d *depotActor) surveyor() surveyor {
-	return surveyor{d.cfg.Ledger, d.cfg.Keep, d.time, d.s, d.door, d.door.ledger.Load()}
+	return surveyor{d.cfg.Ledger, d.cfg.Keep, d.time, d.s, d.crawler}
 }
-
-// errAnew says that what was seen does not concern the present ledger.
-var errAnew = errors.New("the database of leases was begun anew meanwhile")
 
 // slice looks at the next shares.
 func (d *depotActor) slice(ctx actor.Context) {
 	v, c, scrub := d.surveyor(), d.crawler.crawl, d.crawler.scrub
 	d.s.Task(ctx, func(ctx context.Context) any {
 		begin := v.s.Now()
-		out := crawled{}
+		out := crawled{of: v.of}
 		at, done := c.At, false
 		var ids []share.ID
 		for range sliceShares {
@@ -155,17 +154,12 @@ func (d *depotActor) slice(ctx actor.Context) {
 
 // store keeps where the crawler is, and the report of a whole cycle.
 func (v surveyor) store(ctx context.Context, p crawlPlace, done bool) error {
-	v.door.Lock()
-	defer v.door.Unlock()
-	if v.of != v.door.ledger.Load() {
-		return errAnew
-	}
 	if done {
 		report, err := json.Marshal(p.Crawl)
 		if err != nil {
 			return err
 		}
-		if err := v.l.CycleDone(ctx, v.t.now(), depot.Cycle{Cycle: p.Crawl.Cycle, Report: report}); err != nil {
+		if err := v.l.CycleDone(ctx, v.t.now(), v.of.self, depot.Cycle{Cycle: p.Crawl.Cycle, Report: report}); err != nil {
 			return err
 		}
 	}
@@ -173,7 +167,7 @@ func (v surveyor) store(ctx context.Context, p crawlPlace, done bool) error {
 	if err != nil {
 		return err
 	}
-	return v.l.SetPlace(ctx, b)
+	return v.l.SetPlace(ctx, v.of.self, b)
 }
 
 // after returns the next shares after an ID that the disk or the ledger knows, without a gap up
@@ -310,7 +304,7 @@ func endsOf(all []depot.Lease) map[string]int64 {
 
 // pickDue picks a due share to be read, and reports whether such a share is being read.
 func (d *depotActor) pickDue(wall time.Time) bool {
-	c := &d.crawler
+	c := d.crawler
 	if !c.reading.id.IsZero() {
 		return c.reading.extra
 	}
@@ -328,7 +322,7 @@ func (d *depotActor) scrub(ctx actor.Context) {
 	v, crawl, c, r := d.surveyor(), d.crawler.crawl, d.crawler.scrub, d.crawler.reading
 	d.s.Task(ctx, func(ctx context.Context) any {
 		begin := v.s.Now()
-		out := crawled{scrub: true}
+		out := crawled{of: v.of, scrub: true}
 		done := false
 		var x visit
 		if err := v.keep.Ready(ctx, v.l); err != nil {
@@ -402,10 +396,16 @@ func (v surveyor) readOn(ctx context.Context, r *reading, at share.ID, begin tim
 // ---- the results of a slice ----
 
 func (d *depotActor) crawled(ctx actor.Context, m crawled) {
-	c := &d.crawler
+	c := d.crawler
+	if m.of != c { // it began anew
+		return
+	}
 	c.busy = false
 	if !d.loaded {
 		return
+	}
+	if errors.Is(m.err, depot.ErrAnew) && !d.loading {
+		d.load(ctx)
 	}
 	if m.scrub {
 		c.scrub, c.reading = m.place.Scrub, m.read

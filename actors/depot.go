@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -48,7 +47,7 @@ type depotActor struct {
 	node *actor.PID
 	cfg  DepotConfig
 	time *depotTimes
-	door *door
+	door *sync.Mutex                 // held while a share is removed, and while another ledger replaces a damaged one
 	till *turns.Turns[depot.Account] // for payments
 
 	loaded   bool // it is known which shares are coming
@@ -60,7 +59,7 @@ type depotActor struct {
 	running  []share.ID // those that do, in the order in which they began
 	here     int64      // bytes already on the disk of shares that are coming
 	watchers map[depot.Account][]*actor.PID
-	crawler  crawler
+	crawler  *crawler
 	hourly   time.Time // when the clock is stored, and what has expired is swept and collected
 	passes   int       // passes of collecting that are under way
 	removed  int64     // shares that were removed, as nobody held them
@@ -68,13 +67,6 @@ type depotActor struct {
 	steps    bool      // it is being stored as it goes forward: at once, as time stands still until then
 	retry    time.Time // when to try again to load
 	wake     system.Alarm
-}
-
-// door is held while a share is removed, while the crawler notes what it has seen, and
-// while another ledger replaces a damaged one.
-type door struct {
-	sync.Mutex
-	ledger atomic.Int64 // grows with each ledger that is begun anew; changed while the door is held
 }
 
 // depotTimes is the depot's clock. It may be asked by tasks.
@@ -179,7 +171,7 @@ const (
 
 func newDepot(s *system.System, net Network, node *actor.PID, cfg DepotConfig) *depotActor {
 	cfg.Fetches = cmp.Or(cfg.Fetches, 4)
-	d := &depotActor{s: s, net: net, node: node, cfg: cfg, time: &depotTimes{reading: cfg.Reading}, door: &door{}, till: &turns.Turns[depot.Account]{}, arrivals: map[share.ID]*arrival{}, watchers: map[depot.Account][]*actor.PID{}}
+	d := &depotActor{s: s, net: net, node: node, cfg: cfg, time: &depotTimes{reading: cfg.Reading}, door: &sync.Mutex{}, crawler: &crawler{}, till: &turns.Turns[depot.Account]{}, arrivals: map[share.ID]*arrival{}, watchers: map[depot.Account][]*actor.PID{}}
 	return d
 }
 
@@ -307,7 +299,7 @@ func (d *depotActor) isLoaded(ctx actor.Context, m depotLoaded) {
 	}
 	d.time.load(m.meta.Clock)
 	d.time.now()
-	d.crawler.load(m.meta.Place)
+	d.crawler = newCrawler(m.meta)
 	d.loaded, d.hourly = true, time.Time{}
 	d.answerEarly(ctx)
 	d.sweep(ctx)
@@ -357,7 +349,6 @@ func (d *depotActor) damaged(ctx actor.Context, err error) {
 	d.loading = true
 	d.s.Task(ctx, func(ctx context.Context) any {
 		door.Lock()
-		door.ledger.Add(1)
 		err := l.BeginAnew(ctx)
 		door.Unlock()
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -56,7 +57,7 @@ func TestAShareThatIsHeldAgainInTimeComes(t *testing.T) {
 		t.Fatal(err)
 	}
 	at := &depotTimes{reading: func() depot.Reading { return depot.Reading{Boot: "1", Wall: now, Synced: true} }}
-	r := &remover{db, readyKeep{}, at, &door{}, func(share.ID) { t.Error("it was withdrawn") }}
+	r := &remover{db, readyKeep{}, at, &sync.Mutex{}, func(share.ID) { t.Error("it was withdrawn") }}
 	notes, err := r.remove(t.Context(), id)
 	if err != nil {
 		t.Fatal(err)
@@ -71,15 +72,14 @@ func TestAShareThatIsHeldAgainInTimeComes(t *testing.T) {
 func TestACrawlEndsWithItsLedger(t *testing.T) {
 	db := ledgerOf(t)
 	at := &depotTimes{reading: func() depot.Reading { return depot.Reading{Boot: "1", Wall: time.Unix(1e9, 0), Synced: true} }}
-	v := surveyor{l: db, t: at, door: &door{}}
-	v.door.ledger.Add(1)
-	if err := v.store(t.Context(), crawlPlace{}, true); !errors.Is(err, errAnew) {
+	v := surveyor{l: db, t: at, of: &crawler{self: "before"}}
+	if err := v.store(t.Context(), crawlPlace{}, true); !errors.Is(err, depot.ErrAnew) {
 		t.Error(err)
 	}
 	if m, err := db.Meta(t.Context()); err != nil || !m.CompleteSince.IsZero() || m.Place != nil {
 		t.Errorf("%+v, %v", m, err)
 	}
-	v.of = v.door.ledger.Load()
+	v.of = newCrawler(depot.Meta{})
 	if err := v.store(t.Context(), crawlPlace{}, true); err != nil {
 		t.Error(err)
 	}

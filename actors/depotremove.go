@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -48,7 +49,7 @@ type remover struct {
 	l        Ledger
 	keep     Keep
 	t        *depotTimes
-	door     *door
+	door     *sync.Mutex
 	withdraw func(share.ID)
 }
 

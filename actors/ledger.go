@@ -50,8 +50,8 @@ type Ledger interface {
 	SetFolder(ctx context.Context, folder string) error
 	SetClock(ctx context.Context, now time.Time, clock []byte, frozen bool) error
 	Step(ctx context.Context, from, now time.Time, clock []byte) error
-	SetPlace(ctx context.Context, place []byte) error
-	CycleDone(ctx context.Context, now time.Time, c depot.Cycle) error
+	SetPlace(ctx context.Context, self string, place []byte) error
+	CycleDone(ctx context.Context, now time.Time, self string, c depot.Cycle) error
 
 	// Corrupt reports whether an error means that the database is damaged. BeginAnew then
 	// sets it aside and begins another.

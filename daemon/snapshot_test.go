@@ -14,7 +14,6 @@ import (
 
 	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/api"
-	"github.com/piecelease/fetcher/depot"
 	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/leasedb"
 	"github.com/piecelease/fetcher/rounds"
@@ -70,7 +69,7 @@ func TestSnapshotsOfLaterRoundsReachTheFleet(t *testing.T) {
 		if err != nil || gone(at(id)) {
 			t.Fatalf("snapshot %d is not at the other member: %v", seq, err)
 		}
-		must(t, keeper.lender.db.CycleDone(t.Context(), time.Now(), depot.Cycle{})) // else nothing is removed
+		complete(t, keeper.lender) // else nothing is removed
 		_, err = keeper.RemoveAccount(t.Context(), fmt.Sprint("account", seq), false)
 		must(t, err)
 		ids = append(ids, id)
@@ -213,7 +212,7 @@ func TestSnapshotsThatFailLeaveNothing(t *testing.T) {
 		if !ours && !id.IsZero() && slices.ContainsFunc(r.Shares, func(x fetcher.ShareRollout) bool { return x.ID == id }) {
 			t.Errorf("it is on the list: %+v", r.Shares)
 		}
-		must(t, lender.lender.db.CycleDone(t.Context(), time.Now(), depot.Cycle{})) // else nothing is removed
+		complete(t, lender.lender) // else nothing is removed
 		_, err = lender.RemoveAccount(t.Context(), string(rune('a'+i)), false)
 		must(t, err)
 	}

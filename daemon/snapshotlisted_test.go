@@ -5,10 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/piecelease/fetcher"
-	"github.com/piecelease/fetcher/depot"
 	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/rounds"
 )
@@ -34,7 +32,7 @@ func TestASnapshotThatCouldNotBeTakenOffTheListIsTakenOffLater(t *testing.T) {
 		account := fmt.Sprint("account", seq)
 		x, err := f.snapshot(t, account, rounds.Target{Term: 1_000, Seq: seq})
 		must(t, err)
-		must(t, f.keeper.lender.db.CycleDone(t.Context(), time.Now(), depot.Cycle{})) // else nothing is removed
+		complete(t, f.keeper.lender) // else nothing is removed
 		_, err = f.keeper.RemoveAccount(t.Context(), account, false)
 		must(t, err)
 		return x.String()

@@ -53,6 +53,9 @@ var (
 	ErrInUse     = errors.New("the account holds leases: release them, or wait for their end")
 )
 
+// ErrAnew says that the crawler is to begin anew: the database is another one, or its disk was elsewhere, since it began.
+var ErrAnew = errors.New("the database of leases was begun anew, or its disk was used with another, meanwhile")
+
 // Why a share is not collected. Nothing was changed.
 var (
 	ErrIncomplete = errors.New("the database is not complete: the first cycle of the crawler is not done")

@@ -231,7 +231,7 @@ func (h *history) keep(kind string, id share.ID, s *mShare) {
 	case "found":
 		h.found(id, s, pick(h, "whole", true, false))
 	case "cycle":
-		h.check(h.do(func() error { return h.db.CycleDone(ctx, h.now(), depot.Cycle{Cycle: int64(h.n)}) }))
+		h.check(h.do(func() error { return h.db.CycleDone(ctx, h.now(), "", depot.Cycle{Cycle: int64(h.n)}) }))
 		m.complete = true
 	case "switch":
 		m.gc, m.frozen = pick(h, "gc", true, true, false), pick(h, "frozen", false, false, true)

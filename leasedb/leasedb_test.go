@@ -47,7 +47,7 @@ func newRig(t testing.TB) *rig {
 			t.Fatal(err)
 		}
 	}
-	r.ok(r.CycleDone(t.Context(), start, depot.Cycle{}))
+	r.ok(r.CycleDone(t.Context(), start, "", depot.Cycle{}))
 	r.ok(r.SetGC(t.Context(), true))
 	return r
 }
@@ -286,7 +286,7 @@ func TestInvariant42LosingTheDatabaseLosesNothing(t *testing.T) {
 		if err := r.Collect(t.Context(), late, ids[0]); !errors.Is(err, depot.ErrIncomplete) {
 			t.Error(err)
 		}
-		r.ok(r.CycleDone(t.Context(), found, depot.Cycle{}))
+		r.ok(r.CycleDone(t.Context(), found, "", depot.Cycle{}))
 		leases, err := r.Leases(t.Context(), start.Add(10*day-1), ids[0])
 		if err != nil || len(leases) != 2 || !leases[0].Expires.Equal(found.Add(depot.Starter)) || !leases[1].Expires.Equal(start.Add(10*day)) {
 			t.Error(leases, err)
@@ -704,7 +704,7 @@ func TestAccountsAndKeys(t *testing.T) {
 func TestTenReportsAndThePlaceAreKept(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	r.ok(r.SetPlace(t.Context(), []byte("here")))
+	r.ok(r.SetPlace(t.Context(), "", []byte("here")))
 	r.ok(r.SetClock(t.Context(), start, []byte("clock"), true))
 	r.open()
 	m, err := r.Meta(t.Context())
@@ -712,7 +712,7 @@ func TestTenReportsAndThePlaceAreKept(t *testing.T) {
 		t.Errorf("%+v, %v", m, err)
 	}
 	for i := range 12 {
-		r.ok(r.CycleDone(t.Context(), start.Add(day), depot.Cycle{Cycle: int64(i), Report: []byte(fmt.Sprint(i))}))
+		r.ok(r.CycleDone(t.Context(), start.Add(day), "", depot.Cycle{Cycle: int64(i), Report: []byte(fmt.Sprint(i))}))
 	}
 	all, err := r.Crawls(t.Context())
 	if err != nil || len(all) != 10 || all[0].Cycle != 11 || string(all[9].Report) != "2" {
@@ -812,8 +812,13 @@ func TestMissingPiecesAddUp(t *testing.T) {
 func TestDatabaseKnowsWhoseItIs(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	r.ok(r.CycleDone(t.Context(), start, depot.Cycle{Cycle: 1}))
+	r.ok(r.CycleDone(t.Context(), start, "", depot.Cycle{Cycle: 1}))
 	r.ok(r.SetIdentity(t.Context(), "d", "s"))
+	for _, err := range []error{r.CycleDone(t.Context(), start, "", depot.Cycle{Cycle: 2}), r.SetPlace(t.Context(), "", nil)} {
+		if !errors.Is(err, depot.ErrAnew) { // the cycle began under another name
+			t.Error(err)
+		}
+	}
 	if m, err := r.Meta(t.Context()); err != nil || m.Depot != "d" || m.Self != "s" || !m.CompleteSince.IsZero() {
 		t.Errorf("%+v, %v", m, err)
 	}

@@ -14,9 +14,13 @@ import (
 const keptCrawls = 10
 
 // CycleDone stores the report of a whole cycle; the last ten are kept. After the
-// first the database is complete.
-func (d *DB) CycleDone(ctx context.Context, now time.Time, c depot.Cycle) error {
+// first the database is complete. It fails with depot.ErrAnew unless self is the database's name:
+// the cycle began before it was given the present one.
+func (d *DB) CycleDone(ctx context.Context, now time.Time, self string, c depot.Cycle) error {
 	return d.write(ctx, now, func(t *tx) error {
+		if err := t.isNamed(self); err != nil {
+			return err
+		}
 		if err := t.exec(`INSERT OR REPLACE INTO crawls(cycle, report) VALUES (?1, ?2)`, c.Cycle, c.Report); err != nil {
 			return err
 		}
@@ -108,9 +112,29 @@ func (t *tx) setClock(now time.Time, clock []byte, frozen bool) error {
 
 var errMeta = fmt.Errorf("the database has lost its row %q", "meta")
 
-// SetPlace stores the position of the crawler. CycleDone clears it.
-func (d *DB) SetPlace(ctx context.Context, place []byte) error {
-	return d.set(ctx, `place = ?1`, place)
+// SetPlace stores the position of the crawler. CycleDone clears it, and it fails as that does.
+func (d *DB) SetPlace(ctx context.Context, self string, place []byte) error {
+	return d.write(ctx, time.Time{}, func(t *tx) error {
+		if err := t.isNamed(self); err != nil {
+			return err
+		}
+		return t.exec(`UPDATE meta SET place = ?1`, place)
+	})
+}
+
+// isNamed fails unless the database has that name.
+func (t *tx) isNamed(self string) error {
+	var same int64
+	found, err := t.ints(`SELECT self = ?1 FROM meta`, []any{self}, &same)
+	switch {
+	case err != nil:
+		return err
+	case !found:
+		return errMeta
+	case same == 0:
+		return depot.ErrAnew
+	}
+	return nil
 }
 
 // SetIdentity stores the names of the depot whose shares these are, and of this database.

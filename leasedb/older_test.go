@@ -46,7 +46,7 @@ func TestAHoldBeforeTheCrawlerComesKeepsTheLeasesOnTheDisk(t *testing.T) {
 	}
 	_, err = r.Found(t.Context(), start, ids[0], 100, true, r.disk[ids[0]]) // the crawler comes
 	r.ok(err)
-	r.ok(r.CycleDone(t.Context(), start, depot.Cycle{}))
+	r.ok(r.CycleDone(t.Context(), start, "", depot.Cycle{}))
 	if err := r.Collect(t.Context(), start.Add(2*day), ids[0]); !errors.Is(err, depot.ErrKept) {
 		t.Errorf("a share that p2 holds for eight days more is collected: %v", err)
 	}
@@ -94,7 +94,7 @@ func TestALeaseOnTheDiskIsNotGivenToTheNextOfItsName(t *testing.T) {
 	}
 	_, err = r.Found(t.Context(), start, ids[0], 100, true, promised)
 	r.ok(err)
-	r.ok(r.CycleDone(t.Context(), start, depot.Cycle{}))
+	r.ok(r.CycleDone(t.Context(), start, "", depot.Cycle{}))
 	if err := r.RemoveAccount(t.Context(), start, p2, false); !errors.Is(err, depot.ErrInUse) {
 		t.Errorf("once its lease was found: %v", err)
 	}

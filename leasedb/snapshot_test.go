@@ -15,7 +15,7 @@ import (
 func TestASnapshotIsTheDatabaseAtItsMoment(t *testing.T) {
 	r := newRig(t)
 	r.ok(r.SetIdentity(t.Context(), "ours", "self"))
-	r.ok(r.CycleDone(t.Context(), start, depot.Cycle{}))
+	r.ok(r.CycleDone(t.Context(), start, "self", depot.Cycle{}))
 	for i := range 5 {
 		r.stable(nth(i))
 	}

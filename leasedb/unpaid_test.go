@@ -105,7 +105,7 @@ func TestASnapshotGivesNoCreditBackThatWasUsed(t *testing.T) {
 	r.open()
 	_, err = r.Found(t.Context(), start, nth(1), 100, true, r.disk[nth(1)])
 	r.ok(err)
-	r.ok(r.CycleDone(t.Context(), start, depot.Cycle{}))
+	r.ok(r.CycleDone(t.Context(), start, "", depot.Cycle{}))
 	r.credit(0)
 	r.stable(nth(2))
 	ask = r.ask(3, nth(2), 100)
