@@ -85,12 +85,13 @@ func (d *depotActor) crawl(ctx actor.Context, now time.Time) time.Time {
 		return now.Add(everyHour)
 	}
 	read := c.scrub.Next(wall)
-	if d.pickDue(wall) || read == 0 {
+	rests := read > 0 && !c.scrub.Done // after a slice of reading; what is due waits too
+	if !rests && (d.pickDue(wall) || read == 0) {
 		c.busy = true
 		d.scrub(ctx)
 		return now.Add(everyHour)
 	}
-	if _, at, ok := c.due.first(); ok {
+	if _, at, ok := c.due.first(); ok && !rests {
 		wait = min(wait, max(at.Sub(wall), time.Second))
 	}
 	return now.Add(min(wait, read))
