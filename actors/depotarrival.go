@@ -149,7 +149,7 @@ func (d *depotActor) startArrivals(ctx actor.Context, now time.Time) (next time.
 		case len(d.running) >= d.cfg.Fetches:
 			over, again := d.turn(now)
 			if !over.IsZero() { // its end checks again
-				ctx.Request(d.node, ToTransfer{Handle{Share: over}, StopTransfer{}})
+				d.stop(ctx, over)
 			}
 			return earlier(next, again)
 		}
@@ -179,15 +179,29 @@ func (d *depotActor) turn(now time.Time) (over share.ID, next time.Time) {
 	return over, next
 }
 
-// giveWay ends the run of a share that is to be imported, and reports whether there is one: its end answers.
+// stop ends the run of a share, if it is not over already.
+func (d *depotActor) stop(ctx actor.Context, id share.ID) {
+	ctx.Send(d.node, ToTransfer{Handle{Share: id}, StopTransfer{}})
+}
+
+// giveWay ends the run of a share that is to be imported, and reports whether there is one: its end answers, or,
+// if that was before, its outcome.
 func (d *depotActor) giveWay(ctx actor.Context, id share.ID) bool {
 	a := d.arrivals[id]
 	if a == nil || !a.running {
 		return false
 	}
 	a.imports = append(a.imports, ctx.Sender())
-	ctx.Request(d.node, ToTransfer{Handle{Share: id}, StopTransfer{}})
+	d.stop(ctx, id)
 	return true
+}
+
+// gaveWay answers those who wait for the end of a run.
+func (d *depotActor) gaveWay(ctx actor.Context, a *arrival) {
+	for _, who := range a.imports {
+		ctx.Send(who, d.status())
+	}
+	a.imports = nil
 }
 
 // withHolders adds the peers of the accounts that hold a share to its sources, because they had it.
@@ -261,10 +275,7 @@ func (d *depotActor) heard(ctx actor.Context, m arrivalEvent) {
 // ended handles the end of a transfer, and has it entered in the ledger.
 func (d *depotActor) ended(ctx actor.Context, id share.ID, a *arrival, err error) {
 	l, keep, t, mend, imported := d.cfg.Ledger, d.cfg.Keep, d.time, a.mend, a.imports != nil
-	for _, who := range a.imports {
-		ctx.Send(who, d.status())
-	}
-	a.imports = nil
+	d.gaveWay(ctx, a)
 	switch {
 	case a.remove:
 		d.forget(id, a)
@@ -322,6 +333,7 @@ func (d *depotActor) arrived(ctx actor.Context, m arrived) {
 	if a == nil {
 		return
 	}
+	d.gaveWay(ctx, a)
 	var edge *depot.EdgeError
 	if m.err != nil && !errors.As(m.err, &edge) {
 		d.failed(ctx, "the outcome of a share's fetch was not stored", m.err)

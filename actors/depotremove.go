@@ -40,7 +40,7 @@ type unwanted struct{ id share.ID }
 func (d *depotActor) giveUp(ctx actor.Context, id share.ID) {
 	if a := d.arrivals[id]; a != nil && a.running && !a.remove {
 		a.remove = true
-		ctx.Request(d.node, ToTransfer{Handle{Share: id}, StopTransfer{}})
+		d.stop(ctx, id)
 	}
 }
 
