@@ -203,6 +203,8 @@ func (d *depotActor) Receive(ctx actor.Context) {
 		d.tellAll(ctx, m)
 	case depotDone:
 		d.done(ctx, m)
+	case clockStored:
+		d.clockStored(ctx, m)
 	case DepotQuery, ClockOK, CollectNow, CrawlNow, ScrubNow, LookAt, Imported, Importing, crawled:
 		d.commanded(ctx)
 	case system.WakeDue:
@@ -408,8 +410,18 @@ func (d *depotActor) storeClock(ctx actor.Context) {
 	}
 	d.stored, d.steps = c.Frozen, c.Waits
 	d.s.Task(ctx, func(ctx context.Context) any {
-		return depotDone{what: "the reading of the depot's clock was not stored", err: t.store(ctx, l)}
+		return clockStored{t.store(ctx, l)}
 	})
+}
+
+// clockStored is the end of storing the clock.
+type clockStored struct{ err error }
+
+func (d *depotActor) clockStored(ctx actor.Context, m clockStored) {
+	d.failed(ctx, "the depot's clock was not stored; this node will try again", m.err)
+	if m.err != nil {
+		d.hourly = earlier(d.hourly, d.s.Now().Add(depotRetry))
+	}
 }
 
 // ---- the Node's side ----

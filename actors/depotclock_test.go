@@ -1,10 +1,15 @@
 package actors
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"testing"
 	"time"
 
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/piecelease/fetcher/actors/system"
 	"github.com/piecelease/fetcher/depot"
 )
 
@@ -40,4 +45,44 @@ func TestAClockThatIsConfirmedBeforeItIsLoadedWaits(t *testing.T) {
 	if now, s := c.now(), c.state(); s.Frozen || !s.Waits || !now.Equal(stored.Now) {
 		t.Errorf("it is %v, and the clock is %+v", now, s)
 	}
+}
+
+// fullLedger is one that cannot store the clock.
+type fullLedger struct {
+	Ledger
+	full *bool
+}
+
+func (l fullLedger) Step(ctx context.Context, from, now time.Time, clock []byte) error {
+	if *l.full {
+		return errors.New("full")
+	}
+	return l.Ledger.Step(ctx, from, now, clock)
+}
+
+// Time stands still until a step of the clock is stored. If that fails, it is tried again soon.
+func TestAClockThatCouldNotBeStoredIsStoredSoon(t *testing.T) {
+	w, nodes, _ := newWorld(1, "self")
+	s, l := nodes[0], fullLedger{ledgerOf(t), new(bool)}
+	at := s.Wall().AddDate(0, 0, -40)
+	b, err := json.Marshal(depot.Clock{Boot: "1", Wall: at, Now: at})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.SetClock(t.Context(), at, b, false); err != nil {
+		t.Fatal(err)
+	}
+	d := newDepot(s, nil, nil, DepotConfig{Ledger: l, Keep: adoptedKeep{away: new(bool)}, Reading: func() depot.Reading {
+		return depot.Reading{Boot: "2", Wall: s.Wall(), Passed: w.Elapsed(), Synced: true}
+	}})
+	*l.full = true
+	s.Spawn(nil, "depot", depotBox, func() actor.Actor { return d }, system.OnPanicStop)
+	if w.Run(10 * time.Minute); !d.time.state().Waits {
+		t.Error("time does not stand still")
+	}
+	*l.full = false
+	if w.Run(2 * depotRetry); d.time.state().Waits {
+		t.Error("time stands still")
+	}
+	closeNode(t, s)
 }

@@ -66,7 +66,8 @@ func (d *depotActor) commanded(ctx actor.Context) {
 		}
 		return
 	case ClockOK:
-		d.clockOK(ctx)
+		d.time.confirm()
+		d.storeClock(ctx)
 	case CollectNow:
 		if d.loaded {
 			d.collect(ctx)
@@ -102,14 +103,4 @@ func (d *depotActor) status() DepotStatus {
 		s.Trouble = words.Plain(d.trouble)
 	}
 	return s
-}
-
-// clockOK takes the owner's word that the wall clock is right.
-func (d *depotActor) clockOK(ctx actor.Context) {
-	d.time.confirm()
-	t, l := d.time, d.cfg.Ledger
-	d.stored, d.steps = false, true
-	d.s.Task(ctx, func(ctx context.Context) any {
-		return depotDone{what: "the confirmation that the clock is right could not be stored; give it again", err: t.store(ctx, l)}
-	})
 }
