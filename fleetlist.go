@@ -180,21 +180,22 @@ func (s FleetStore) Keep(ctx context.Context, id share.ID, change func(had *List
 	return l, err
 }
 
-// keep changes what depots are to keep, and writes down which of them are released by that. A depot's later release has a later time
-// also if the clock was set back, or is another member's.
+// keep changes what depots are to keep, and writes down which of them are released by that. A later release of the share has a later
+// time also if the clock was set back, or is another member's: it is known by that, and the earliest are forgotten.
 func (l *ListedShare) keep(k *ListedHold, now time.Time) error {
 	l.Released = maps.Clone(l.Released)
 	if l.Released == nil {
 		l.Released = map[peers.ID]time.Time{}
 	}
-	for _, d := range l.Kept.at() {
-		if slices.ContainsFunc(k.at(), func(a peers.Addr) bool { return a.ID == d.ID }) {
-			continue
-		}
-		if had := l.Released[d.ID]; !had.Before(now) {
+	for _, had := range l.Released {
+		if !had.Before(now) {
 			now = had.Add(1)
 		}
-		l.Released[d.ID] = now
+	}
+	for _, d := range l.Kept.at() {
+		if !slices.ContainsFunc(k.at(), func(a peers.Addr) bool { return a.ID == d.ID }) {
+			l.Released[d.ID] = now
+		}
 	}
 	l.Kept = k
 	for len(l.Released) > MaxListedDepots {
