@@ -37,12 +37,12 @@ func (t *tx) chargeFound(id, bytes, added int64) error {
 	return t.exec(`UPDATE accounts SET credit = ?2 WHERE id = ?1`, id, int64(left))
 }
 
-// refund gives accounts that pay the rest of their leases of a share as credit: no more than they have paid, as a lease may be from before
-// the account had to pay.
-func (t *tx) refund(id int64) error {
+// refund gives an account that pays the rest of its lease of a share as credit: no more than it has paid, as the lease may be from before
+// it had to pay.
+func (t *tx) refund(id, account int64) error {
 	return t.exec(`UPDATE accounts SET credit = max(credit, min(credit + (l.bytes + ?2 - 1) / ?2 * (l.expires - ?3),
 	  ?4 * (SELECT coalesce(sum(units), 0) FROM payments WHERE account = accounts.id)))
-	  FROM leases l WHERE l.share = ?1 AND l.account = accounts.id AND accounts.paid = 1`, id, renewal.UnitBytes, t.now, int64(renewal.Paid(1)))
+	  FROM leases l WHERE l.share = ?1 AND l.account = ?5 AND accounts.id = ?5 AND accounts.paid = 1`, id, renewal.UnitBytes, t.now, int64(renewal.Paid(1)), account)
 }
 
 var errNotNoted = errors.New("a payment whose passes were spent is no longer noted in the database of leases, so its account was not credited")

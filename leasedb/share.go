@@ -197,14 +197,17 @@ func (t *tx) resize(id, bytes int64) error {
 	return t.exec(`UPDATE leases SET bytes = ?2 WHERE share = ?1 AND (account = 1 OR bytes = 0)`, id, bytes)
 }
 
-// endAll ends leases of a share, except the starter's. which is an SQL condition that
-// selects them, with ?2 for arg.
+// endAll ends leases of a share, except the starter's; what was paid for the rest of them is credit again. which is an SQL
+// condition that selects them, with ?2 for arg.
 func (t *tx) endAll(id int64, which string, arg int64) (ended []depot.Account, err error) {
 	accounts, err := t.column(`SELECT account FROM leases WHERE share = ?1 AND account <> 1 AND `+which+` ORDER BY account`, id, arg)
 	if err != nil {
 		return nil, err
 	}
 	for _, a := range accounts {
+		if err := t.refund(id, a); err != nil {
+			return nil, err
+		}
 		if err := t.end(id, a); err != nil {
 			return nil, err
 		}
@@ -226,9 +229,6 @@ func (d *DB) Fail(ctx context.Context, now time.Time, id share.ID) (ended []depo
 			return fmt.Errorf("%v is %v: only a share that is coming can fail", id, r.state)
 		}
 		if err := t.settleShare(&r); err != nil {
-			return err
-		}
-		if err := t.refund(r.id); err != nil {
 			return err
 		}
 		ended, err = t.endAll(r.id, `account <> ?2`, int64(depot.StarterAccount))
