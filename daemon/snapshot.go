@@ -67,7 +67,7 @@ func (m *member) snapshotJob(depot string) roundJob {
 }
 
 // snapshot writes one, makes the fleet keep it, and makes the pointer name it. Of an attempt that fails
-// nothing is left.
+// nothing is left, unless the store is away: then see forgetSnapshots.
 func (m *member) snapshot(ctx context.Context, depot string, t rounds.Target) (id share.ID, err error) {
 	path := filepath.Join(m.d.dir, snapshotsName, fmt.Sprintf("%016x-%d", t.Term, t.Seq), leasesName)
 	named := false // by the pointer, perhaps
@@ -140,11 +140,19 @@ func (m *member) awaitCopy(ctx context.Context, id share.ID) {
 	}
 }
 
-// forgetSnapshots removes all but the latest and the one before.
+// forgetSnapshots removes all but the latest and the one before that on the fleet's list, also what could not be removed earlier.
 func (m *member) forgetSnapshots(ctx context.Context) {
-	ours := m.ownSnapshots()
-	for _, k := range ours[:max(0, len(ours)-2)] {
-		m.forgetSnapshot(ctx, k.entry().Paths[0])
+	listed := func(k *keeper) bool {
+		_, err := m.store.Listed(ctx, k.entry().Share)
+		return !errors.Is(err, fetcher.ErrNotListed)
+	}
+	kept := 0
+	for _, k := range slices.Backward(m.ownSnapshots()) {
+		if kept == 0 || kept == 1 && listed(k) {
+			kept++
+		} else {
+			m.forgetSnapshot(ctx, k.entry().Paths[0])
+		}
 	}
 }
 
@@ -174,19 +182,22 @@ func (m *member) isSnapshot(path string) bool {
 	return errors.Is(gone, fs.ErrNotExist) && here == nil
 }
 
-// forgetSnapshot removes a snapshot, and takes it off the fleet's list unless another one is the same share.
+// forgetSnapshot takes a snapshot off the fleet's list, unless another one is the same share, and removes it. If the store is away, it
+// stays: without its entry nobody would know that it is still to be taken off the list.
 func (m *member) forgetSnapshot(ctx context.Context, path string) {
 	ours := m.ownSnapshots()
 	if i := slices.IndexFunc(ours, func(k *keeper) bool { return k.entry().Paths[0] == path }); i >= 0 {
-		if _, err := m.d.remove(ctx, ours[i], false); err != nil {
-			m.d.log.Warn("an old snapshot of the leases stays", "id", ours[i].id, "error", err)
-			return
-		}
-		id := ours[i].entry().Share
+		k, id := ours[i], ours[i].entry().Share
+		var err error
 		if same := func(k *keeper) bool { return k.entry().Share == id }; !id.IsZero() && !slices.ContainsFunc(slices.Delete(ours, i, i+1), same) {
-			if err := m.store.Remove(ctx, id); err != nil && !errors.Is(err, fetcher.ErrNotListed) {
-				m.d.log.Warn("an old snapshot of the leases stays on the fleet's list", "share", id.String(), "error", err)
-			}
+			err = m.store.Remove(ctx, id)
+		}
+		if err == nil || errors.Is(err, fetcher.ErrNotListed) {
+			_, err = m.d.remove(ctx, k, false)
+		}
+		if err != nil {
+			m.d.log.Warn("a snapshot of the leases stays until another one is made", "id", k.id, "share", id.String(), "error", err)
+			return
 		}
 	}
 	if err := os.RemoveAll(filepath.Join(m.d.dir, snapshotsName, filepath.Base(filepath.Dir(path)))); err != nil {
