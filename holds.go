@@ -50,7 +50,7 @@ const (
 )
 
 // KeepHold enters or changes a Hold. depots, multiaddrs that end in /p2p/ID, replace its Depots;
-// none leaves these as they are. It returns when the Hold is stored durably and each depot was asked;
+// none leaves these as they are. Other addresses of a depot that are known stay so. It returns when the Hold is stored durably and each depot was asked;
 // the list says why one does not keep it. With noWait the depots are asked later.
 func (n *Node) KeepHold(ctx context.Context, h Hold, depots []string, noWait bool) (HoldList, error) {
 	if h.Length != 0 && (h.Length < MinHoldLength || h.Length > MaxHoldLength) {

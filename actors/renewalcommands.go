@@ -143,9 +143,7 @@ func (r *renewals) command(ctx actor.Context, what any, from *actor.PID, err err
 			m.Want.ID = a.want
 		}
 		for _, d := range m.Depots {
-			account := r.core.Account(d.ID)
-			account.Addrs = d.Addrs
-			r.core.Know(account, now)
+			r.core.Know(moved(r.core.Account(d.ID), d.Addrs), now)
 		}
 		r.core.Want(m.Want, now)
 		for _, id := range r.core.At(a.want) { // also what another Want had made is asked for anew
@@ -174,7 +172,7 @@ func (r *renewals) command(ctx actor.Context, what any, from *actor.PID, err err
 		r.respond(ctx, from, r.list(0, 0))
 		return
 	case DepotAt:
-		if !r.moved(m.Depot, now) {
+		if !r.moves(m.Depot, now) {
 			r.respond(ctx, from, r.list(0, 0))
 			return
 		}
@@ -188,25 +186,24 @@ func (r *renewals) command(ctx actor.Context, what any, from *actor.PID, err err
 	r.asked = append(r.asked, a)
 }
 
-// maxDepotAddrs are remembered of a depot, the last named first.
+// maxDepotAddrs are remembered of a depot, the last named first, and all that are named at once.
 const maxDepotAddrs = 8
 
-// moved puts addresses of a depot before those that it had, and reports whether that changes anything.
-func (r *renewals) moved(to peers.Addr, now time.Time) bool {
-	for _, account := range r.core.Accounts() {
-		if account.Depot != to.ID {
-			continue
+// moved puts addresses of a depot before those that were known.
+func moved(a renewal.Account, to []string) renewal.Account {
+	known := slices.DeleteFunc(slices.Clone(a.Addrs), func(addr string) bool { return slices.Contains(to, addr) })
+	a.Addrs = slices.Concat(to, known[:min(len(known), max(maxDepotAddrs-len(to), 0))])
+	return a
+}
+
+// moves is moved for a depot that is to keep something, and reports whether that changes anything.
+func (r *renewals) moves(to peers.Addr, now time.Time) bool {
+	for _, was := range r.core.Accounts() {
+		if was.Depot == to.ID {
+			is := moved(was, to.Addrs)
+			r.core.Know(is, now)
+			return !slices.Equal(was.Addrs, is.Addrs)
 		}
-		was := account.Addrs
-		account.Addrs = slices.Clone(to.Addrs)
-		for _, a := range was {
-			if !slices.Contains(to.Addrs, a) {
-				account.Addrs = append(account.Addrs, a)
-			}
-		}
-		account.Addrs = account.Addrs[:min(len(account.Addrs), maxDepotAddrs)]
-		r.core.Know(account, now)
-		return !slices.Equal(was, account.Addrs)
 	}
 	return false
 }

@@ -361,7 +361,7 @@ func (d *Daemon) RemoveFromFleet(ctx context.Context, text string) (api.FleetSha
 // RemoveListed takes a share from the list of a fleet, and returns which, and how many depots were to keep it.
 func RemoveListed(ctx context.Context, s fetcher.FleetStore, id share.ID) (api.FleetShare, error) {
 	l, _ := s.Listed(ctx, id) // if not, Remove says why
-	return api.FleetShare{Share: id.String(), Depots: depotsOf(l.Kept)}, s.Remove(ctx, id)
+	return api.FleetShare{Share: id.String(), Depots: len(depotsOf(l.Kept))}, s.Remove(ctx, id)
 }
 
 // Rounds returns the rounds in the store of the fleet.
@@ -442,7 +442,7 @@ func FleetView(r fetcher.Rollout, now time.Time) api.Fleet {
 		said[i] = m.ByShare()
 	}
 	for _, x := range r.Shares {
-		s := api.FleetShare{Share: x.ID.String(), Name: x.Name, Added: x.Added, Done: x.Done, Coordinator: string(x.Coordinator), Heard: x.Heard, Late: x.Late, Term: x.Term, Depots: depotsOf(x.Kept), Members: []api.FleetProgress{}}
+		s := api.FleetShare{Share: x.ID.String(), Name: x.Name, Added: x.Added, Done: x.Done, Coordinator: string(x.Coordinator), Heard: x.Heard, Late: x.Late, Term: x.Term, Depots: len(depotsOf(x.Kept)), Members: []api.FleetProgress{}}
 		for i, m := range r.Members {
 			is, begun := said[i][s.Share]
 			s.Members = append(s.Members, api.FleetProgress{Peer: string(m.Peer), Begun: begun, Bytes: is.Bytes, Verified: is.Verified, Done: is.Done, Waits: is.Waits})

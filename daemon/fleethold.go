@@ -253,7 +253,7 @@ func lastReleases(l fetcher.ListedShare) map[peers.ID]time.Time {
 
 // listsDepot reports whether a depot is among those that are to keep a share; k may be nil.
 func listsDepot(k *fetcher.ListedHold, depot peers.ID) bool {
-	return k != nil && slices.ContainsFunc(k.Depots, func(a string) bool { return depotOf(a) == depot })
+	return slices.Contains(depotsOf(k), depot)
 }
 
 // lookAfter is the time after which the depots that a member has told of a release have ended the lease, if they answer.
@@ -295,16 +295,10 @@ func (f *fleetHolds) keeps(all fetcher.HoldList, l fetcher.ListedShare) bool {
 	if !known || l.Kept == nil {
 		return known == (l.Kept != nil)
 	}
-	return sameHold(*l.Kept, listedHold(all, want)) && maps.EqualFunc(lastReleases(l), want.Released, time.Time.Equal)
-}
-
-// listedHold is what this node has depots keep, as the fleet's list says it.
-func listedHold(l fetcher.HoldList, w fetcher.Hold) fetcher.ListedHold {
-	return fetcher.ListedHold{Depots: depotAddrs(l, w.Depots), Copies: w.Copies, Bytes: w.Bytes, Length: w.Length}
-}
-
-func sameHold(a, b fetcher.ListedHold) bool {
-	return slices.Equal(a.Depots, b.Depots) && a.Copies == b.Copies && a.Bytes == b.Bytes && a.Length == b.Length
+	k, here := l.Kept, depotAddrs(all, want.Depots) // it may know further addresses of a depot
+	news := func(addr string) bool { return !slices.Contains(here, addr) && addr != "/p2p/"+string(depotOf(addr)) }
+	return slices.Equal(depotsOf(k), want.Depots) && !slices.ContainsFunc(k.Depots, news) && k.Copies == want.Copies && k.Bytes == want.Bytes &&
+		k.Length == want.Length && maps.EqualFunc(lastReleases(l), want.Released, time.Time.Equal)
 }
 
 // also tells the fleet that some depots, too, are to keep a share for it, as this node has just been told, and returns what the list says
@@ -353,20 +347,22 @@ func placed(list []string, depot peers.ID, addrs []string) []string {
 // depotOf is the depot at an address.
 func depotOf(addr string) peers.ID { return peers.ID(addr[strings.LastIndex(addr, "/")+1:]) }
 
-// depotsOf counts the depots that are to keep a share; nil: none.
-func depotsOf(k *fetcher.ListedHold) int {
-	var ids []peers.ID
-	if k != nil {
-		for _, a := range k.Depots {
-			ids = append(ids, depotOf(a))
+// depotsOf are the depots that are to keep a share, the preferred first; nil: none.
+func depotsOf(k *fetcher.ListedHold) (ids []peers.ID) {
+	if k == nil {
+		return nil
+	}
+	for _, a := range k.Depots {
+		if id := depotOf(a); !slices.Contains(ids, id) {
+			ids = append(ids, id)
 		}
 	}
-	return distinct(ids, nil)
+	return ids
 }
 
 // feasible has no more copies kept than there are depots; nil if there are none.
 func feasible(k *fetcher.ListedHold) *fetcher.ListedHold {
-	switch n := depotsOf(k); {
+	switch n := len(depotsOf(k)); {
 	case n == 0:
 		return nil
 	case k.Copies > n:

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -67,7 +68,7 @@ func TestTheFleetsListIsChangedAsItIsThen(t *testing.T) {
 		says, err := f.also(t.Context(), l, l.Wants[0], depots)
 		must(t, err)
 		now, err := f.m.store.Listed(t.Context(), id)
-		if err != nil || !sameHold(*says.Kept, *now.Kept) {
+		if err != nil || !reflect.DeepEqual(says.Kept, now.Kept) {
 			t.Errorf("it was told of %+v, and lists %+v, %v", says.Kept, now.Kept, err)
 		}
 	}
