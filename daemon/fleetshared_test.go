@@ -177,15 +177,22 @@ func TestAHoldIsNotUndoneByAHoldOfAnotherMember(t *testing.T) {
 	}
 }
 
-// slowDepot is the address of a depot that takes connections, and says nothing.
-func slowDepot(t *testing.T) string {
+// silentDepot takes connections at an address, for whoever accepts them, and says nothing.
+func silentDepot(t *testing.T) (l net.Listener, addr string) {
 	t.Helper()
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	must(t, err)
 	t.Cleanup(func() { l.Close() })
 	_, port, err := net.SplitHostPort(l.Addr().String())
 	must(t, err)
-	return "/ip4/127.0.0.1/tcp/" + port + "/p2p/12D3KooWJcge8xRZ5k8JqvEmhYiX4BRtBjinpdRf5jNBvhX5ycZN"
+	return l, "/ip4/127.0.0.1/tcp/" + port + "/p2p/12D3KooWJcge8xRZ5k8JqvEmhYiX4BRtBjinpdRf5jNBvhX5ycZN"
+}
+
+// slowDepot is the address of a silentDepot.
+func slowDepot(t *testing.T) string {
+	t.Helper()
+	_, addr := silentDepot(t)
+	return addr
 }
 
 // What one member holds for itself it has leased again when another member ends what the depot keeps for the fleet, though both have one

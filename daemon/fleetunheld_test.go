@@ -2,55 +2,84 @@ package daemon
 
 import (
 	"context"
+	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 
-	"github.com/piecelease/fetcher"
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
+
 	"github.com/piecelease/fetcher/api"
-	"github.com/piecelease/fetcher/rounds"
 	"github.com/piecelease/fetcher/share"
 )
 
-// unlisted is a store whose list cannot be changed while it is away.
-type unlisted struct {
-	rounds.KV
-	away atomic.Bool
-}
-
-func (u *unlisted) Update(ctx context.Context, key string, value []byte, rev uint64) (uint64, error) {
-	if u.away.Load() && strings.HasPrefix(key, "share.v1.") {
-		return 0, rounds.ErrAway
-	}
-	return u.KV.Update(ctx, key, value, rev)
-}
-
 // A member asks a depot to keep for the fleet what it keeps for another member already, and the store is away when the fleet is to be told. The
-// request is taken back, and the lease that stood there before it stays.
+// request is taken back, and the lease that stood there before it stays, as does what another depot keeps for the fleet.
 func TestARequestForTheFleetThatIsTakenBackEndsNoLeaseOfAnother(t *testing.T) {
 	t.Parallel()
-	depot, a, b := withDepot(t)
-	letInToo(t, depot, b)
-	kv := &unlisted{KV: a.member.store.KV}
-	a.member.holds = newFleetHolds(&member{d: a, store: fetcher.FleetStore{KV: kv, Secret: a.member.store.Secret}})
+	for what, before := range map[string]bool{"the first for the share": false, "a further one": true} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			depot, other, a, b, e := withTwoDepots(t)
+			on := func(depot *Daemon) []string { return depot.node.Addrs()[:1] }
+			id, err := share.ParseID(e.Share)
+			must(t, err)
+			_, err = b.Hold(t.Context(), api.Hold{Entry: int64(b.member.index()[id].id), Depots: on(depot)})
+			must(t, err)
+			if before {
+				_, err = a.Hold(t.Context(), api.Hold{Entry: e.ID, Depots: on(other), Fleet: true})
+				must(t, err)
+			}
+			kv, err := sqlite.OpenConn(strings.TrimPrefix(a.member.url, "sqlite:"), sqlite.OpenReadWrite)
+			must(t, err)
+			must(t, sqlitex.ExecuteScript(kv, `CREATE TRIGGER away BEFORE UPDATE ON entries WHEN NEW.key LIKE 'share.%' BEGIN SELECT RAISE(ABORT, 'away'); END`, nil))
+			must(t, kv.Close())
+			if _, err := a.Hold(t.Context(), api.Hold{Entry: e.ID, Depots: on(depot), Fleet: true}); err == nil {
+				t.Fatal("the fleet was told")
+			}
+			of := func(depot *Daemon) func(api.StandingHold) bool {
+				return func(h api.StandingHold) bool { return h.Depot == string(depot.node.ID()) }
+			}
+			all, err := a.StandingHolds(t.Context())
+			must(t, err)
+			if i, j := slices.IndexFunc(all, of(depot)), slices.IndexFunc(all, of(other)); i >= 0 && !all[i].Ending || before && (j < 0 || all[j].Ending) {
+				t.Errorf("taken back: %+v", all)
+			}
+			visits(t, a, depot)
+			if n := leasesAt(t, depot); n != 1 {
+				t.Errorf("%d leases are left at the depot: the other member's was ended, and nobody told it", n)
+			}
+		})
+	}
+}
+
+// Whoever has depots keep a share for the fleet goes away while one of them has not answered yet. The fleet is told all the same: else one member
+// alone would renew what the others grant.
+func TestTheFleetIsToldAlsoWhenWhoeverAskedHasGone(t *testing.T) {
+	t.Parallel()
+	depot, a, _ := withDepot(t)
 	e := added(t, a, api.Add{Paths: []string{file(t, large(9), t.TempDir(), "film")}})
 	_, err := a.AddToFleet(t.Context(), e.Ticket)
 	must(t, err)
-	rolled(t, a, "done", func(f api.Fleet) bool { return len(f.Shares) == 1 && f.Shares[0].Done == 2 })
+	silent, at := silentDepot(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	held := make(chan error, 1)
+	go func() {
+		_, err := a.Hold(ctx, api.Hold{Entry: e.ID, Depots: []string{depot.node.Addrs()[0], at}, Fleet: true})
+		held <- err
+	}()
+	visit, err := silent.Accept()
+	must(t, err)
+	cancel()
+	must(t, silent.Close())
+	must(t, visit.Close())
+	must(t, <-held)
 	id, err := share.ParseID(e.Share)
 	must(t, err)
-	on := depot.node.Addrs()[:1]
-	_, err = b.Hold(t.Context(), api.Hold{Entry: int64(b.member.index()[id].id), Depots: on})
+	l, err := a.member.store.Listed(t.Context(), id)
 	must(t, err)
-	stands(t, b, "stable", func(all []api.StandingHold) bool { return len(all) == 1 && all[0].State == "stable" })
-	kv.away.Store(true)
-	if _, err := a.Hold(t.Context(), api.Hold{Entry: e.ID, Depots: on, Fleet: true}); err == nil {
-		t.Fatal("the fleet was told")
-	}
-	if all := stands(t, a, "taken back", func(all []api.StandingHold) bool { return len(all) == 0 || all[0].Ending }); len(all) > 0 {
-		visits(t, a, depot)
-	}
-	if n := leasesAt(t, depot); n != 1 {
-		t.Errorf("%d leases are left at the depot: the other member's was ended, and nobody told it", n)
+	if is := depotsOf(l.Kept); !slices.Contains(is, depot.node.ID()) {
+		t.Errorf("the fleet's list says that %v keep it", is)
 	}
 }

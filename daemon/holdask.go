@@ -42,6 +42,7 @@ func (d *depots) Hold(ctx context.Context, h api.Hold) ([]api.Held, error) {
 			return nil, err
 		}
 		defer leave()
+		ctx = d.life // whoever asks may go: the fleet is told all the same
 	}
 	a, err := d.askHold(ctx, h, m, k.view().Name)
 	if err != nil {
@@ -86,7 +87,7 @@ func (d *depots) askHold(ctx context.Context, h api.Hold, m *share.Manifest, nam
 	a.written, err = d.node.KeepHold(ctx, want, slices.Concat(addrs, h.Depots, depotAddrs(a.was, a.depots)), true)
 	switch {
 	case a.written.Unwritten != nil:
-		err = d.unhold(ctx, a.written, before, err)
+		err = d.unhold(ctx, a.written, a, err)
 	case err != nil:
 		err = api.Refuse(api.ErrRequest, "%v", err)
 	}
@@ -116,7 +117,7 @@ func (d *depots) granted(ctx context.Context, a holdAsked, l fetcher.HoldList) (
 		if a.before != nil { // without what was released meanwhile
 			a.before.Depots = slices.DeleteFunc(slices.Clone(a.before.Depots), func(id peers.ID) bool { return !slices.Contains(want.Depots, id) })
 		}
-		return nil, d.unhold(ctx, l, a.before, err)
+		return nil, d.unhold(ctx, l, a, err)
 	}
 	d.log.Info("depots keep a share from now on", "entry", a.Entry, "hold", l.Want, "share", a.m.ID().String(), "depots", len(a.depots))
 	return out, d.amend(ctx, now, want, a.keep, listed)
@@ -147,13 +148,21 @@ func wanted(l fetcher.HoldList, new fetcher.Hold) (before *fetcher.Hold, want fe
 	return nil, new, nil
 }
 
-// unhold undoes the request just made, because of why, and returns what its owner is to hear.
-func (d *depots) unhold(ctx context.Context, l fetcher.HoldList, before *fetcher.Hold, why error) (err error) {
+// unhold undoes the request just made, because of why, and returns what its owner is to hear. What depots were to keep for a fleet is not
+// released, but lapses: a lease there may be from before, another member's.
+func (d *depots) unhold(ctx context.Context, l fetcher.HoldList, a holdAsked, why error) (err error) {
 	ctx = context.WithoutCancel(ctx)
-	if before == nil || len(before.Depots) == 0 {
+	nothing := a.before == nil || len(a.before.Depots) == 0
+	if a.Fleet {
+		_, err = d.node.LapseHold(ctx, l.Want)
+	} else if nothing {
 		_, err = d.node.DropHold(ctx, l.Want, true)
-	} else {
-		_, err = d.node.KeepHold(ctx, *before, depotAddrs(l, before.Depots), true)
+	}
+	if !nothing {
+		if a.Fleet {
+			a.before.ID = 0 // as become does
+		}
+		_, err = d.node.KeepHold(ctx, *a.before, depotAddrs(l, a.before.Depots), true)
 	}
 	if err == nil {
 		return why

@@ -2,8 +2,6 @@ package daemon
 
 import (
 	"context"
-	"fmt"
-	"net"
 	"path/filepath"
 	"testing"
 
@@ -34,10 +32,7 @@ func TestAHoldWaitsForItsOwnDepotAlone(t *testing.T) {
 // heldUp has a node wait, with a hold of an entry, for a depot that takes connections and says nothing. end ends that; until then it must wait.
 func heldUp(t *testing.T, d *Daemon, entry int64) (end func()) {
 	t.Helper()
-	silent, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	t.Cleanup(func() { silent.Close() })
-	at := fmt.Sprintf("/ip4/127.0.0.1/tcp/%d/p2p/12D3KooWJcge8xRZ5k8JqvEmhYiX4BRtBjinpdRf5jNBvhX5ycZN", silent.Addr().(*net.TCPAddr).Port)
+	silent, at := silentDepot(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel)
 	held := make(chan error, 1)
