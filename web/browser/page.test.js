@@ -359,6 +359,30 @@ test('what is missing is tried again, and a limit is set beside the same one of 
   assert.equal((await asked).postData(), '{"up":600000}');
 });
 
+// looking opens the page of a node; the second look at the catalog, which the first event asks for, is answered by answer.
+async function looking(owner, answer) {
+  const page = await tab(await browser.createBrowserContext());
+  let looks = 0, over;
+  const answered = new Promise((r) => { over = r; });
+  await page.setRequestInterception(true);
+  page.on('request', (r) => {
+    if (new URL(r.url()).pathname !== '/v1/entries' || ++looks !== 2) r.continue(); else answer(r).then(over);
+  });
+  await page.goto(await pageOf(owner));
+  await answered;
+  return page;
+}
+
+test('what the node has is shown though one look at it has failed', { timeout: 120000 }, async () => {
+  const owner = await startNode('failing', '--http', '127.0.0.1:0', '--log-level', 'error');
+  for (const name of ['first.txt', 'second.txt']) writeFileSync(join(top, name), name);
+  command(owner, 'add', join(top, 'first.txt'));
+  const page = await looking(owner, (r) => r.abort());
+  command(owner, 'add', join(top, 'second.txt'));
+  await page.waitForSelector('[data-entry="2"]');
+  await page.waitForSelector('[data-entry="1"]', { timeout: 30000 });
+});
+
 test('without a token nothing is shown', { timeout: 120000 }, async () => {
   const context = await browser.createBrowserContext();
   const page = await tab(context);
