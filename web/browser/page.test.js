@@ -383,6 +383,22 @@ test('what the node has is shown though one look at it has failed', { timeout: 1
   await page.waitForSelector('[data-entry="1"]', { timeout: 30000 });
 });
 
+test('what was removed while a look took long is not shown again', { timeout: 120000 }, async () => {
+  const owner = await startNode('slow', '--http', '127.0.0.1:0', '--log-level', 'error');
+  for (const name of ['kept.txt', 'gone.txt']) {
+    writeFileSync(join(top, name), name);
+    command(owner, 'add', join(top, name));
+  }
+  const page = await looking(owner, async (r) => {
+    const body = await (await fetch(r.url(), { headers: r.headers() })).text(); // as the node answers, over a slow line
+    command(owner, 'rm', 'gone.txt');
+    await new Promise((told) => setTimeout(told, 2000)); // the page is told of that by an event
+    await r.respond({ status: 200, contentType: 'application/json', body });
+  });
+  await page.waitForSelector('[data-entry="1"]');
+  await page.waitForFunction(() => !document.querySelector('[data-entry="2"]'), { timeout: 30000 });
+});
+
 test('without a token nothing is shown', { timeout: 120000 }, async () => {
   const context = await browser.createBrowserContext();
   const page = await tab(context);
