@@ -409,3 +409,12 @@ test('without a token nothing is shown', { timeout: 120000 }, async () => {
   await page.click('form button.main');
   await text(page, 'That is not the token of this node');
 });
+
+test('the address with the token opens a page that asks for it', { timeout: 120000 }, async () => {
+  const page = await tab(await browser.createBrowserContext());
+  await page.goto(address.split('#')[0]);
+  await text(page, 'The token of the node is needed');
+  await page.goto(address); // in the same tab, as of "fetcher node open --print"
+  await page.waitForFunction(() => !location.href.includes('token'), { timeout: 30000 });
+  await text(page, 'from here', 30000);
+});
