@@ -418,3 +418,12 @@ test('the address with the token opens a page that asks for it', { timeout: 1200
   await page.waitForFunction(() => !location.href.includes('token'), { timeout: 30000 });
   await text(page, 'from here', 30000);
 });
+
+test('a page opens beside many that are open already', { timeout: 120000 }, async () => {
+  const context = await browser.createBrowserContext();
+  for (let i = 0; i < 8; i++) { // a browser keeps six connections to one address
+    const page = await tab(context);
+    await page.goto(address, { timeout: 20000 });
+    await text(page, 'from here', 20000);
+  }
+});
