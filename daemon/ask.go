@@ -285,7 +285,7 @@ func (d *Daemon) remove(ctx context.Context, k *keeper, data bool) (api.Removed,
 		behind := k.behind()
 		d.mu.Lock()
 		if !d.closed {
-			d.keep(e, behind) // as before
+			d.keep(k.entry(), behind) // as it is by now
 		}
 		d.mu.Unlock()
 		return r, err

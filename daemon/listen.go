@@ -200,11 +200,11 @@ func (l *Listening) openHTTP() (err error) {
 	if l.conf.Cert == "" {
 		return nil
 	}
-	cert, err := tls.LoadX509KeyPair(l.conf.Cert, l.conf.Key)
-	if err != nil {
+	shown := &shownCertificate{cert: l.conf.Cert, key: l.conf.Key, log: l.d.log}
+	if _, err := shown.get(nil); err != nil {
 		return errors.Join(words.Error(err, "the certificate %s with the key %s cannot be used: %s", l.conf.Cert, l.conf.Key, strings.TrimPrefix(words.Plain(err), "tls: ")), l.tcp.Close())
 	}
-	l.tcp = tls.NewListener(l.tcp, &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}})
+	l.tcp = tls.NewListener(l.tcp, &tls.Config{GetCertificate: shown.get, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}})
 	return nil
 }
 
