@@ -56,6 +56,11 @@ func (d *Daemon) Status(ctx context.Context) (api.Status, error) {
 	}
 	if full := nearlyFull(s.FreeBytes); full != "" {
 		troubles = append(troubles, fmt.Sprintf("%s of %s: make room, or fetches into it will wait", full, d.setting().Into))
+	} else if full := nearlyFull(free(d.dir)); full != "" {
+		troubles = append(troubles, fmt.Sprintf("%s of %s: make room, or the node will not remember what becomes of its entries", full, d.dir))
+	}
+	if err := d.unwritten.Load(); err != nil {
+		troubles = append(troubles, fmt.Sprintf("the catalog in %s cannot be written, so a restart would forget what has become of entries since: %s", d.dir, words.Plain(*err)))
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/piecelease/fetcher"
@@ -38,6 +39,8 @@ type Daemon struct {
 	purse   *purse.Purse
 	onLAN   bool // the node looks for peers there, and is found
 	inTable bool // of a distributed hash table, where others find what is public
+
+	unwritten atomic.Pointer[error] // why the catalog could not be written; nil: it can be
 
 	choosing sync.Mutex // held while limits are chosen; taken before mu
 

@@ -36,7 +36,7 @@ type keeper struct {
 func newKeeper(d *Daemon, e catalog.Entry) *keeper {
 	k := &keeper{record: record{d: d, id: e.ID, e: e}, done: make(chan struct{}), wake: make(chan struct{}, 1), files: make(chan struct{}, 1), anew: make(chan struct{}, 1), settle: make(chan struct{})}
 	k.life, k.end = context.WithCancel(d.life)
-	if !e.Paused && e.State != catalog.Ended && e.State != catalog.Failed {
+	if k.halted = e.Paused; !e.Paused && e.State != catalog.Ended && e.State != catalog.Failed {
 		k.state = api.Opening
 	}
 	return k

@@ -30,6 +30,7 @@ type record struct {
 	e        catalog.Entry
 	state    string // of package api; empty: as e says
 	reason   string
+	halted   bool   // its keeper has stopped, as it is paused
 	code     string // of the error for which the last attempt failed for good
 	warnings []string
 	manifest *share.Manifest
@@ -67,6 +68,7 @@ func (r *record) show(state, reason string) {
 	r.mu.Lock()
 	changed := r.state != state || r.reason != reason
 	r.state, r.reason = state, reason
+	r.halted = state == api.Paused
 	r.mu.Unlock()
 	if changed {
 		r.tell()
@@ -133,6 +135,7 @@ func (r *record) noted(f func(*catalog.Status), show bool) {
 			f(s)
 		})
 		if r.unwritten = err; err != nil {
+			r.d.unwritten.Store(&err)
 			if r.life.Err() == nil { // else the entry was removed
 				r.d.log.Error("the catalog was not written", "entry", r.id, "error", err)
 			}
@@ -211,7 +214,7 @@ func (r *record) stateNow() string {
 	switch {
 	case r.state != "":
 		return r.state
-	case r.e.Paused:
+	case r.e.Paused && r.halted:
 		return api.Paused
 	}
 	switch r.e.State {

@@ -320,11 +320,25 @@ func heed(ctx context.Context, d *Daemon) {
 		}
 	}
 	shares := d.tally.take()
+	var idle []catalog.Entry
+	credited := map[share.ID]bool{}
 	for _, k := range d.all() {
-		e := k.entry()
-		if n := shares[e.Share]; n > 0 {
+		k.mu.Lock()
+		e, state := k.e, k.stateNow()
+		k.mu.Unlock()
+		switch n := shares[e.Share]; {
+		case n == 0:
+		case slices.Contains([]string{api.Paused, api.Ended, api.Missing, api.Failed}, state):
+			idle = append(idle, e)
+		default: // each that has this content: how long it is served depends on it
 			d.tally.credit(e.ID, n)
-			delete(shares, e.Share) // if several have the same content, the first gets it
+			credited[e.Share] = true
+		}
+	}
+	for _, e := range idle {
+		if !credited[e.Share] { // it was stopped since
+			d.tally.credit(e.ID, shares[e.Share])
+			credited[e.Share] = true
 		}
 	}
 }
@@ -332,11 +346,17 @@ func heed(ctx context.Context, d *Daemon) {
 // flush writes what was sent into the catalog.
 func (d *Daemon) flush(ctx context.Context) {
 	heed(ctx, d)
+	var unwritten *error
 	for _, k := range d.all() {
-		if k.behind() != nil && k.amend(func() (catalog.Entry, error) { return k.entry(), nil }) != nil {
+		if k.behind() == nil {
+			continue
+		}
+		if err := k.amend(func() (catalog.Entry, error) { return k.entry(), nil }); err != nil {
+			unwritten = &err
 			break // nor could the others be written
 		}
 	}
+	d.unwritten.Store(unwritten)
 	saved := d.tally.saved()
 	if len(saved) == 0 {
 		return
