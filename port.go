@@ -18,7 +18,7 @@ func (n *Node) savePort(before int) {
 		n.log.Warn("the port that this node had before cannot be opened, perhaps because another program uses it, so this node uses a new one: tickets that were handed out name the old one, and may not work", "port", before, "now", port)
 	}
 	if err := n.state.SavePort(port); err != nil {
-		n.log.Warn("the port was not saved: after a restart, tickets of this run may not work", "port", port, "error", err)
+		n.log.Warn("the port was not saved: after a restart, tickets may not work", "port", port, "error", err)
 	}
 }
 

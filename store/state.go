@@ -196,10 +196,10 @@ func (s *State) Manifest(id share.ID) (*share.Manifest, error) {
 // secret.
 func (s *State) SaveGuarded(id share.ID) error { return s.save("guarded/"+id.String(), nil, true) }
 
-// Guarded reports whether SaveGuarded was called for a share, in this run or before.
+// Guarded reports whether SaveGuarded was called for a share, in this run or before, or may have been, as that cannot be read.
 func (s *State) Guarded(id share.ID) bool {
 	_, err := s.fs.Lstat("guarded/" + id.String())
-	return err == nil
+	return !errors.Is(err, fs.ErrNotExist)
 }
 
 // SaveRanking keeps what the node knows of its peers, at most 16 MiB.
@@ -219,18 +219,29 @@ func (s *State) LoadRanking() []byte {
 	return b
 }
 
-// SavePort keeps the port that the node listens on, durably.
+// SavePort keeps the port that the node listens on, durably. What cannot be read of an earlier run it leaves as it is.
 func (s *State) SavePort(port int) error {
+	if _, err := s.loadPort(); err != nil {
+		return fmt.Errorf("which it was before cannot be read: %w", err)
+	}
 	return s.save("port", vfs.EncodeRecord(vfs.PortRecord, binary.LittleEndian.AppendUint16(nil, uint16(port))), true)
 }
 
 // LoadPort is the port the node last listened on, 0 if unknown.
 func (s *State) LoadPort() int {
+	port, _ := s.loadPort()
+	return port
+}
+
+func (s *State) loadPort() (int, error) {
 	b, err := vfs.ReadRecord(s.fs, "port", vfs.PortRecord, 2)
-	if err != nil || len(b) != 2 {
-		return 0
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, vfs.ErrRecord) || err == nil && len(b) != 2 {
+		return 0, nil
 	}
-	return int(binary.LittleEndian.Uint16(b))
+	if err != nil {
+		return 0, err
+	}
+	return int(binary.LittleEndian.Uint16(b)), nil
 }
 
 // keptSlots opens the kept block hashes of a share; nil if there are none.

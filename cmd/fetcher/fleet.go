@@ -176,6 +176,14 @@ func (a fleetApp) through(ctx context.Context, fl storeFlags, f func(fleetDoor) 
 	return f(directly{s})
 }
 
+// looking is through for commands that create no store.
+func (a fleetApp) looking(ctx context.Context, fl storeFlags, f func(fleetDoor) error) error {
+	if err := isStore(fl.url, "--fleet", "fetcher fleet invite"); err != nil {
+		return err
+	}
+	return a.through(ctx, fl, f)
+}
+
 func (a fleetApp) addCommand() *cobra.Command {
 	var fl storeFlags
 	c := &cobra.Command{
@@ -306,7 +314,7 @@ on a member ends it at once.`,
 			} else if what == "-" {
 				return err
 			}
-			return a.through(cmd.Context(), fl, func(d fleetDoor) error {
+			return a.looking(cmd.Context(), fl, func(d fleetDoor) error {
 				id, err := shareOfFleet(cmd.Context(), d, what)
 				var was api.FleetShare
 				if err == nil {
@@ -364,7 +372,7 @@ leave there first. To keep a lost or stolen one out, change the secret: fetcher
 fleet invite --new-secret.`,
 		Args: exactly("NAME or ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.through(cmd.Context(), fl, func(d fleetDoor) error {
+			return a.looking(cmd.Context(), fl, func(d fleetDoor) error {
 				m, err := d.ForgetMachine(cmd.Context(), args[0])
 				if err != nil {
 					return err

@@ -21,7 +21,7 @@ func (a fleetApp) statusCommand() *cobra.Command {
 		Short: "Show how far each machine of the fleet is with each share",
 		Args:  noArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.through(cmd.Context(), fl, func(d fleetDoor) error {
+			return a.looking(cmd.Context(), fl, func(d fleetDoor) error {
 				f, err := d.Fleet(cmd.Context())
 				if err == nil {
 					a.showFleet(f, time.Now())

@@ -213,14 +213,23 @@ func onceThere(ctx context.Context, log *slog.Logger, err error, open func() (kv
 
 // openExistingKV opens a store for a command that only reads it, and creates none.
 func openExistingKV(ctx context.Context, a *app, url string) (kvurl.Store, error) {
-	if path, ok := strings.CutPrefix(url, "sqlite:"); ok && path != "" {
-		if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
-			return nil, usageError{fmt.Errorf("--kv: there is no store at %s; fetcher round run makes it", path)}
-		} else if err != nil {
-			return nil, err
-		}
+	if err := isStore(url, "--kv", "fetcher round run"); err != nil {
+		return nil, err
 	}
 	return openKV(ctx, a, url)
+}
+
+// isStore refuses a store that would be created. flag names it, and makes is the command that creates it.
+func isStore(url, flag, makes string) error {
+	path, ok := strings.CutPrefix(url, "sqlite:")
+	if !ok || path == "" {
+		return nil
+	}
+	_, err := os.Stat(path)
+	if errors.Is(err, os.ErrNotExist) {
+		err = usageError{fmt.Errorf("%s: there is no store at %s; %s makes it", flag, path, makes)}
+	}
+	return err
 }
 
 // openKV opens a store.

@@ -36,6 +36,7 @@ var pragmas = []string{
 	"PRAGMA foreign_keys = ON",
 	"PRAGMA trusted_schema = OFF",
 	"PRAGMA cell_size_check = ON",
+	"PRAGMA temp_store = MEMORY", // a container has no folder for temporary files
 }
 
 // prepare makes the database that db has just opened ready for use.
