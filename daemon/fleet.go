@@ -233,7 +233,11 @@ func (m *member) add(ctx context.Context, l *listed) {
 }
 
 // internal returns the folder of a share that the fleet keeps for itself.
-func (m *member) internal(id share.ID) string { return filepath.Join(m.d.dir, "fleet", id.String()) }
+func (m *member) internal(id share.ID) string {
+	return filepath.Join(m.d.dir, internalName, id.String())
+}
+
+const internalName = "fleet"
 
 // sources gives an entry of the fleet the sources of the ticket on the list.
 func (m *member) sources(ctx context.Context, k *keeper, l fetcher.ListedShare) {

@@ -187,6 +187,7 @@ var errAsking = errors.New("depots are being asked to keep it")
 // something to do: while other requests about holds were served, it may have changed.
 func (f *fleetHolds) keep(ctx context.Context, l fetcher.ListedShare) error {
 	d := f.m.d
+	l = f.elsewhere(l)
 	leave, ok := d.holds.asking.Try(holdOf{share: l.ID})
 	if !ok {
 		return errAsking
@@ -201,7 +202,7 @@ func (f *fleetHolds) keep(ctx context.Context, l fetcher.ListedShare) error {
 	short, cancel := context.WithTimeout(ctx, fleetTime)
 	defer cancel()
 	if now, err := f.m.store.Listed(short, l.ID); err == nil {
-		l = now
+		l = f.elsewhere(now)
 	} else if !errors.Is(err, fetcher.ErrNotListed) {
 		return err
 	} else {
@@ -234,6 +235,16 @@ func (f *fleetHolds) become(ctx context.Context, all fetcher.HoldList, want fetc
 		_, err = d.node.DropHold(ctx, want.ID, true)
 	}
 	return err
+}
+
+// elsewhere is what the list says of a share, but for this node: it needs no lease of its own depot.
+func (f *fleetHolds) elsewhere(l fetcher.ListedShare) fetcher.ListedShare {
+	if l.Kept != nil {
+		k := *l.Kept
+		k.Depots = placed(k.Depots, f.m.d.node.ID(), nil)
+		l.Kept = feasible(&k)
+	}
+	return l
 }
 
 // released reports whether the list says of each depot that is to keep a share no more that it was released, and later than what it said when

@@ -22,20 +22,14 @@ func TestAMemberThatWasMovedHasItsSnapshots(t *testing.T) {
 	id, err := f.snapshot(t, "photos", rounds.Target{Term: 1_000, Seq: 1})
 	must(t, err)
 	must(t, f.other.Close())
+	must(t, f.keeper.Close()) // and the depot loses its state directory
 	must(t, os.Rename(from, to))
 	f.other = begun(t, to, inFleet(m))
-	all, err := f.other.Entries(t.Context())
-	must(t, err)
-	for _, e := range all {
-		if e.Share != id.String() {
-			continue
-		}
-		e = until(t, f.other, e.ID, "looked at", func(e api.Entry) bool { return e.State != api.Opening && e.State != api.Fetching })
-		if e.State != api.Served {
-			t.Errorf("it is %s: %s", e.State, e.Reason)
+	for _, e := range entriesOf(t, f.other, 1) {
+		if e = until(t, f.other, e.ID, "served", in(api.Served)); e.Share != id.String() {
+			t.Errorf("it serves %s", e.Share)
 		}
 	}
-	must(t, f.keeper.Close()) // and then the depot loses its state directory
 	dir := t.TempDir()
 	must(t, m.Save(dir))
 	if r, err := RestoreLeases(t.Context(), Config{Dir: dir, Settings: Settings{Depot: folder, Listen: []string{"127.0.0.1:0"}}}); err != nil {

@@ -80,24 +80,43 @@ func (m *member) takeOver(ctx context.Context, db *catalog.DB) error {
 	if m == nil {
 		return nil
 	}
-	if m.moved = m.isNew(); !m.moved {
-		return nil
-	}
 	all, err := db.List(ctx)
 	if err != nil {
 		return err
+	}
+	if m.moved = m.isNew(); !m.moved {
+		return m.rehome(ctx, db, all)
 	}
 	for _, e := range all {
 		switch {
 		case !e.Fleet:
 			continue
-		case e.Dir == m.internal(shareOf(e)):
+		case m.isInternal(e):
 			_, err = db.Remove(ctx, e.ID)
-			err = errors.Join(err, os.RemoveAll(e.Dir))
+			err = errors.Join(err, os.RemoveAll(m.internal(shareOf(e))))
 		default:
 			_, err = db.Set(ctx, e.ID, func(w *catalog.Wish) error { w.Fleet = false; return nil })
 		}
 		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// isInternal reports whether an entry is of a share that the fleet keeps for itself, also if the state directory was elsewhere when it was added.
+func (m *member) isInternal(e catalog.Entry) bool {
+	is := m.internal(shareOf(e))
+	return e.Fleet && (e.Dir == is || filepath.Base(e.Dir) == filepath.Base(is) && filepath.Base(filepath.Dir(e.Dir)) == internalName && absent(e.Dir))
+}
+
+// rehome forgets where the fleet's own was before the state directory was moved: it is added again, and found where it is now.
+func (m *member) rehome(ctx context.Context, db *catalog.DB, all []catalog.Entry) error {
+	for _, e := range all {
+		if e.Dir == m.internal(shareOf(e)) || !m.isInternal(e) {
+			continue
+		}
+		if _, err := db.Remove(ctx, e.ID); err != nil {
 			return err
 		}
 	}
@@ -156,7 +175,7 @@ func (m *member) whyOut() string {
 // If that is not known, or fails, nothing is changed.
 func (m *member) leaves(ctx context.Context, k *keeper) bool {
 	_, same, err := m.now()
-	if e := k.entry(); err == nil && same || e.Dir == m.internal(shareOf(e)) {
+	if e := k.entry(); err == nil && same || m.isInternal(e) {
 		return false
 	}
 	if err == nil {

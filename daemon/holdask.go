@@ -112,6 +112,7 @@ func (d *depots) granted(ctx context.Context, a holdAsked, l fetcher.HoldList) (
 	if len(out) > 0 && a.Fleet {
 		still := slices.DeleteFunc(slices.Clone(a.depots), func(id peers.ID) bool { return !slices.Contains(want.Depots, id) })
 		listed, err = d.member.holds.also(ctx, now, want, still)
+		listed = d.member.holds.elsewhere(listed)
 	}
 	if len(out) == 0 || a.Fleet && err != nil {
 		if a.before != nil { // without what was released meanwhile
