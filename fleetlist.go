@@ -51,6 +51,7 @@ type ListedShare struct {
 	Ticket   string      `json:"ticket"`
 	Added    time.Time   `json:"added"`
 	Internal bool        `json:"internal,omitempty"` // see AddInternal
+	Depot    string      `json:"depot,omitempty"`    // see AddInternal
 	Kept     *ListedHold `json:"kept,omitempty"`     // nil: the fleet has no depot keep it
 	// Released says when each depot was last released, also of those that keep it again. What is not in Kept any more, and was not released
 	// since it was, nobody has released: it lapses.
@@ -129,9 +130,10 @@ func (s FleetStore) Add(ctx context.Context, ticket string) (share.ID, error) {
 
 // AddInternal is Add for a share that the fleet needs for itself, such as a backup. Members
 // keep it apart from what their owners asked for, and remove its files when it is taken
-// off the list; [Node.FollowFleet] leaves it out.
-func (s FleetStore) AddInternal(ctx context.Context, ticket string) (share.ID, error) {
-	return s.add(ctx, ListedShare{Ticket: ticket, Internal: true})
+// off the list; [Node.FollowFleet] leaves it out. depot names the depot whose leases it is a snapshot of: whoever has that depot
+// takes earlier ones off the list.
+func (s FleetStore) AddInternal(ctx context.Context, ticket, depot string) (share.ID, error) {
+	return s.add(ctx, ListedShare{Ticket: ticket, Internal: true, Depot: depot})
 }
 
 func (s FleetStore) add(ctx context.Context, l ListedShare) (share.ID, error) {

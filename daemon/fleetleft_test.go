@@ -97,7 +97,7 @@ func TestWhatAFleetHadIsTheOwnersInAnother(t *testing.T) {
 	a := begun(t, dir, inFleet(m))
 	_, err := a.AddToFleet(t.Context(), film.Ticket)
 	must(t, err)
-	_, err = a.member.store.AddInternal(t.Context(), own.Ticket)
+	_, err = a.member.store.AddInternal(t.Context(), own.Ticket, "")
 	must(t, err)
 	rolled(t, a, "done", func(f api.Fleet) bool { return len(f.Shares) == 2 && f.Shares[0].Done+f.Shares[1].Done == 2 })
 	must(t, a.Close())

@@ -88,7 +88,7 @@ func (m *member) snapshot(ctx context.Context, depot string, t rounds.Target) (i
 	}
 	k.settledIn(ctx)
 	v := k.view()
-	if id, err = m.store.AddInternal(ctx, v.Ticket); err != nil {
+	if id, err = m.store.AddInternal(ctx, v.Ticket, depot); err != nil {
 		if !errors.Is(err, rounds.ErrAway) { // told is for whoever can run a command again
 			err = m.told(err)
 		}
@@ -104,7 +104,7 @@ func (m *member) snapshot(ctx context.Context, depot string, t rounds.Target) (i
 		named = mayName(ctx, p, t)
 		return id, err
 	}
-	m.forgetSnapshots(ctx)
+	m.forgetSnapshots(ctx, depot)
 	return id, nil
 }
 
@@ -140,8 +140,9 @@ func (m *member) awaitCopy(ctx context.Context, id share.ID) {
 	}
 }
 
-// forgetSnapshots removes all but the latest and the one before that on the fleet's list, also what could not be removed earlier.
-func (m *member) forgetSnapshots(ctx context.Context) {
+// forgetSnapshots removes all but the latest and the one before that on the fleet's list, also what could not be removed earlier,
+// or was added by a node that had the depot before.
+func (m *member) forgetSnapshots(ctx context.Context, depot string) {
 	listed := func(k *keeper) bool {
 		_, err := m.store.Listed(ctx, k.entry().Share)
 		return !errors.Is(err, fetcher.ErrNotListed)
@@ -154,6 +155,29 @@ func (m *member) forgetSnapshots(ctx context.Context) {
 			m.forgetSnapshot(ctx, k.entry().Paths[0])
 		}
 	}
+	before := m.snapshotsBefore(depot)
+	for _, l := range before[:max(len(before)+kept-2, 0)] {
+		if err := m.store.Remove(ctx, l.ID); err != nil && !errors.Is(err, fetcher.ErrNotListed) {
+			m.d.log.Warn("an earlier snapshot of the leases stays until another one is made", "share", l.ID.String(), "error", err)
+		}
+	}
+}
+
+// snapshotsBefore are those on the list that a node which had the depot before has added, the latest last.
+func (m *member) snapshotsBefore(depot string) (out []fetcher.ListedShare) {
+	ours := map[share.ID]bool{}
+	for _, k := range m.ownSnapshots() {
+		ours[k.entry().Share] = true
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for id, l := range m.list {
+		if l.Depot == depot && !ours[id] {
+			out = append(out, l.ListedShare)
+		}
+	}
+	slices.SortFunc(out, func(a, b fetcher.ListedShare) int { return a.Added.Compare(b.Added) })
+	return out
 }
 
 // ownSnapshots are the entries of snapshots of this node, in the order in which they were added.

@@ -21,7 +21,7 @@ func TestTheSnapshotBeforeBringsALostDatabaseBack(t *testing.T) {
 	// of the next one nobody got anything
 	last := added(t, keeper, api.Add{Paths: []string{file(t, large(5), t.TempDir(), leasesName)}})
 	must(t, other.Close())
-	_, err = keeper.member.store.AddInternal(t.Context(), last.Ticket)
+	_, err = keeper.member.store.AddInternal(t.Context(), last.Ticket, "")
 	must(t, err)
 	p, err := rounds.NewPointer(keeper.member.store.KV, roundOf(f.depot(t)))
 	must(t, err)
