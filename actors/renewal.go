@@ -289,6 +289,9 @@ const maxLeft = 100 * 366 * 24 * time.Hour // the longest rest of a lease that i
 func (r *renewals) work(ctx actor.Context, v *depotVisit) {
 	for len(v.tasks) > 0 {
 		t := v.tasks[0]
+		if !r.stands(v) {
+			continue
+		}
 		if t.Fleet && v.others != nil {
 			r.leave(v)
 			continue
@@ -321,6 +324,15 @@ func (r *renewals) work(ctx actor.Context, v *depotVisit) {
 	r.end(v)
 }
 
+// stands reports whether the next task is still to be done; if not, it is skipped.
+func (r *renewals) stands(v *depotVisit) bool {
+	stands := r.core.Stands(v.to.ID, v.tasks[0], r.s.Wall())
+	if !stands {
+		v.tasks, v.pays = v.tasks[1:], 0
+	}
+	return stands
+}
+
 // unserved says why a depot cannot have a share from this node, which answers it with r.
 func unserved(r wire.Reply) error {
 	if r.Status == wire.Refused {
@@ -347,8 +359,10 @@ func (r *renewals) held(ctx actor.Context, v *depotVisit, m wire.Held) {
 		r.core.Released(k, now)
 		v.tasks = v.tasks[1:]
 	case reason == depot.Unpaid && t.Verb != renewal.Release:
-		r.owes(ctx, v, m.Room)
-		return
+		if r.stands(v) {
+			r.owes(ctx, v, m.Room)
+			return
+		}
 	case reason != 0:
 		r.refused(v, &depot.Refusal{Reason: reason, Room: m.Room, Retry: m.Retry})
 	default:

@@ -288,7 +288,7 @@ func (s *Service) task(d *depot, h *Hold, now time.Time) (t Task) {
 		return t // an earlier version; a later one is offered
 	case h.State == Corrupt && s.needs(h) != nil:
 		if t.Verb, t.Due = Offer, due; !due {
-			t.Length = left
+			t.Length = min(t.Length, left)
 		}
 	case due:
 		t.Verb = Renew
@@ -336,6 +336,25 @@ func (s *Service) Renewed(id peers.ID, heard Heard, now time.Time) {
 		}
 	}
 	s.settle(d, heard.Share, now)
+}
+
+// Stands reports whether a task of a visit is still to be done: the owner may have said something else meanwhile. One that is not
+// counts as done, and the depot is visited again.
+func (s *Service) Stands(id peers.ID, t Task, now time.Time) bool {
+	d := s.depots[id]
+	if d == nil || !d.busy {
+		return false
+	}
+	switch h := d.holds[t.Share]; {
+	case h == nil:
+	case t.Verb == Release && s.fate(h) == release,
+		t.Verb == Renew && s.fate(h) == keep && t.Length <= s.length(h),
+		t.Verb == Offer && s.needs(h) != nil && t.Length <= s.length(h):
+		return true
+	}
+	d.again = true
+	s.settle(d, t.Share, now)
+	return false
 }
 
 // Released records that a lease has ended, as requested. Of an earlier version nothing is left then, also if
