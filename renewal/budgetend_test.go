@@ -7,7 +7,7 @@ import (
 	"github.com/piecelease/fetcher/share"
 )
 
-// A lease that ends hours after a month of the budget has begun is renewed then, or said to lapse.
+// A lease that ends hours after the month ends in which a budget is used up is renewed then.
 func TestABudgetThatOpensAgainPaysInTime(t *testing.T) {
 	t.Parallel()
 	for before := 30 * time.Minute; before < 7*time.Hour; before += 30 * time.Minute {
@@ -18,9 +18,8 @@ func TestABudgetThatOpensAgainPaysInTime(t *testing.T) {
 		x.s.SetBudget("d", 100, epoch)
 		d := x.s.depots["d"]
 		d.Paid, d.Month, d.Spent = true, ends.Add(-before).Add(-UnitTime), 100
-		said := len(x.s.Lapses(epoch))
-		if lapsed := len(x.pass(t, ends.Add(day))); lapsed != said {
-			t.Errorf("the budget opens %v before the end of a lease: %d lapse, and %d were said to", before, lapsed, said)
+		if said, lapsed := x.s.Lapses(epoch), x.pass(t, ends.Add(day)); len(said)+len(lapsed) > 0 {
+			t.Errorf("the budget opens %v before the end of a lease: %d lapse, and %d were said to", before, len(lapsed), len(said))
 		}
 	}
 }

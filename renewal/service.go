@@ -132,11 +132,12 @@ type depot struct {
 	busy   bool // being visited
 	again  bool // ... and something was requested meanwhile
 	owed   map[share.ID]Task
-	fault  string // why the visit under way has failed so far; empty: it has not
-	waits  bool   // ... and something in it waits for another
-	barred bool   // it did not know us when it was visited last, though it has leases of ours
-	looks  int    // visits in a row after which something was still to come, since the last share was new there
-	defers int    // ... after which something waited for another
+	fault  string    // why the visit under way has failed so far; empty: it has not
+	waits  bool      // ... and something in it waits for another
+	opens  time.Time // when the month of the budget ends in which it began
+	barred bool      // it did not know us when it was visited last, though it has leases of ours
+	looks  int       // visits in a row after which something was still to come, since the last share was new there
+	defers int       // ... after which something waited for another
 }
 
 // New returns a Service with no holds. The seed determines the delays.
@@ -183,6 +184,7 @@ func (s *Service) Due(now time.Time) (visit []peers.ID) {
 	for id, d := range s.depots {
 		if d.due(now) {
 			d.busy, d.again, d.fault, d.waits, d.barred, d.owed = true, false, "", false, false, nil
+			_, d.opens = d.left(now)
 			visit = append(visit, id)
 		}
 	}
@@ -406,7 +408,7 @@ func (s *Service) settle(d *depot, x share.ID, now time.Time) {
 // there by the time that it took once more.
 const lookSoon = time.Second
 
-// close ends a visit: the next one is drawn, or comes soon after a failure, and while a
+// close ends a visit: the next one is drawn, or comes soon after a failure, at the latest when the budget opens again, and while a
 // share is coming or being repaired.
 func (s *Service) close(d *depot, now time.Time) {
 	d.busy = false
@@ -428,7 +430,7 @@ func (s *Service) close(d *depot, now time.Time) {
 		}
 	default:
 		d.Failed++
-		d.Next = times.Earliest(d.Next, now.Add(min(s.of(d, s.cfg.backOff(s.cfg.RetryMin, d.Failed)), s.untold(d, now))))
+		d.Next = times.Earliest(d.Next, now.Add(min(s.of(d, s.cfg.backOff(s.cfg.RetryMin, d.Failed)), s.untold(d, now))), d.opens)
 	}
 	s.planAll(now)
 	if d.fault == "" {
