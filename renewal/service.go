@@ -255,9 +255,15 @@ func (s *Service) Visited(id peers.ID, all []Heard, now time.Time) (tasks []Task
 			h.Why = ""
 		}
 	}
+	class := func(t Task) Verb {
+		if t.Due {
+			return Renew
+		}
+		return t.Verb
+	}
 	slices.SortFunc(tasks, func(a, b Task) int {
 		x, y := d.holds[a.Share], d.holds[b.Share]
-		return cmp.Or(cmp.Compare(a.Verb, b.Verb), x.Expires.Compare(y.Expires), x.Share.Compare(y.Share))
+		return cmp.Or(cmp.Compare(class(a), class(b)), x.Expires.Compare(y.Expires), x.Share.Compare(y.Share))
 	})
 	d.owed = map[share.ID]Task{}
 	for _, t := range tasks {
