@@ -3,6 +3,7 @@ package renewal
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/piecelease/fetcher/internal/times"
@@ -119,44 +120,56 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// A budgetMonth is what may still be paid to a depot until end.
-type budgetMonth struct {
-	left int64
-	end  time.Time
-}
-
 // Lapses returns the leases whose next renewal the budgets of their depots do not pay for, each with its cost, those that end first
-// at the front. A lease that ends earlier comes first in a budget.
+// at the front.
 func (s *Service) Lapses(now time.Time) (all []Due) {
-	months := map[peers.ID][]budgetMonth{}
-	credits := map[peers.ID]Credit{}
+	dues := map[*depot][]Due{}
 	s.renewals(now, func(x Standing, d *depot, at time.Time) {
-		if d.Budget == 0 {
-			return
-		}
-		if months[x.Depot] == nil {
-			left, end := d.left(now)
-			months[x.Depot], credits[x.Depot] = []budgetMonth{{left, end}}, d.Credit
-		}
-		due := Due{Key: x.Key, Expires: x.Expires}
-		for i := 0; ; i++ { // the first month that pays for it
-			if i == len(months[x.Depot]) {
-				months[x.Depot] = append(months[x.Depot], budgetMonth{d.Budget, months[x.Depot][i-1].end.Add(UnitTime)})
-			}
-			m := &months[x.Depot][i]
-			if !at.Before(m.end) {
-				continue
-			}
-			units, credit := Cost(s.size(&x.Hold), Added(x.Expires, at.Add(s.length(d.holds[x.Share])), at), credits[x.Depot])
-			if due.Units = cmp.Or(due.Units, units); units <= m.left {
-				m.left, credits[x.Depot] = m.left-units, credit
-				return
-			}
-			if at = m.end; !at.Before(x.Expires.Add(-s.of(d, s.cfg.RetryMin))) { // nothing is paid in the moment between
-				all = append(all, due)
-				return
-			}
+		if d.Budget > 0 {
+			dues[d] = append(dues[d], Due{Key: x.Key, Expires: x.Expires, At: at})
 		}
 	})
+	for d, due := range dues {
+		all = append(all, s.lapses(d, due)...)
+	}
+	slices.SortFunc(all, func(x, y Due) int {
+		return cmp.Or(x.Expires.Compare(y.Expires), cmp.Compare(x.Depot, y.Depot), x.Share.Compare(y.Share))
+	})
+	return all
+}
+
+// lapses pays the renewals at one depot as its visits will, and returns those for which there is no budget in time. What begins first takes
+// it, and what ends first of what is paid at the next visit, or waits for the same month.
+func (s *Service) lapses(d *depot, dues []Due) (all []Due) {
+	a, moment := d.Account, s.of(d, s.cfg.RetryMin) // nothing is paid in the moment between a month and the end of a lease
+	for i, x := range dues {
+		dues[i].At = later(x.At, times.Earliest(d.Next, x.Expires.Add(-moment)))
+	}
+	for len(dues) > 0 {
+		slices.SortFunc(dues, func(x, y Due) int {
+			return cmp.Or(x.At.Compare(y.At), x.Expires.Compare(y.Expires), x.Share.Compare(y.Share))
+		})
+		var wait []Due
+		for _, x := range dues {
+			if len(wait) > 0 && !x.At.Before(wait[0].At) {
+				wait = append(wait, x)
+				continue
+			}
+			h := d.holds[x.Share]
+			units, credit := Cost(s.size(h), Added(x.Expires, x.At.Add(s.length(h)), x.At), a.Credit)
+			x.Units = cmp.Or(x.Units, units)
+			switch left, opens := a.left(x.At); {
+			case units <= left:
+				a.Credit = credit
+				a.spend(units, x.At)
+			case opens.Before(x.Expires.Add(-moment)):
+				x.At = opens
+				wait = append(wait, x)
+			default:
+				all = append(all, x)
+			}
+		}
+		dues = wait
+	}
 	return all
 }
