@@ -314,8 +314,8 @@ func (s *Service) task(d *depot, h *Hold, now time.Time) (t Task) {
 const noTime = "it takes the renewal, but adds no time to the lease"
 
 // Renewed says how a lease stands that was renewed or made. It is charged for the time
-// that this added, unless the depot granted it though something was missing: then it takes no
-// passes any more.
+// that this added, unless the depot granted it though something was missing, and has been paid nothing for as long as the lease lasts:
+// then it takes no passes any more. Before, it may have given credit back for a lease that it ended, or another member has paid.
 func (s *Service) Renewed(id peers.ID, heard Heard, now time.Time) {
 	d := s.depots[id]
 	if d == nil {
@@ -326,10 +326,10 @@ func (s *Service) Renewed(id peers.ID, heard Heard, now time.Time) {
 		if d.Paid {
 			added := min(heard.Added, max(s.room(h, now), 0))
 			s.lost(d, d.Credit-d.without(size, heard.Added-added), now) // nothing was paid for so much
-			if missing, rest := Cost(size, added, d.Credit); missing > 0 && h.Ahead == 0 {
+			if missing, _ := Cost(size, added, d.Credit); missing > 0 && h.Ahead == 0 && !now.Before(d.Month.Add(UnitTime+s.length(h))) {
 				d.Paid = false
 			} else {
-				d.use(rest)
+				d.use(d.without(size, added))
 				h.cover(now, max(added, 0))
 			}
 		}
