@@ -16,6 +16,7 @@ import (
 	"github.com/piecelease/fetcher/leasedb"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/renewal"
+	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store/vfs"
 	"github.com/piecelease/fetcher/wire"
 )
@@ -40,23 +41,27 @@ func (taker) Spend(peers.ID, peers.ID, wire.Pay, [16]byte, int64, time.Time) ([]
 type spender struct {
 	begun       atomic.Int64
 	asked, paid atomic.Int64
+	lease       atomic.Value // for which it was begun last
 }
 
-func (s *spender) Pay(_ context.Context, _ peers.Addr, units int64) (m wire.Pay, err error) {
+func (s *spender) Pay(_ context.Context, _ peers.Addr, lease share.ID, units int64, _ [][wire.PaymentID]byte) (m wire.Pay, err error) {
 	if units > 0 {
 		m.ID[0], m.Passes = byte(s.begun.Add(1)), make([]byte, wire.SpendSize)
 		s.asked.Store(units)
+		s.lease.Store(lease)
 	}
 	return m, nil
 }
 
-func (s *spender) Paid(_ context.Context, _ peers.ID, m wire.Paid) (int64, error) {
+func (s *spender) Paid(_ context.Context, _ peers.ID, m wire.Paid) (share.ID, int64, error) {
 	if m.Refused != 0 {
-		return 0, &depot.Refusal{Reason: depot.Reason(m.Refused)}
+		return share.ID{}, 0, &depot.Refusal{Reason: depot.Reason(m.Refused)}
 	}
 	s.paid.Add(s.asked.Load())
-	return s.asked.Load(), nil
+	return s.lease.Load().(share.ID), s.asked.Load(), nil
 }
+
+func (s *spender) Counted(context.Context, [][wire.PaymentID]byte) error { return nil }
 
 // A depot that asks for more passes than its leases cost is not paid, even if it asks bit by bit.
 func TestADepotThatAsksAgainAndAgainIsPaidOnce(t *testing.T) {

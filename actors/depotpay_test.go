@@ -43,8 +43,9 @@ type payer struct {
 	who    depot.Account
 	asked  int
 	sold   int64
-	paid   int64 // units that the wallet knows to have paid
-	cost   int64 // MiB-seconds that were granted
+	paid   int64                  // units that are counted
+	booked [][wire.PaymentID]byte // for these payments
+	cost   int64                  // MiB-seconds that were granted
 }
 
 func (x *payer) cut(n int) bool { return x.faults && x.rng.IntN(n) == 0 }
@@ -166,6 +167,7 @@ func newPayer(t *testing.T, seed uint64) *payer {
 
 func (x *payer) open() {
 	x.purse = x.purseWith(x.ask)
+	x.purse.Counted(x.Context(), x.booked) // or later, after a crash
 }
 
 var payee = peers.Addr{ID: "depot"}
@@ -192,7 +194,7 @@ func (x *payer) buy(units int64) {
 
 // pay sends what is begun, or units, once.
 func (x *payer) pay(units int64) (bool, error) {
-	m, err := x.purse.Pay(x.Context(), payee, units)
+	m, err := x.purse.Pay(x.Context(), payee, share.ID{}, units, x.booked)
 	if err != nil || len(m.Passes) == 0 {
 		return false, err
 	}
@@ -200,8 +202,16 @@ func (x *payer) pay(units int64) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	n, err := x.purse.Paid(x.Context(), "depot", a.(wire.Paid))
-	x.paid += n
+	_, n, err := x.purse.Paid(x.Context(), "depot", a.(wire.Paid))
+	if err != nil || n == 0 {
+		return err == nil, err
+	}
+	if _, err = around(x, func() (any, error) {
+		x.paid, x.booked = x.paid+n, append(x.booked, m.ID)
+		return nil, nil
+	}); err == nil {
+		err = x.purse.Counted(x.Context(), x.booked)
+	}
 	return err == nil, err
 }
 
@@ -281,8 +291,8 @@ func paysThroughCrashes(t *testing.T, seed uint64) {
 			t.Errorf("%+v", s)
 		}
 	}
-	if got := (x.sold - left) * passTime; err != nil || got != x.cost+x.credit() {
-		t.Fatalf("%d sold, %d left, %d of credit, and %d granted: %v", x.sold, left, x.credit(), x.cost, err)
+	if got := (x.sold - left) * passTime; err != nil || got != x.cost+x.credit() || x.paid != x.sold-left {
+		t.Fatalf("%d sold, %d left, %d counted, %d of credit, and %d granted: %v", x.sold, left, x.paid, x.credit(), x.cost, err)
 	}
 	x.buy(8 * 64)
 	if err := x.renew(mib, x.now.Add(31*24*time.Hour)); err != nil || x.credit() >= max(passTime, mib*31*86400) {
@@ -315,7 +325,7 @@ func olderLedger(t *testing.T) (x *payer, old *leasedb.DB, m wire.Pay) {
 	if err := x.db.CopyTo(t.Context(), old); err != nil {
 		t.Fatal(err)
 	}
-	m, err := x.purse.Pay(t.Context(), payee, 64)
+	m, err := x.purse.Pay(t.Context(), payee, share.ID{}, 64, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -396,7 +406,7 @@ func readyToPay(t *testing.T) (*payer, wire.Pay, issuer.Counter) {
 	t.Helper()
 	x := newPayer(t, 1)
 	x.buy(64)
-	m, err := x.purse.Pay(t.Context(), payee, 64)
+	m, err := x.purse.Pay(t.Context(), payee, share.ID{}, 64, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -421,7 +431,7 @@ func TestAPaymentThatComesTwiceAtOnceIsEntered(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	units, err := x.purse.Paid(t.Context(), "depot", wire.Paid{ID: m.ID, Units: p.Units, Refused: p.Refused})
+	_, units, err := x.purse.Paid(t.Context(), "depot", wire.Paid{ID: m.ID, Units: p.Units, Refused: p.Refused})
 	if err == nil && x.credit() != units*passTime {
 		t.Errorf("the second is answered %+v: the wallet has given %d passes away, and the credit is %d", p, units, x.credit())
 	}
@@ -497,22 +507,22 @@ func TestASlowDepotKeepsNoOtherWaiting(t *testing.T) {
 		return nil, errCut
 	})
 	var all sync.WaitGroup
-	all.Go(func() { p.Pay(t.Context(), payee, 1) })
+	all.Go(func() { p.Pay(t.Context(), payee, share.ID{}, 1, nil) })
 	defer all.Wait()
 	defer close(answer)
 	<-asked
-	if m, err := p.Pay(t.Context(), peers.Addr{ID: "free"}, 0); err != nil || len(m.Passes) != 0 {
+	if m, err := p.Pay(t.Context(), peers.Addr{ID: "free"}, share.ID{}, 0, nil); err != nil || len(m.Passes) != 0 {
 		t.Error(m, err)
 	}
 	if s, err := p.Stock(t.Context()); err != nil || len(s) != 1 {
 		t.Error(s, err)
 	}
-	if _, err := p.Paid(t.Context(), "free", wire.Paid{ID: [16]byte{1}}); !errors.Is(err, peers.ErrProtocol) {
+	if _, _, err := p.Paid(t.Context(), "free", wire.Paid{ID: [16]byte{1}}); !errors.Is(err, peers.ErrProtocol) {
 		t.Error(err)
 	}
 	ended, end := context.WithCancel(t.Context())
 	end()
-	if _, err := p.Pay(ended, payee, 1); !errors.Is(err, context.Canceled) {
+	if _, err := p.Pay(ended, payee, share.ID{}, 1, nil); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }

@@ -11,19 +11,28 @@ import (
 
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/renewal"
+	"github.com/piecelease/fetcher/wire"
 )
 
-type holdsLoaded struct {
-	book renewal.Book
-	err  error
-}
+// holdsLoaded and holdsSaved are a book that was read or written, and the payments that are over, as it counts them.
+type (
+	holdsLoaded struct {
+		book renewal.Book
+		over [][wire.PaymentID]byte
+		err  error
+	}
+	holdsSaved struct {
+		over [][wire.PaymentID]byte
+		err  error
+	}
+)
 
 func (r *renewals) load(ctx actor.Context) {
 	r.visits, r.ended, r.errs = map[peers.ID]*depotVisit{}, map[peers.ID]int{}, map[renewal.Key]visitError{}
 	r.loading = true
 	r.s.Task(ctx, func(ctx context.Context) any {
 		b, err := r.cfg.Book.LoadHolds(ctx)
-		return holdsLoaded{b, err}
+		return holdsLoaded{b, r.settled(ctx, b), err}
 	})
 }
 
@@ -35,14 +44,13 @@ func (r *renewals) loaded(ctx actor.Context, m holdsLoaded) {
 	} else {
 		r.core = renewal.New(r.cfg.Renewal, r.s.Seed("renewals"))
 		r.core.Resume(m.book, r.s.Wall())
+		r.core.Over(m.over)
 	}
 	for _, e := range r.early {
 		r.command(ctx, e.what, e.who, m.err)
 	}
 	r.early = nil
 }
-
-type holdsSaved struct{ err error }
 
 // save writes the book if it has changed, one writing at a time.
 func (r *renewals) save(ctx actor.Context) {
@@ -56,7 +64,12 @@ func (r *renewals) save(ctx actor.Context) {
 	}
 	b := r.core.Book()
 	r.forget(b)
-	r.s.Task(ctx, func(ctx context.Context) any { return holdsSaved{r.cfg.Book.SaveHolds(ctx, b)} })
+	r.s.Task(ctx, func(ctx context.Context) any {
+		if err := r.cfg.Book.SaveHolds(ctx, b); err != nil {
+			return holdsSaved{err: err}
+		}
+		return holdsSaved{over: r.settled(ctx, b)}
+	})
 }
 
 // forget drops the errors of what is not wanted or held any more, or was not refused when its depot was asked last.
@@ -80,6 +93,7 @@ func (r *renewals) saved(ctx actor.Context, m holdsSaved) {
 	r.saving = false
 	if m.err == nil {
 		r.words.written = r.words.writing
+		r.core.Over(m.over)
 	} else {
 		r.unsaved(ctx, m.err)
 	}

@@ -11,10 +11,10 @@ import (
 	"github.com/piecelease/fetcher/wire"
 )
 
-// A kill after the wallet was written, and before the book was: what was paid counts in the month all the same.
+// A kill after the depot has answered, and before the book is written: what was paid counts in the month all the same, and once.
 func TestAPaymentBeforeAKillBetweenTwoWritesCountsInTheBudget(t *testing.T) {
 	h := newHeld(t, nil)
-	granted, paid := h.answer, int64(0)
+	granted, paid, killed := h.answer, int64(0), errors.New("killed")
 	h.answer = func(id peers.ID, q any) any {
 		switch m := q.(type) {
 		case wire.Hold:
@@ -23,8 +23,8 @@ func TestAPaymentBeforeAKillBetweenTwoWritesCountsInTheBudget(t *testing.T) {
 			}
 			return nil
 		case wire.Pay:
-			paid += h.purse
-			h.fault = errors.New("killed") // the purse enters the answer, and then nothing is written
+			paid = h.purse
+			h.fault = killed // the purse enters the answer, and then nothing is written
 			return wire.Paid{}
 		}
 		return granted(id, q)
@@ -34,7 +34,7 @@ func TestAPaymentBeforeAKillBetweenTwoWritesCountsInTheBudget(t *testing.T) {
 	if paid != 1<<10 {
 		t.Fatal(paid)
 	}
-	h.fault = nil
+	h.fault, killed = nil, nil
 	h.s.Send(h.pid, "panic") // it reads the book again
 	h.w.Run(time.Second)
 	var l HoldList
@@ -42,5 +42,8 @@ func TestAPaymentBeforeAKillBetweenTwoWritesCountsInTheBudget(t *testing.T) {
 	h.w.Run(time.Second)
 	if want := (renewal.Budget{Units: 1500, Left: 1500 - 1<<10}); l.Budgets["d"] != want {
 		t.Errorf("%d units were paid: %+v", paid, l.Budgets["d"])
+	}
+	if len(h.begun) > 0 {
+		t.Errorf("it is sent again: %+v", h.begun)
 	}
 }

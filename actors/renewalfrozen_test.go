@@ -27,7 +27,7 @@ func TestADepotWhoseClockStandsIsPaid(t *testing.T) {
 			return wire.Held{Share: m.Share, At: at, State: uint8(depot.Stable), Bytes: m.Bytes, Expires: m.Until, Added: m.Until - at}
 		case wire.Pay:
 			credit += renewal.Paid(h.purse)
-			h.w.After(2*time.Second, func() { h.s.Send(h.pid, DepotAnswer{Depot: id, Answer: wire.Paid{}}) })
+			h.w.After(2*time.Second, func() { h.s.Send(h.pid, DepotAnswer{Depot: id, Answer: wire.Paid{ID: m.ID}}) })
 			return nil
 		}
 		return wire.HoldingsPage{At: at}

@@ -9,16 +9,19 @@ import (
 	"github.com/piecelease/fetcher/depot"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/renewal"
+	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/wire"
 )
 
 // Purse is the passes that pay depots; passes/purse has one. What it returns is durable already.
 type Purse interface {
-	// Pay returns what to send to a depot: a payment that was begun and not answered, or else one of
-	// units, if these are not 0; there is none if its Passes are empty.
-	Pay(ctx context.Context, at peers.Addr, units int64) (wire.Pay, error)
-	// Paid enters a depot's answer, and returns how much was paid.
-	Paid(ctx context.Context, at peers.ID, m wire.Paid) (units int64, err error)
+	// Pay returns what to send to a depot: a payment that was begun and is not among those that are counted, or else one of
+	// units for the lease of a share, if these are not 0; there is none if its Passes are empty.
+	Pay(ctx context.Context, at peers.Addr, lease share.ID, units int64, counted [][wire.PaymentID]byte) (wire.Pay, error)
+	// Paid enters a depot's answer, and returns for which lease how much was paid; no share: it is not known for which.
+	Paid(ctx context.Context, at peers.ID, m wire.Paid) (lease share.ID, units int64, err error)
+	// Counted is told of payments that the book has: they are over. All others are sent again, whatever their depot has answered.
+	Counted(ctx context.Context, payments [][wire.PaymentID]byte) error
 }
 
 // payReady is what is to be paid in a visit, and payDone that it was.
@@ -30,10 +33,11 @@ type (
 		err    error
 	}
 	payDone struct {
-		lease  renewal.Key // for which it was paid; no share: a payment from before
-		serial int
-		units  int64
-		err    error
+		lease   renewal.Key // for which it was paid
+		serial  int
+		payment [wire.PaymentID]byte
+		units   int64
+		err     error
 	}
 )
 
@@ -64,8 +68,6 @@ func (r *renewals) owes(ctx actor.Context, v *depotVisit, units int64) {
 	default:
 		if err = r.core.InBudget(v.to.ID, units, now); err == nil {
 			v.pays++
-			r.core.Paying(v.lease())
-			r.dirty = true
 			r.reserve(ctx, v, units)
 			return
 		}
@@ -81,9 +83,9 @@ func (r *renewals) reserve(ctx actor.Context, v *depotVisit, units int64) {
 		return
 	}
 	v.giveUp = r.s.Now().Add(visitTime)
-	to, serial, purse := v.to, v.serial, r.cfg.Purse
+	to, serial, purse, lease, counted := v.to, v.serial, r.cfg.Purse, v.lease().Share, r.core.Account(v.to.ID).Counted
 	r.s.Task(ctx, func(ctx context.Context) any {
-		m, err := purse.Pay(ctx, to, units)
+		m, err := purse.Pay(ctx, to, lease, units, counted)
 		return payReady{to.ID, serial, m, err}
 	})
 }
@@ -109,10 +111,10 @@ func (r *renewals) settle(ctx actor.Context, v *depotVisit, m wire.Paid) {
 		return
 	}
 	v.giveUp = r.s.Now().Add(visitTime)
-	k, serial, purse := v.lease(), v.serial, r.cfg.Purse
+	id, serial, purse := v.to.ID, v.serial, r.cfg.Purse
 	r.s.Task(ctx, func(ctx context.Context) any {
-		units, err := purse.Paid(ctx, k.Depot, m)
-		return payDone{k, serial, units, err}
+		lease, units, err := purse.Paid(ctx, id, m)
+		return payDone{renewal.Key{Depot: id, Share: lease}, serial, m.ID, units, err}
 	})
 }
 
@@ -125,23 +127,36 @@ func (v *depotVisit) lease() renewal.Key {
 	return k
 }
 
+// paid counts a payment, perhaps one of an earlier task or visit. If this visit is over, the next one sends it again.
 func (r *renewals) paid(ctx actor.Context, m payDone) {
 	v := r.visits[m.lease.Depot]
-	here := v != nil && v.serial == m.serial
-	if m.units > 0 { // perhaps of no task, or too late for it
+	if v == nil || v.serial != m.serial {
+		return
+	}
+	if m.units > 0 && r.core.Count(v.to.ID, m.payment) {
 		r.core.Bank(m.lease, m.units, r.s.Wall())
 		r.dirty = true
 	}
-	if here {
+	if m.lease == v.lease() {
 		v.most -= m.units
 	}
-	switch {
-	case !here:
-	case m.err != nil:
+	if m.err != nil {
 		r.unpaid(ctx, v, m.err)
-	default:
-		r.goOn(ctx, v)
+		return
 	}
+	r.goOn(ctx, v)
+}
+
+// settled tells the purse which payments a book counts that is written, and returns those of which nothing is left. Once this life of
+// the actor has ended, the next one may have read the book from before.
+func (r *renewals) settled(ctx context.Context, b renewal.Book) (over [][wire.PaymentID]byte) {
+	for _, a := range b.Accounts {
+		over = append(over, a.Counted...)
+	}
+	if len(over) == 0 || ctx.Err() != nil || r.cfg.Purse == nil || r.cfg.Purse.Counted(ctx, over) != nil { // it is told again with the next book
+		return nil
+	}
+	return over
 }
 
 // unpaid goes on without the payment: tasks that need it are refused.

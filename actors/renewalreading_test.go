@@ -11,7 +11,7 @@ import (
 	"github.com/piecelease/fetcher/wire"
 )
 
-// The end of a payment that comes while the book is read again, after a fault, counts and is no further fault.
+// A payment that the purse enters while the book is read again, after a fault, counts.
 func TestAPaymentThatEndsWhileTheBookIsReadCounts(t *testing.T) {
 	h := newHeld(t, nil)
 	granted, paid := h.answer, int64(0)
@@ -23,7 +23,7 @@ func TestAPaymentThatEndsWhileTheBookIsReadCounts(t *testing.T) {
 			}
 			return nil
 		case wire.Pay:
-			paid += h.purse
+			paid = h.purse
 			h.w.TaskDelay = func(*rand.Rand) time.Duration { return 10 * time.Second } // until the wallet is written
 			return wire.Paid{}
 		}

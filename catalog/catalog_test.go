@@ -128,6 +128,8 @@ func TestDatabasesOfEveryVersionOpen(t *testing.T) {
 		 INSERT INTO limits(way, rate, setting) VALUES ('up', 5, 0)`,
 		`INSERT INTO entries(kind, key, wish, added, state, since, share, older, found, verified, guarded, listed) VALUES ` + row + `, 1, 7, 1, 'film')`,
 		`INSERT INTO entries(kind, key, wish, added, state, since, share, older, found, verified, guarded, listed, mounts) VALUES ` + row + `, 1, 7, 1, 'film', x'2f6100')`,
+		`INSERT INTO entries(kind, key, wish, added, state, since, share, older, found, verified, guarded, listed, mounts) VALUES ` + row + `, 1, 7, 1, 'film', x'2f6100');
+		 INSERT INTO passes(nonce, token, size, epoch, issuer, depot, request, bad, lease) VALUES (x'00', x'0005' || zeroblob(160), 1, 1, 'i', 'd', zeroblob(16), 0, 'x')`,
 	}
 	if len(fill) != len(schema.Steps) {
 		t.Fatalf("%d versions are tried of %d", len(fill), len(schema.Steps))

@@ -27,4 +27,5 @@ var schema = sqlitedb.Schema{App: 0x66744361, Private: true, Steps: []string{ //
 	`CREATE TABLE limits(way TEXT PRIMARY KEY, rate INTEGER NOT NULL, setting INTEGER NOT NULL) WITHOUT ROWID`,
 	`ALTER TABLE entries ADD COLUMN listed TEXT NOT NULL DEFAULT ''`,
 	`ALTER TABLE entries ADD COLUMN mounts BLOB`,
+	`ALTER TABLE passes ADD COLUMN lease TEXT NOT NULL DEFAULT ''`,
 }}

@@ -15,7 +15,7 @@ func (d *DB) Wallet(ctx context.Context) (*passes.Wallet, error) {
 	var held []passes.Held
 	var orders []passes.Order
 	err := d.read(ctx, func(t tx) error {
-		err := t.rows(`SELECT token, size, epoch, issuer, depot, request, bad FROM passes`, func(s *sqlite.Stmt) error {
+		err := t.rows(`SELECT token, size, epoch, issuer, depot, request, bad, lease FROM passes`, func(s *sqlite.Stmt) error {
 			h, err := readPass(s)
 			held = append(held, h)
 			return err
@@ -45,8 +45,8 @@ func (d *DB) WriteWallet(ctx context.Context, c passes.Change) error {
 			}
 		}
 		for _, h := range c.Put {
-			if err := t.rows(`INSERT OR REPLACE INTO passes(nonce, token, size, epoch, issuer, depot, request, bad) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)`, nil,
-				h.Nonce[:], h.Token(), int64(h.Size), int64(h.Epoch), h.Issuer, h.Depot, h.Request[:], h.Bad); err != nil {
+			if err := t.rows(`INSERT OR REPLACE INTO passes(nonce, token, size, epoch, issuer, depot, request, bad, lease) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)`, nil,
+				h.Nonce[:], h.Token(), int64(h.Size), int64(h.Epoch), h.Issuer, h.Depot, h.Request[:], h.Bad, h.Lease); err != nil {
 				return err
 			}
 		}
@@ -75,7 +75,7 @@ func (t tx) putOrder(o passes.Order) error {
 }
 
 func readPass(s *sqlite.Stmt) (h passes.Held, err error) {
-	h = passes.Held{Size: passes.Size(s.ColumnInt(1)), Epoch: passes.Epoch(s.ColumnInt(2)), Issuer: s.ColumnText(3), Depot: s.ColumnText(4), Bad: s.ColumnInt(6) != 0}
+	h = passes.Held{Size: passes.Size(s.ColumnInt(1)), Epoch: passes.Epoch(s.ColumnInt(2)), Issuer: s.ColumnText(3), Depot: s.ColumnText(4), Bad: s.ColumnInt(6) != 0, Lease: s.ColumnText(7)}
 	if h.Pass, err = passes.ParseToken(blob(s, 0)); err != nil {
 		return h, fmt.Errorf("a pass for %s cannot be read: %w", h.Depot, err)
 	}

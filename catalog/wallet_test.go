@@ -26,7 +26,7 @@ func TestAWalletSurvives(t *testing.T) {
 	}
 	o.Voucher[3] = 'x'
 	held := []passes.Held{
-		{Pass: passes.Pass{Nonce: [32]byte{1}, Key: key.ID()}, Size: 64, Epoch: 3, Issuer: "issuer", Depot: "depot", Request: passes.RequestID{7}},
+		{Pass: passes.Pass{Nonce: [32]byte{1}, Key: key.ID()}, Size: 64, Epoch: 3, Issuer: "issuer", Depot: "depot", Request: passes.RequestID{7}, Lease: "share"},
 		{Pass: passes.Pass{Nonce: [32]byte{2}}, Size: 1, Issuer: "issuer", Depot: "depot", Bad: true},
 	}
 	for _, c := range []passes.Change{
@@ -52,8 +52,8 @@ func TestAWalletSurvives(t *testing.T) {
 
 func TestPassesThatCannotBeReadAreNamed(t *testing.T) {
 	for _, set := range []string{
-		`INSERT INTO passes VALUES (x'00', x'00', 1, 1, 'i', 'd', zeroblob(16), 0)`,
-		`INSERT INTO passes VALUES (x'00', x'0005' || zeroblob(160), 1, 1, 'i', 'd', x'00', 0)`,
+		`INSERT INTO passes VALUES (x'00', x'00', 1, 1, 'i', 'd', zeroblob(16), 0, '')`,
+		`INSERT INTO passes VALUES (x'00', x'0005' || zeroblob(160), 1, 1, 'i', 'd', x'00', 0, '')`,
 		`INSERT INTO orders VALUES (x'00', zeroblob(32), 'i', 'd', x'', '[0,0,0]', zeroblob(25))`,
 		`INSERT INTO orders VALUES (zeroblob(16), zeroblob(32), 'i', 'd', x'00', '[0,0,0]', zeroblob(25))`,
 		`INSERT INTO orders VALUES (zeroblob(16), zeroblob(32), 'i', 'd', x'', '{', zeroblob(25))`,

@@ -18,6 +18,7 @@ type Held struct {
 	Issuer  string    // its peer ID
 	Depot   string    // where the pass is good
 	Request RequestID // what it is reserved for; zero: nothing
+	Lease   string    // ... if that is a payment: the ID of the share for whose lease it was begun; empty: not known
 	Bad     bool      // an issuer said that it was spent, or is not the issuer's own
 }
 
@@ -107,7 +108,7 @@ func (w *Wallet) Orders() []Order {
 func (w *Wallet) All() []Held { return w.those(func(*Held) bool { return true }) }
 
 // Paying returns the requests, by ID, that have passes for a depot reserved and are not orders:
-// payments that were not answered.
+// payments that are not over.
 func (w *Wallet) Paying(depot string) (ids []RequestID) {
 	for _, h := range w.held {
 		_, order := w.orders[h.Request]
@@ -219,7 +220,7 @@ func (w *Wallet) Spent(id RequestID) (c Change) {
 // again, except what the issuer would not take. An order of this ID is gone.
 func (w *Wallet) Refused(id RequestID, bad func(Name) bool) (c Change) {
 	for _, h := range w.Reserved(id) {
-		h.Request, h.Bad = RequestID{}, bad(nameOf(h.Nonce))
+		h.Request, h.Lease, h.Bad = RequestID{}, "", bad(nameOf(h.Nonce))
 		c.Put = append(c.Put, h)
 	}
 	if _, ok := w.orders[id]; ok {

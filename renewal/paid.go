@@ -1,6 +1,11 @@
 package renewal
 
-import "time"
+import (
+	"slices"
+	"time"
+
+	"github.com/piecelease/fetcher/peers"
+)
 
 // What a lease may cost is known without its depot: the size of the share, the time that has passed, and
 // what was paid. A depot is believed when it asks for less.
@@ -38,22 +43,29 @@ func (s *Service) MayCost(k Key, length time.Duration, now time.Time) int64 {
 	return price
 }
 
-// Paying records for which hold a payment is begun: it may be a later visit that hears of its end.
-func (s *Service) Paying(k Key) {
-	if d := s.depots[k.Depot]; d != nil {
-		d.Paying = k.Share
+// Count notes that a payment to a depot is counted, and reports whether it was not before: a wallet sends it until it is told
+// that the book has it.
+func (s *Service) Count(id peers.ID, payment [16]byte) bool {
+	d := s.depots[id]
+	if d == nil || slices.Contains(d.Counted, payment) {
+		return false
+	}
+	d.Counted = append(slices.Clone(d.Counted), payment)
+	return true
+}
+
+// Over forgets payments that the wallet does not have any more.
+func (s *Service) Over(payments [][16]byte) {
+	for _, d := range s.depots {
+		d.Counted = slices.DeleteFunc(slices.Clone(d.Counted), func(p [16]byte) bool { return slices.Contains(payments, p) })
 	}
 }
 
-// Bank enters units that were paid for a hold; of no share: for that of the payment that was begun last. They are credit until
-// something is granted for them.
+// Bank enters units that were paid for a hold, if it is known for which. They are credit until something is granted for them.
 func (s *Service) Bank(k Key, units int64, now time.Time) {
 	d := s.depots[k.Depot]
 	if d == nil || units < 1 {
 		return
-	}
-	if k.Share.IsZero() {
-		k.Share = d.Paying
 	}
 	d.Paid = true
 	d.spend(units, now)

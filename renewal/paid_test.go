@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/piecelease/fetcher/peers"
-	"github.com/piecelease/fetcher/share"
 )
 
 // paying is a node that pays a depot for a lease of size bytes.
@@ -40,17 +39,16 @@ func TestADepotDoesNotSayHowMuchItKeeps(t *testing.T) {
 // Whatever a depot says of time and credit, it is paid for the time that passes, and some lengths ahead.
 func TestADepotDoesNotSayHowMuchTimeItWasPaid(t *testing.T) {
 	for name, c := range map[string]struct {
-		granted, lost, late bool
-		back                time.Duration // by which the clock is set back each day
-		left, added         time.Duration
+		granted, lost bool
+		back          time.Duration // by which the clock is set back each day
+		left, added   time.Duration
 	}{
-		"each time nearly over":  {granted: true, left: 31 * day, added: 31 * day},
-		"little was added":       {granted: true, left: time.Minute, added: time.Second},
-		"much was added":         {granted: true, left: 31 * day, added: 3100 * day},
-		"the clock goes back":    {granted: true, left: 31 * day, added: 31 * day, back: time.Second},
-		"never granted":          {},
-		"never answered":         {lost: true},
-		"the payment comes late": {lost: true, late: true},
+		"each time nearly over": {granted: true, left: 31 * day, added: 31 * day},
+		"little was added":      {granted: true, left: time.Minute, added: time.Second},
+		"much was added":        {granted: true, left: 31 * day, added: 3100 * day},
+		"the clock goes back":   {granted: true, left: 31 * day, added: 31 * day, back: time.Second},
+		"never granted":         {},
+		"never answered":        {lost: true},
 	} {
 		s, k := paying(100 << 20)
 		now, paid, days := epoch, int64(0), 310
@@ -59,12 +57,8 @@ func TestADepotDoesNotSayHowMuchTimeItWasPaid(t *testing.T) {
 			s.Due(now)
 			for _, task := range s.Visited("d", []Heard{{Share: k.Share, State: Stable, Bytes: 100 << 20, Left: time.Hour}}, now) {
 				units := s.MayCost(k, task.Length, now)
-				of := k
-				if s.Paying(k); c.late {
-					of.Share = share.ID{}
-				}
 				paid += units
-				s.Bank(of, units, now)
+				s.Bank(k, units, now)
 				switch {
 				case c.granted:
 					s.Renewed("d", Heard{Share: k.Share, State: Stable, Bytes: 100 << 20, Left: c.left, Added: c.added}, now)

@@ -69,7 +69,8 @@ type Account struct {
 	Failed int       // visits since then
 	Why    string    // ... the last of them failed
 	Credit Credit
-	Paying share.ID `json:",omitzero"` // for which hold a payment was begun last
+	// Counted are the IDs of payments that are in Spent and Credit, and that the wallet may still have.
+	Counted [][16]byte `json:",omitempty"`
 
 	Budget int64     // units that the owner lets be paid there in a month; 0: any number
 	Month  time.Time // when the present one began

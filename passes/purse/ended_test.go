@@ -9,6 +9,7 @@ import (
 	"github.com/piecelease/fetcher/depot"
 	"github.com/piecelease/fetcher/passes"
 	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/wire"
 )
 
@@ -31,7 +32,7 @@ func TestPassesThatHaveEndedAtTheDepotKeepNoOthersBack(t *testing.T) {
 	}
 	m.purse.cfg.Known = m.purse.cfg.Fresh
 	pay := func(units int64) (n int64) {
-		q, err := m.purse.Pay(t.Context(), seller, units)
+		q, err := m.purse.Pay(t.Context(), seller, share.ID{}, units, nil)
 		if err != nil {
 			t.Log(err)
 			return 0
@@ -40,8 +41,12 @@ func TestPassesThatHaveEndedAtTheDepotKeepNoOthersBack(t *testing.T) {
 		if _, err := m.issuer.Spend(seller.ID, account, q, [16]byte(q.ID), units, at); err != nil {
 			a.Refused = uint8(depot.BadPasses)
 		}
-		if n, err = m.purse.Paid(t.Context(), seller.ID, a); err != nil {
+		if _, n, err = m.purse.Paid(t.Context(), seller.ID, a); err != nil {
 			t.Log(err)
+			return 0
+		}
+		if err := m.purse.Counted(t.Context(), [][wire.PaymentID]byte{q.ID}); err != nil {
+			t.Fatal(err)
 		}
 		return n
 	}

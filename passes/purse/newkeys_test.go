@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/piecelease/fetcher/passes/issuer"
+	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store/storetest"
 )
 
@@ -29,7 +30,7 @@ func TestAnIssuerWithNewKeysIsPaid(t *testing.T) {
 			m.pay(2)
 			return
 		}
-		m.purse.Pay(t.Context(), seller, 2) // the depot is visited
+		m.purse.Pay(t.Context(), seller, share.ID{}, 2, nil) // the depot is visited
 	}
 	t.Errorf("a voucher of its new keys is not redeemed: %v", err)
 }

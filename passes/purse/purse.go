@@ -25,6 +25,7 @@ import (
 	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/passes"
 	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/wire"
 )
 
@@ -121,10 +122,9 @@ func (p *Purse) id() (id passes.RequestID, err error) {
 	return id, err
 }
 
-// Pay returns the payment to send to a depot: one that was begun and not answered, or else a new
-// one of units; m.Passes is empty if there is nothing to pay. If there are only larger passes they
-// are exchanged first.
-func (p *Purse) Pay(ctx context.Context, at peers.Addr, units int64) (m wire.Pay, err error) {
+// Pay returns the payment to send to a depot: one that was begun and is not over, nor among those that are counted, or else a
+// new one of units for the lease of a share; m.Passes is empty if there is nothing to pay. If there are only larger passes they are exchanged first.
+func (p *Purse) Pay(ctx context.Context, at peers.Addr, lease share.ID, units int64, counted [][wire.PaymentID]byte) (m wire.Pay, err error) {
 	leave, err := p.begin(ctx, at.ID)
 	if err != nil {
 		return m, err
@@ -134,6 +134,7 @@ func (p *Purse) Pay(ctx context.Context, at peers.Addr, units int64) (m wire.Pay
 	if err := p.look(ctx, func(w *passes.Wallet) { begun = w.Paying(string(at.ID)) }); err != nil {
 		return m, err
 	}
+	begun = slices.DeleteFunc(begun, func(id passes.RequestID) bool { return slices.Contains(counted, [wire.PaymentID]byte(id)) })
 	if len(begun) > 0 {
 		return p.payment(ctx, at.ID, begun[0])
 	}
@@ -143,7 +144,7 @@ func (p *Purse) Pay(ctx context.Context, at peers.Addr, units int64) (m wire.Pay
 	}
 	id, err := p.id()
 	if err == nil {
-		err = p.reserve(ctx, at, units, id)
+		err = p.reserve(ctx, at, lease, units, id)
 	}
 	if err != nil {
 		return m, errors.Join(err, stuck)
@@ -153,7 +154,7 @@ func (p *Purse) Pay(ctx context.Context, at peers.Addr, units int64) (m wire.Pay
 
 // reserve sets passes aside, after exchanging some if need be, but at most as many as one message
 // holds; then the depot says again what is missing.
-func (p *Purse) reserve(ctx context.Context, at peers.Addr, units int64, id passes.RequestID) error {
+func (p *Purse) reserve(ctx context.Context, at peers.Addr, lease share.ID, units int64, id passes.RequestID) error {
 	var seed [16]byte
 	if _, err := io.ReadFull(p.cfg.Chance, seed[:]); err != nil {
 		return err
@@ -171,6 +172,9 @@ func (p *Purse) reserve(ctx context.Context, at peers.Addr, units int64, id pass
 				err = passes.ErrTagged
 			}
 			c.Put = c.Put[:min(len(c.Put), wire.MaxPays)]
+			for i := range c.Put {
+				c.Put[i].Lease = lease.String()
+			}
 			return c, errors.Join(err, p.known(at.ID, c.Put, err))
 		})
 		var short *passes.ShortError
@@ -244,10 +248,10 @@ func final(r depot.Reason) bool {
 	return slices.Contains([]depot.Reason{depot.BadPasses, depot.SpentPasses, depot.WrongSum, depot.BadRequest}, r)
 }
 
-// Paid enters a depot's answer to a payment: its passes are gone, or free again except those that
-// were spent before. It returns how much was paid. After any other answer the payment stands, and Pay
-// returns it again.
-func (p *Purse) Paid(ctx context.Context, at peers.ID, m wire.Paid) (units int64, err error) {
+// Paid enters a depot's answer to a payment: after a final refusal its passes are free again except those that
+// were spent before. It returns for which lease how much was paid. The payment stands, and Pay returns it again, until
+// Counted is told that this is written down.
+func (p *Purse) Paid(ctx context.Context, at peers.ID, m wire.Paid) (lease share.ID, units int64, err error) {
 	r := &depot.Refusal{Reason: depot.Reason(m.Refused)}
 	err = p.change(ctx, func(w *passes.Wallet) (c passes.Change, err error) {
 		held := w.Reserved(m.ID)
@@ -262,19 +266,22 @@ func (p *Purse) Paid(ctx context.Context, at peers.ID, m wire.Paid) (units int64
 		for _, h := range held {
 			units += int64(h.Size)
 		}
-		return w.Spent(m.ID), nil
+		return c, lease.UnmarshalText([]byte(held[0].Lease))
 	})
-	if err != nil && units > 0 { // whether that was written is unknown
-		stands := true
-		p.look(ctx, func(w *passes.Wallet) { stands = len(w.Reserved(m.ID)) > 0 })
-		if stands {
-			units = 0
-		}
-	}
 	if r.Reason != 0 {
 		err = errors.Join(err, r)
 	}
-	return units, err
+	return lease, units, err
+}
+
+// Counted drops the passes of payments that were made, and that their owner has counted durably.
+func (p *Purse) Counted(ctx context.Context, payments [][wire.PaymentID]byte) error {
+	return p.change(ctx, func(w *passes.Wallet) (c passes.Change, err error) {
+		for _, id := range payments {
+			c.Drop = append(c.Drop, w.Spent(id).Drop...)
+		}
+		return c, nil
+	})
 }
 
 // refused is the change when a request was refused for good; bad has the names of passes. If these may have keys that are not in use

@@ -10,6 +10,7 @@ import (
 	"github.com/piecelease/fetcher/depot"
 	"github.com/piecelease/fetcher/passes"
 	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/wire"
 )
 
@@ -53,11 +54,11 @@ func TestAPaymentWhoseWriteFailedIsReadBack(t *testing.T) {
 	t.Parallel()
 	m, k := onDisk(t, 6)
 	k.after = errDisk
-	if _, err := m.purse.Pay(t.Context(), seller, 3); !errors.Is(err, errDisk) {
+	if _, err := m.purse.Pay(t.Context(), seller, share.ID{}, 3, nil); !errors.Is(err, errDisk) {
 		t.Fatal(err)
 	}
 	begun := k.Paying(string(seller.ID))
-	q, err := m.purse.Pay(t.Context(), seller, 3)
+	q, err := m.purse.Pay(t.Context(), seller, share.ID{}, 3, nil)
 	if err != nil || len(begun) != 1 || q.ID != begun[0] {
 		t.Errorf("%v is sent, and begun was %v; %v", q.ID, begun, err)
 	}
@@ -67,11 +68,11 @@ func TestAPaymentWhoseWriteFailedIsReadBack(t *testing.T) {
 func TestOnlyThePayeeAnswersAPayment(t *testing.T) {
 	t.Parallel()
 	m, k := onDisk(t, 3)
-	q, err := m.purse.Pay(t.Context(), seller, 3)
+	q, err := m.purse.Pay(t.Context(), seller, share.ID{}, 3, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n, err := m.purse.Paid(t.Context(), "another depot", wire.Paid{ID: q.ID}); !errors.Is(err, peers.ErrProtocol) || n != 0 {
+	if _, n, err := m.purse.Paid(t.Context(), "another depot", wire.Paid{ID: q.ID}); !errors.Is(err, peers.ErrProtocol) || n != 0 {
 		t.Errorf("%d were paid, %v", n, err)
 	}
 	if len(k.Reserved(q.ID)) == 0 {
@@ -83,11 +84,11 @@ func TestOnlyThePayeeAnswersAPayment(t *testing.T) {
 func TestAClockThatIsAheadForAMomentCostsNoPasses(t *testing.T) {
 	t.Parallel()
 	m, k := onDisk(t, 6)
-	if _, err := m.purse.Pay(t.Context(), seller, 2); err != nil { // which stays under way
+	if _, err := m.purse.Pay(t.Context(), seller, share.ID{}, 2, nil); err != nil { // which stays under way
 		t.Fatal(err)
 	}
 	m.purse.cfg.Now = func() time.Time { return now.AddDate(9, 0, 0) }
-	m.purse.Pay(t.Context(), seller, 3)
+	m.purse.Pay(t.Context(), seller, share.ID{}, 3, nil)
 	if n := len(k.All()); n != 6 {
 		t.Errorf("%d passes are left of 6", n)
 	}

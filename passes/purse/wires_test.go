@@ -13,6 +13,7 @@ import (
 	"github.com/piecelease/fetcher/passes"
 	"github.com/piecelease/fetcher/passes/issuer"
 	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store/storetest"
 	"github.com/piecelease/fetcher/wire"
 )
@@ -126,7 +127,7 @@ func (m *market) buy(units int64) {
 // pay has the account pay the depot.
 func (m *market) pay(units int64) wire.Pay {
 	m.Helper()
-	q, err := m.purse.Pay(m.Context(), seller, units)
+	q, err := m.purse.Pay(m.Context(), seller, share.ID{}, units, nil)
 	if err != nil {
 		m.Fatal(err)
 	}
@@ -139,8 +140,11 @@ func (m *market) pay(units int64) wire.Pay {
 	}
 	a := wire.Paid{ID: q.ID}
 	m.known, m.paid = append(m.known, []byte(account), encoded(q), encoded(a)), append(m.paid, q)
-	if n, err := m.purse.Paid(m.Context(), seller.ID, a); err != nil || n != units {
+	if _, n, err := m.purse.Paid(m.Context(), seller.ID, a); err != nil || n != units {
 		m.Fatalf("%d of %d were paid: %v", n, units, err)
+	}
+	if err := m.purse.Counted(m.Context(), [][wire.PaymentID]byte{q.ID}); err != nil {
+		m.Fatal(err)
 	}
 	return q
 }
@@ -253,7 +257,7 @@ func TestATaggedPassIsNotSpent(t *testing.T) {
 	m.buy(3)
 	m.knownTo = func(wire.PassKeyList) (l wire.PassKeyList) { l.Keys, _ = other.issuer.Keys(now); return l }
 	for range 2 {
-		if q, err := m.purse.Pay(t.Context(), seller, 2); !errors.Is(err, passes.ErrTagged) || len(q.Passes) > 0 {
+		if q, err := m.purse.Pay(t.Context(), seller, share.ID{}, 2, nil); !errors.Is(err, passes.ErrTagged) || len(q.Passes) > 0 {
 			t.Fatalf("%d bytes of passes, %v", len(q.Passes), err)
 		}
 	}
@@ -281,10 +285,10 @@ func TestAPassOfALostKeyIsNoHindrance(t *testing.T) {
 	m.buy(3)
 	m.pay(2)
 	m.pay(1)
-	if q, err := m.purse.Pay(t.Context(), seller, 2); !errors.Is(err, passes.ErrTagged) || len(q.Passes) > 0 {
+	if q, err := m.purse.Pay(t.Context(), seller, share.ID{}, 2, nil); !errors.Is(err, passes.ErrTagged) || len(q.Passes) > 0 {
 		t.Errorf("%d bytes of passes, %v", len(q.Passes), err)
 	}
-	if _, err := m.purse.Pay(t.Context(), seller, 20); !errors.Is(err, ErrMissing) {
+	if _, err := m.purse.Pay(t.Context(), seller, share.ID{}, 20, nil); !errors.Is(err, ErrMissing) {
 		t.Error(err)
 	}
 }
