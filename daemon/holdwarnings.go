@@ -185,8 +185,7 @@ func lacking(dues []renewal.Due, stock []purse.Stock) (out []renewal.Due) {
 // another member may have some.
 func payable(l fetcher.HoldList, stock []purse.Stock) []renewal.Due {
 	return slices.DeleteFunc(slices.Clone(l.Dues), func(due renewal.Due) bool {
-		return slices.ContainsFunc(l.Wants, func(w fetcher.Hold) bool { return w.Fleet && w.Share == due.Share }) &&
-			!slices.ContainsFunc(stock, func(s purse.Stock) bool { return s.Depot == due.Depot && s.Units+s.Reserved+s.Ordered > 0 })
+		return due.Fleet && !slices.ContainsFunc(stock, func(s purse.Stock) bool { return s.Depot == due.Depot && s.Units+s.Reserved+s.Ordered > 0 })
 	})
 }
 

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"testing"
+	"time"
 
 	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/peers"
@@ -13,27 +14,34 @@ import (
 // another, it is told what is missing.
 func TestPassesForAnOwnLeaseAreMissingAlsoIfTheFleetKeepsTheShare(t *testing.T) {
 	t.Parallel()
-	x := share.IDOf([]byte("x"))
-	want := func(id int64, fleet bool, at peers.ID) fetcher.Hold {
-		return fetcher.Hold{ID: id, Share: x, Fleet: fleet, Depots: []peers.ID{at}, At: []peers.ID{at}}
+	now, x := time.Unix(1e9, 0), share.IDOf([]byte("x"))
+	want := func(id int64, fleet bool, at peers.ID) renewal.Want {
+		return renewal.Want{ID: id, Share: x, Bytes: 5 << 20, Fleet: fleet, Depots: []peers.ID{at}}
 	}
 	own, fleets, both := want(1, false, "a"), want(2, true, "b"), want(3, true, "a")
-	due := func(at peers.ID) renewal.Due {
-		return renewal.Due{Key: renewal.Key{Depot: at, Share: x}, Units: 5}
-	}
 	for name, c := range map[string]struct {
-		wants []fetcher.Hold
-		due   renewal.Due
-		ours  bool
+		wants []renewal.Want
+		ours  string // the depots that only this node pays
 	}{
-		"own":                            {[]fetcher.Hold{own}, due("a"), true},
-		"the fleet's":                    {[]fetcher.Hold{fleets}, due("b"), false},
-		"own, and the fleet's elsewhere": {[]fetcher.Hold{own, fleets}, due("a"), true},
-		"the fleet's, and own elsewhere": {[]fetcher.Hold{own, fleets}, due("b"), false},
-		"own and the fleet's, the same":  {[]fetcher.Hold{own, both}, due("a"), true},
+		"own":                            {[]renewal.Want{own}, "a"},
+		"the fleet's":                    {[]renewal.Want{fleets}, ""},
+		"own, and the fleet's elsewhere": {[]renewal.Want{own, fleets}, "a"},
+		"own and the fleet's, the same":  {[]renewal.Want{own, both}, "a"},
 	} {
-		if got := payable(fetcher.HoldList{Wants: c.wants, Dues: []renewal.Due{c.due}}, nil); (len(got) > 0) != c.ours {
-			t.Errorf("%s: this node is to pay %+v", name, got)
+		s := renewal.New(renewal.Config{}, 1)
+		for _, w := range c.wants {
+			s.Know(renewal.Account{Depot: w.Depots[0], Paid: true}, now)
+			s.Want(w, now)
+		}
+		for _, at := range s.Due(now) {
+			s.Visited(at, []renewal.Heard{{Share: x, State: renewal.Stable, Bytes: 5 << 20, Left: time.Hour}}, now)
+		}
+		got := ""
+		for _, due := range payable(fetcher.HoldList{Dues: s.Dues(now, now)}, nil) {
+			got += string(due.Depot)
+		}
+		if got != c.ours {
+			t.Errorf("%s: this node is to pay at %q, not %q", name, got, c.ours)
 		}
 	}
 }

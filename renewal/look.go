@@ -76,6 +76,7 @@ type Due struct {
 	Expires time.Time // of the lease
 	Units   int64     // its cost
 	At      time.Time // when it begins
+	Fleet   bool      // only the fleet wants it: another member may pay
 }
 
 // Dues returns the renewals that are paid with passes and due before until, those of the
@@ -92,7 +93,7 @@ func (s *Service) Dues(until, now time.Time) (all []Due) {
 		}
 		units, left := Cost(s.size(&x.Hold), Added(x.Expires, at.Add(s.length(d.holds[x.Share])), at), credit)
 		credits[x.Depot] = left
-		all = append(all, Due{x.Key, x.Expires, units, at})
+		all = append(all, Due{x.Key, x.Expires, units, at, s.ofFleet(&x.Hold)})
 	})
 	return all
 }
