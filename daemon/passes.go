@@ -191,11 +191,8 @@ func (d *depots) RedeemPasses(ctx context.Context, r api.RedeemPasses) ([]api.Pa
 // a voucher.
 func (d *depots) payWaiting(ctx context.Context, depot peers.ID) {
 	l, err := d.node.Holds(ctx)
-	for k, why := range l.Errs {
-		if k.Depot == depot && errors.Is(why, purse.ErrMissing) {
-			err = d.node.VisitDepot(ctx, depot)
-			break
-		}
+	if slices.ContainsFunc(l.Holds, func(h fetcher.HoldStanding) bool { return h.Depot == depot && purse.IsMissing(h.Hold.Why) }) {
+		err = d.node.VisitDepot(ctx, depot)
 	}
 	if err != nil {
 		d.log.Warn("the depot cannot be visited now; it will be visited later", "depot", string(depot), "error", err)

@@ -17,6 +17,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -72,6 +73,11 @@ func (e *MissingError) Error() string {
 	return fmt.Sprintf("%s %s missing", words.Count(int(e.Missing), "pass"), is)
 }
 func (e *MissingError) Unwrap() error { return ErrMissing }
+
+// IsMissing reports whether a text is that of an error that wraps a MissingError: a restart leaves no more of one.
+func IsMissing(text string) bool {
+	return strings.Contains(text, " passes are missing") || strings.Contains(text, "1 pass is missing")
+}
 
 // look has f look at the wallet, which is read first if need be.
 func (p *Purse) look(ctx context.Context, f func(w *passes.Wallet)) error {

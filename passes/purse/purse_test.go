@@ -155,3 +155,13 @@ func TestAStockSaysWhatLastsLonger(t *testing.T) {
 		}
 	}
 }
+
+// What was written down of missing passes is known as that, of one or of many, also beside another error.
+func TestMissingPassesAreKnownByTheirText(t *testing.T) {
+	t.Parallel()
+	for err, want := range map[error]bool{&MissingError{1}: true, &MissingError{1234}: true, errors.Join(&MissingError{2}, errDisk): true, passes.ErrTagged: false, errDisk: false} {
+		if IsMissing(err.Error()) != want {
+			t.Errorf("%v: not %v", err, want)
+		}
+	}
+}
