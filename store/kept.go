@@ -26,8 +26,7 @@ func OpenTree(d vfs.FS, dir string, m *share.Manifest) (*Tree, error) {
 			at.dir.Close()
 			return nil, fmt.Errorf("open %s: %w", e.Path, err)
 		}
-		stamps[i] = info.Stamp()
-		stamps[i].CTime = -1 // no time can be relied on
+		stamps[i] = info.Unseen().Stamp()
 	}
 	return newTree(m, at, stamps, &slotFile{}, 0), nil
 }

@@ -118,7 +118,7 @@ func (s *sweep) ours(d vfs.FS, name string, entry int, info vfs.Info) (bool, err
 	}
 	// Even where no time can be relied on: that may hide an edit, but not that we made the file.
 	m, now := s.p.marks.get(entry), info.Stamp()
-	if m.Still(now) || (m.maybe(now) || info.Size <= wholeWrite && info.Size == of.Size) && s.leftByUs(d, name, entry, now) {
+	if m.Still(now) || m.Renumbered(info) || (m.maybe(now) || info.Size <= wholeWrite && info.Size == of.Size) && s.leftByUs(d, name, entry, now) {
 		return true, nil
 	}
 	return !s.p.marks.whole && s.whileRunning(now), nil

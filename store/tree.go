@@ -158,7 +158,7 @@ func (t *Tree) IsStill(entry int, now vfs.Info) bool {
 	if now.Type != 0 || was.Still(now.Stamp()) {
 		return now.Type == 0
 	}
-	return now.Links <= 1 && was.Renumbered(now.Stamp()) && t.reads(entry) == nil
+	return was.Renumbered(now) && t.reads(entry) == nil
 }
 
 // reads reads all of the file that has an entry's name now; each block that may have changed is hashed.

@@ -74,7 +74,7 @@ func (p *Partial) inspect(entry int) error {
 	case err == nil && info.Type == 0 && now.Size <= p.m.Entry(entry).Size && (was == vfs.Stamp{} || was.Inode == now.Inode):
 		p.doubt(entry, now)
 		return nil
-	case err == nil && info.Type == 0 && info.Links <= 1 && was.Renumbered(now):
+	case err == nil && was.Renumbered(info):
 		p.handles.Files.Drop(entry) // if it is another file, that is the one to hash
 		p.doubt(entry, now)
 		return nil

@@ -234,7 +234,7 @@ func (f *file) Stat() (Info, error) {
 	}
 	info := f.on.of(infoOfStat(&st))
 	if f.blind.Load() {
-		info = info.unseen()
+		info = info.Unseen()
 	}
 	return info, nil
 }

@@ -80,6 +80,12 @@ type Info struct {
 	NoExec bool // no file on that disk can have an x: that there is none says nothing
 }
 
+// Unseen is i where times do not show every change.
+func (i Info) Unseen() Info {
+	i.CTime = -max(i.CTime, 1, -i.CTime)
+	return i
+}
+
 // Flush writes out what was changed of a file through a mapping. A later change then shows
 // in the file's times; without it, a change of the same page does not. Where that cannot be done,
 // Stat says from then on that no time can be relied on. It makes nothing durable.
@@ -119,17 +125,24 @@ func (s Stamp) Still(now Stamp) bool {
 	return s == now
 }
 
-// Renumbered says whether at most the inode differs, as it may where a file system makes the numbers up (FAT, exFAT, some that a
-// program is behind). Or another file was put in its place, and given its time.
-func (s Stamp) Renumbered(now Stamp) bool {
-	now.Inode = s.Inode
+// Renumbered says whether it may be the same file with another inode number: some file systems make the numbers up (FAT, exFAT, some that a
+// program is behind). A file has one name there; and where no change time is kept, it is that of the last write once the number is another.
+// Or another file was put in its place, and given its time.
+func (s Stamp) Renumbered(now Info) bool {
+	return now.Type == 0 && now.Links <= 1 && s.renumbered(now.Stamp())
+}
+
+func (s Stamp) renumbered(now Stamp) bool {
+	if now.Inode = s.Inode; now.CTime == now.MTime {
+		now.CTime = s.CTime
+	}
 	return s.Still(now)
 }
 
 // Like says whether at most the change time differs: the file was renamed,
-// linked or given other permissions; or it was edited, and its time set back. Or at most the inode does.
+// linked or given other permissions; or it was edited, and its time set back. Or it may have another inode number.
 func (s Stamp) Like(now Stamp) bool {
-	if s.Renumbered(now) {
+	if s.renumbered(now) {
 		return true
 	}
 	now.CTime = s.CTime

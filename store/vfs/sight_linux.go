@@ -47,14 +47,8 @@ func (s *sight) of(i Info) Info {
 		i.Exec, i.NoExec = false, true
 	}
 	if s.blind.Load() {
-		i = i.unseen()
+		i = i.Unseen()
 	}
-	return i
-}
-
-// unseen is i where times do not show every change.
-func (i Info) unseen() Info {
-	i.CTime = -max(i.CTime, 1, -i.CTime)
 	return i
 }
 
