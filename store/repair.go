@@ -89,25 +89,28 @@ func (p *Partial) willReplace(entry int, info vfs.Info) {
 	p.sel.wrong[entry] = info.Stamp()
 }
 
-// notOfAnother fails if something that is to be replaced is in the place of another entry too, whose name it has: this file
+// notOfAnother fails if something that is to be replaced is in the place of two entries, and has the name of only one: this file
 // system does not tell the two apart.
 func (p *Partial) notOfAnother() error {
 	if len(p.sel.wrong) == 0 {
 		return nil
 	}
-	at := map[vfs.Stamp]int{} // how many entries there are in the place of what looks so
+	at := map[vfs.Stamp][]int{} // the entries in the place of what looks so
 	for _, st := range p.sel.wrong {
-		at[st] = 0
+		at[st] = nil
 	}
-	for _, e := range p.m.Entries() {
+	for i, e := range p.m.Entries() {
 		info, err := p.sel.out.Lstat(e.Path)
-		if n, wrong := at[info.Stamp()]; wrong && err == nil {
-			at[info.Stamp()] = n + 1
+		if entries, wrong := at[info.Stamp()]; wrong && err == nil {
+			at[info.Stamp()] = append(entries, i)
 		}
 	}
-	for entry, st := range p.sel.wrong {
-		if at[st] > 1 { // else it may have two names in truth
-			if err := p.sel.out.Exactly(p.m.Entry(entry).Path); err != nil {
+	for _, entries := range at {
+		for _, i := range entries {
+			if len(entries) == 1 || !p.wants(i) && !p.isPlaced(i) {
+				continue
+			}
+			if err := p.sel.out.Exactly(p.m.Entry(i).Path); err != nil { // else it has several names in truth
 				return err
 			}
 		}
