@@ -145,7 +145,7 @@ func (p *Partial) Replaces() (out []string) {
 }
 
 // moveOver moves what lies at from in the folder of the target to the place of an entry,
-// which must be free, or taken by what is to be replaced.
+// which must be free, or taken by what is to be replaced. life is held.
 func (p *Partial) moveOver(entry int, from, to string) error {
 	if _, wrong := p.sel.wrong[entry]; wrong {
 		info, err := p.dir.Lstat(to)
@@ -153,7 +153,10 @@ func (p *Partial) moveOver(entry int, from, to string) error {
 		case err == nil && !p.stillWrong(entry, info):
 			return fmt.Errorf("%w: it %s", share.ErrExists, p.sinceFound(entry, info))
 		case err == nil:
-			return p.dir.Rename(from, to)
+			if err = p.dir.Rename(from, to); err == nil && info.Links > 1 {
+				p.unlinked(entry)
+			}
+			return err
 		case !errors.Is(err, fs.ErrNotExist):
 			return err
 		}
@@ -163,6 +166,21 @@ func (p *Partial) moveOver(entry int, from, to string) error {
 		err = fmt.Errorf("%w: %w", share.ErrExists, err)
 	}
 	return err
+}
+
+// unlinked notes what other names of a wrong file look like, now that the one of an entry is taken: that sets its change time.
+func (p *Partial) unlinked(entry int) {
+	was := p.sel.wrong[entry]
+	now := was
+	for i, st := range p.sel.wrong {
+		if i == entry || st != was || was.Inode == 0 {
+			continue
+		}
+		if now == was {
+			now = restamp(p.sel.out, p.m.Entry(i).Path, was)
+		}
+		p.sel.wrong[i] = now
+	}
 }
 
 // stillWrong says whether what stands at the place of an entry is what was found there,
@@ -193,6 +211,8 @@ func (p *Partial) replaceLink(entry int) error {
 	if err := p.stage.Symlink(e.Target, newLink); err != nil {
 		return err
 	}
+	p.life.Lock()
+	defer p.life.Unlock()
 	err := p.moveOver(entry, path.Join(p.staging, newLink), path.Join(p.m.Name, e.Path))
 	if vfs.OtherDisk(err) {
 		err = p.carryLink(entry)

@@ -26,10 +26,10 @@ import (
 
 // selection is what is wanted of a share, and what of it lies at the target.
 type selection struct {
-	wanted []bool            // by entry; nil: all. Guarded by Partial.mu
-	wrong  map[int]vfs.Stamp // by entry: what stands at the target and is to be replaced, as it looked then
+	wanted []bool // by entry; nil: all. Guarded by Partial.mu
 
 	// Written with Partial.life held, read with it read-held.
+	wrong  map[int]vfs.Stamp // by entry: what stands at the target and is to be replaced, as it looked then
 	placed map[int]vfs.Stamp // by entry: files below the target
 	exec   execKnown         // whether the target keeps executable bits
 	out    *vfs.Handles      // the target's folder; nil while there is none
