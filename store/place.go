@@ -392,13 +392,20 @@ func (p *Partial) syncOut() error {
 
 // syncDirsOf makes the names in folders durable.
 func (p *Partial) syncDirsOf(h *vfs.Handles, dirs []string) error {
-	if len(dirs) > manyFiles && !(p.sel.carried && h == p.sel.out) { // SyncAll is for one file system
-		if err := p.syncAll(nil); !errors.Is(err, errors.ErrUnsupported) {
+	all := len(dirs) > manyFiles && vfs.SameDisk(h.Top, p.stage)
+	if all {
+		err := p.syncAll(nil)
+		if all = err == nil; !all && !errors.Is(err, errors.ErrUnsupported) {
 			return err
 		}
 	}
 	for _, dir := range dirs {
-		if err := h.In(dir, false, func(d vfs.FS) error { return d.SyncDir(".") }); err != nil {
+		if err := h.In(dir, false, func(d vfs.FS) error {
+			if all && vfs.SameDisk(d, p.stage) { // else another file system is mounted there
+				return nil
+			}
+			return d.SyncDir(".")
+		}); err != nil {
 			return fmt.Errorf("sync folder %s: %w", dir, err)
 		}
 	}

@@ -298,6 +298,12 @@ func (f *folder) SyncDir(name string) error {
 	return nil
 }
 
+// SameDisk is for [vfs.SameDisk].
+func (f *folder) SameDisk(as vfs.FS) bool {
+	x, ok := as.(*folder)
+	return ok && f.d == x.d
+}
+
 func (f *folder) SyncAll() error {
 	defer f.d.mu.Unlock()
 	err := f.begin("syncall", ".")

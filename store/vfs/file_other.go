@@ -18,6 +18,7 @@ type sight struct{}
 
 func sightOf(*os.Root) *sight                     { return nil }
 func (*sight) below(fs.FileInfo, *os.Root) *sight { return nil }
+func (*sight) same(*sight) bool                   { return false }
 func (*sight) see(*os.File)                       {}
 func (*sight) syncAll(*os.File) error             { return errors.ErrUnsupported }
 

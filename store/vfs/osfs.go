@@ -107,6 +107,18 @@ func (d dirFS) DiskID() (id uint64) {
 	return id
 }
 
+// SameDisk says whether two folders are known to be on the same file system, of which SyncAll makes all durable.
+func SameDisk(a, b FS) bool {
+	x, ok := a.(interface{ SameDisk(FS) bool })
+	return ok && x.SameDisk(b)
+}
+
+// SameDisk is for the function of that name.
+func (d dirFS) SameDisk(as FS) bool {
+	x, ok := as.(dirFS)
+	return ok && d.on.same(x.on)
+}
+
 // Full gives the errors of the system that mean a full disk, or a quota that is used up, their class.
 func Full(err error) error {
 	if errors.Is(err, syscall.ENOSPC) || isFull(err) {

@@ -41,6 +41,8 @@ func (s *sight) below(fi fs.FileInfo, root *os.Root) *sight {
 	return sightOf(root)
 }
 
+func (s *sight) same(as *sight) bool { return s.device != 0 && s.device == as.device }
+
 // of returns what can be believed of a file.
 func (s *sight) of(i Info) Info {
 	if s.kind == fat {
