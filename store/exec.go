@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"io/fs"
+	"path"
 
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store/vfs"
@@ -10,10 +11,20 @@ import (
 
 // keepsExec says whether the file system of the target keeps executable bits: FAT does not, nor many a
 // network drive: there every file shows one, or none does. It is asked where a file differs from the share in that alone,
-// or cannot be made executable, and finds out with a file of its own in NAME.partial. While that cannot be made, bits count.
+// or cannot be made executable, and finds out with a file of its own in NAME.partial. While that cannot be made, as on a full disk, what
+// tells is that some of the share's files there can be executed, and others cannot.
 func (p *Partial) keepsExec() bool {
 	keeps, err := p.findExec()
-	return keeps || err != nil
+	if err == nil {
+		return keeps
+	}
+	var with, without bool
+	for _, e := range p.m.Entries() {
+		if info, err := p.dir.Lstat(path.Join(p.m.Name, e.Path)); err == nil && info.Type == 0 { // of a share of one file there is none
+			with, without = with || info.Exec, without || !info.Exec
+		}
+	}
+	return with && without
 }
 
 // findExec is keepsExec, or says why that cannot be found out now.

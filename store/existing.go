@@ -9,6 +9,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store/vfs"
@@ -119,7 +120,7 @@ func (p *Partial) checkTarget(ctx context.Context) (done bool, err error) {
 		return false, err
 	}
 	im := &importing{opt: ImportOptions{Workers: p.opt.Workers, State: p.opt.State, MaxOpen: p.opt.MaxOpen}, where: at}
-	if p.tree, err = im.compare(ctx, p.m, p.keepsExec); err != nil {
+	if p.tree, err = im.compare(ctx, p.m, sync.OnceValue(p.keepsExec)); err != nil {
 		defer at.dir.Close()
 		if !errors.Is(err, share.ErrExists) {
 			return false, err
@@ -184,7 +185,7 @@ func (p *Partial) checkFiles(ctx context.Context) (done bool, err error) {
 	var at []int     // ... and their entries
 	var others []int // ... those that no earlier run can have moved there: each is noted before it is
 	missing, alike := 0, 0
-	through := p.throughLinks()
+	through, keepsExec := p.throughLinks(), sync.OnceValue(p.keepsExec)
 	for i, e := range p.m.Entries() {
 		info, err := p.sel.out.Lstat(e.Path)
 		linked := through(e.Path)
@@ -208,7 +209,7 @@ func (p *Partial) checkFiles(ctx context.Context) (done bool, err error) {
 			return false, err
 		case !there:
 			missing++
-		case e.Kind == share.File && info.Type == 0 && info.Size == e.Size && (info.Exec == e.Exec || info.NoExec || !p.keepsExec()):
+		case e.Kind == share.File && info.Type == 0 && info.Size == e.Size && (info.Exec == e.Exec || info.NoExec || !keepsExec()):
 			if same, at = append(same, foundFile(e.Path, info)), append(at, i); !noted || was.Inode != info.Inode && was.MTime != info.MTime {
 				others = append(others, i)
 			}
