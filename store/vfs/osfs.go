@@ -359,7 +359,13 @@ func (d dirFS) SyncDir(name string) error {
 	if runtime.GOOS == "windows" {
 		return nil // a folder cannot be synced there; NTFS journals names itself
 	}
-	return d.told(d.withDir(name, (*os.File).Sync))
+	return d.told(d.withDir(name, func(f *os.File) error {
+		err := f.Sync()
+		if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.EBADF) || errors.Is(err, errors.ErrUnsupported) {
+			return nil // nor there: the file system has no sync of folders
+		}
+		return err
+	}))
 }
 
 func (d dirFS) SyncAll() error {
