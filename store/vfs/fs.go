@@ -40,7 +40,7 @@ type FS interface {
 	Rename(from, to string) error
 	// Move moves a file or folder; fs.ErrExist if the name is taken.
 	Move(from, to string) error
-	// SyncDir makes the names in a folder durable.
+	// SyncDir makes the names in a folder durable, as far as the file system can.
 	SyncDir(name string) error
 	// SyncAll makes everything on the file system durable, or wraps errors.ErrUnsupported.
 	SyncAll() error
@@ -159,7 +159,11 @@ const (
 
 // SettlesIn returns how long it takes until every later change of a file shows in its times.
 func (s Stamp) SettlesIn(now time.Time) time.Duration {
-	return max(settlesIn(s.MTime, now), settlesIn(s.CTime, now))
+	written := s.MTime
+	if s.CTime > 0 {
+		written = min(written, s.CTime) // no write leaves a later one: it was made up
+	}
+	return max(settlesIn(written, now), settlesIn(s.CTime, now))
 }
 
 func settlesIn(t int64, now time.Time) time.Duration {
@@ -167,10 +171,8 @@ func settlesIn(t int64, now time.Time) time.Duration {
 	if t%int64(time.Second) == 0 {
 		grain = coarseGrain
 	}
-	if age := now.Sub(time.Unix(0, t)); age >= 0 {
-		return max(0, grain-age)
-	}
-	return 0
+	age := max(0, now.Sub(time.Unix(0, t))) // it may be by a clock that is ahead of ours
+	return max(0, grain-age)
 }
 
 // ReadFile reads a file of at most limit bytes.
