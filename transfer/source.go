@@ -15,7 +15,7 @@ type source struct {
 	again int // taken up again because another peer named it
 	index int // in order of arrival, from 0
 	pool  int // its number; 0: there is none
-	pools int // started so far
+	fails int // pools of it that failed
 	info  Source
 	rate  meter          // of what is verified
 	set   peers.Set      // as of the last place

@@ -90,7 +90,6 @@ func (s *sources) startPool(src *source) {
 	if !s.working || s.state >= Finishing {
 		return
 	}
-	src.pools++
 	s.pools++
 	src.pool = s.pools
 	s.then(StartPool{src.pool, src.addr, slices.Clone(src.at), src.whole})
@@ -104,7 +103,7 @@ func (s *sources) poolFailed(pool int) {
 			continue
 		}
 		src.pool, src.held = 0, false
-		if src.pools > maxRestarts {
+		if src.fails++; src.fails > maxRestarts {
 			s.giveUp(src, "fetching from it failed again and again")
 		} else {
 			s.startPool(src)
