@@ -187,7 +187,7 @@ const (
 	Active     = transfer.Active     // may be leased pieces
 	Resting    = transfer.Resting    // waiting before another try
 	Left       = transfer.Left       // over, for a stated reason
-	Banned     = transfer.Banned     // over, proven to have lied
+	Banned     = transfer.Banned     // proven to have lied; over until the ban ends
 )
 
 // SeveralSources is what Transfer.Brought has of a piece that several sources had a part in.

@@ -2,6 +2,7 @@ package actors
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -202,8 +203,7 @@ func (t *transferActor) doSources(ctx actor.Context, what any) bool {
 	case transfer.StopFinding:
 		ctx.Request(t.finder, StopFinding{t.cmd.Share})
 	case transfer.Rank:
-		in, out := t.net.Traffic(x.Peer)
-		t.traffic = append(t.traffic, traffic{x.Peer, in, out})
+		t.count(x.Peer)
 		ctx.Request(t.node, AskRank{x.Peer})
 	case transfer.Blame:
 		ctx.Request(t.node, PeerLied{x.Peer, x.Proof})
@@ -314,6 +314,14 @@ func (t *transferActor) notify(e Event) {
 		e = t.withTraffic(p)
 	}
 	t.cmd.Notify(e)
+}
+
+// count has the traffic with a source counted from now on.
+func (t *transferActor) count(peer peers.ID) {
+	if !slices.ContainsFunc(t.traffic, func(x traffic) bool { return x.peer == peer }) {
+		in, out := t.net.Traffic(peer)
+		t.traffic = append(t.traffic, traffic{peer, in, out})
+	}
 }
 
 // withTraffic adds the traffic between this node and the sources since the transfer began.

@@ -34,7 +34,8 @@
 //   - Every byte of content is verified by others before it counts here; a piece that was
 //     done is forgotten only when the place on disk is opened anew.
 //   - At most Config.MaxSources pools run. A banned source is given up. A source that was
-//     given up comes back only if the reason was that it could not be reached.
+//     given up comes back only when its ban ends, or if the reason was that it could not be reached, or if it
+//     comes by itself and the reason was that it did not give the share.
 //   - Every wait has an end: a time, a message that is owed, or Config.Stall.
 //
 // Its actor: actors/transfer.go.

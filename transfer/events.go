@@ -169,7 +169,7 @@ const (
 	Active                 // may be leased pieces
 	Resting                // waiting before another try
 	Left                   // over, for a stated reason
-	Banned                 // over, proven to have lied
+	Banned                 // proven to have lied; over until the ban ends
 )
 
 var sourceStates = [...]string{"connecting", "joining", "active", "resting", "left", "banned"}

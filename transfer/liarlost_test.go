@@ -16,7 +16,7 @@ func TestALiarWhoseConnectionWasLostIsCalledALiar(t *testing.T) {
 	w.find("a")
 	w.status(SourceStatus{Source: "a", State: Resting, Why: "refused; trying again in 4 s", LastLoss: "refused", Dials: 1, Connected: true})
 	w.happens(func() { w.x.SourceLied(SourceLied{Source: "a", Kind: BadProof}, w.now) })
-	w.happens(func() { w.x.Banned("a", w.now.Add(time.Hour), w.now); w.bans["a"] = true })
+	w.ban("a", time.Hour)
 	if end := w.isOver(); !errors.Is(end.Err, share.ErrLied) || !strings.Contains(end.Err.Error(), "(a: banned for 60 min: it sent a wrong proof)") {
 		t.Errorf("ended with %v", end.Err)
 	}

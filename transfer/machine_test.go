@@ -180,12 +180,7 @@ func (m *machine) aLie() {
 		m.x.SourceLied(SourceLied{Source: id, Kind: rapid.SampledFrom([]Lie{BadBlock, BadProof, Broken}).Draw(m.r, "lie")}, m.now)
 	})
 	if m.some("banned") {
-		m.happens(func() {
-			if m.x.byID[id] != nil { // else it is told when it has been found
-				m.bans[id] = true
-			}
-			m.x.Banned(id, m.now.Add(time.Hour), m.now)
-		})
+		m.ban(id, rapid.SampledFrom([]time.Duration{time.Second, time.Hour}).Draw(m.r, "ban"))
 	}
 }
 

@@ -44,7 +44,8 @@ type source struct {
 	dialled  bool      // ... or one before, at an address that this node may dial: its proxy leads to no QUIC
 	sent     bool      // named others that have the manifest
 	whole    bool      // said that it has every piece, and no pool has made use of that
-	out      bool      // over for good, unless it comes by itself and one of these holds:
+	until    time.Time // info.Banned: when that ends
+	out      bool      // over for good, unless it was banned and that ends, or it comes by itself and one of these holds:
 	notFound bool      // ... it said that it does not have the share
 	denied   bool      // ... it said that this node may not have it
 	lost     bool      // ... it could not be reached

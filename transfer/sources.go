@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/piecelease/fetcher/internal/times"
 	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/leasemgr"
 	"github.com/piecelease/fetcher/peers"
@@ -26,6 +27,7 @@ type sources struct {
 	order   []*source // in order of arrival
 	brought []byte    // see Brought; nil: nothing yet
 	pools   int       // started so far
+	pardons time.Time // when the first ban ends; zero: no source is banned
 	listers listers
 	excused time.Time // when one was last seen to wait for other links of this node
 }
@@ -65,6 +67,11 @@ func (s *sources) foundAgain(src *source, m SourceFound) {
 	default:
 		src.again++
 	}
+	s.takeUp(src)
+}
+
+// takeUp begins with a source anew that was given up.
+func (s *sources) takeUp(src *source) {
 	src.out, src.lost, src.notFound, src.denied = false, false, false, false
 	src.dials, src.asks, src.askAt = 0, 0, time.Time{}
 	src.stands(s.now, Connecting, "")
@@ -208,10 +215,15 @@ func (s *sources) lied(m SourceLied) {
 	s.then(Blame{m.Source, m.Kind == BadProof || m.Kind == Broken})
 }
 
-// ban gives up a banned source. It reports whether the ban is new.
+// ban gives up a banned source until the ban ends. It reports whether the ban is new.
 func (s *sources) ban(peer peers.ID, until time.Time) bool {
 	src := s.byID[peer]
-	if src == nil || src.info.State == Banned {
+	if src == nil {
+		return false
+	}
+	src.until = until
+	s.pardons = times.Earliest(s.pardons, until)
+	if src.info.Banned {
 		return false
 	}
 	src.info.Banned = true
@@ -219,6 +231,26 @@ func (s *sources) ban(peer peers.ID, until time.Time) bool {
 	s.toLeases(DropSource{peer})
 	s.giveUp(src, src.info.Why)
 	return true
+}
+
+// pardon takes up the sources whose ban has ended. It returns when to call it again.
+func (s *sources) pardon() (next time.Time) {
+	if s.pardons.IsZero() || s.pardons.After(s.now) {
+		return s.pardons
+	}
+	for _, src := range s.order {
+		switch {
+		case !src.info.Banned:
+		case src.until.After(s.now):
+			next = times.Earliest(next, src.until)
+		default:
+			src.info.Banned = false
+			s.then(Rank{src.addr.ID})
+			s.takeUp(src)
+		}
+	}
+	s.pardons = next
+	return next
 }
 
 // failed counts a lease that its source did not fulfil.

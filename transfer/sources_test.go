@@ -196,7 +196,7 @@ func TestWhoIsBannedDoesNotComeBack(t *testing.T) {
 	w := fetching(t, Config{}, "a")
 	w.happens(func() { w.x.SourceFound(SourceFound{Addr: peers.Addr{ID: "n"}, Via: peers.ViaPeer}, w.now) })
 	w.status(SourceStatus{Source: "n", State: Resting, LastLoss: "refused", Dials: namedDials})
-	ban := func() { w.happens(func() { w.x.Banned("n", w.now.Add(time.Hour), w.now); w.bans["n"] = true }) }
+	ban := func() { w.ban("n", time.Hour) }
 	ban()
 	if s := got[SourceChanged](w); len(s) != 1 || s[0].Source.State != Banned || s[0].Source.Why != "banned for 60 min: it lied before" {
 		t.Errorf("told %+v", s)
@@ -213,15 +213,19 @@ func TestWhoIsBannedDoesNotComeBack(t *testing.T) {
 
 // A ban ends, and so does what it does to a transfer that goes on until then: the source is fetched from again.
 func TestWhoWasBannedIsFetchedFromWhenThatIsOver(t *testing.T) {
-	w := fetching(t, Config{Stall: 24 * time.Hour}, "a", "b")
-	w.happens(func() { w.x.Banned("b", w.now.Add(time.Hour), w.now) })
+	w := fetching(t, Config{Stall: 24 * time.Hour}, "a", "b", "c")
+	w.ban("b", time.Hour)
+	w.ban("c", 3*time.Hour)
+	w.pass(time.Minute)
+	w.ban("b", time.Hour) // again, by what was still to be verified
 	w.pass(time.Hour - time.Millisecond)
 	w.claim(w.poolOf("b") == 0, "it is banned, and fetched from")
-	w.pass(2 * time.Second)
-	w.happens(func() { w.x.SourceFound(SourceFound{Addr: peers.Addr{ID: "b"}, Via: peers.ViaItself}, w.now) })
-	if s := w.progress().Sources[1]; w.poolOf("b") == 0 || s.State == Banned {
-		t.Errorf("the ban is over, it came, and is %v: %q", s.State, s.Why)
+	w.pass(time.Millisecond)
+	if s := w.progress().Sources; w.poolOf("b") == 0 || s[1].Banned || s[1].State != Connecting || w.poolOf("c") != 0 || len(got[Rank](w)) != 1 {
+		t.Errorf("the ban is over: %+v, pools of %v; what is done: %v", s, w.running(), w.did)
 	}
+	w.pass(2 * time.Hour)
+	w.claim(w.poolOf("c") != 0 && w.poolOf("b") != 0, "pools of %v", w.running())
 }
 
 func TestALiarIsBlamedAndItsLeasesReturn(t *testing.T) {
@@ -334,7 +338,7 @@ func TestGoodSourcesAreThoseThatGaveAndDidNotLie(t *testing.T) {
 		w.piece([]peers.ID{"gave", "bad", "known", "gave"}[p], p)
 	}
 	for _, id := range []peers.ID{"liar", "bad"} {
-		w.happens(func() { w.x.Banned(id, w.now.Add(time.Hour), w.now); w.bans[id] = true })
+		w.ban(id, time.Hour)
 	}
 	w.piece("gave", 4)
 	w.worked(nil, 0, 0)
@@ -531,13 +535,13 @@ func TestATransferEndsWhenNobodyCanHelp(t *testing.T) {
 	}
 	banned := func(id peers.ID) func(*world) {
 		return func(w *world) {
-			w.happens(func() { w.x.Banned(id, w.now.Add(time.Hour), w.now); w.bans[id] = true })
+			w.ban(id, time.Hour)
 		}
 	}
 	lied := func(id peers.ID) func(*world) {
 		return func(w *world) {
 			w.happens(func() { w.x.SourceLied(SourceLied{Source: id, Kind: BadProof}, w.now) })
-			w.happens(func() { w.x.Banned(id, w.now.Add(time.Hour), w.now); w.bans[id] = true })
+			w.ban(id, time.Hour)
 		}
 	}
 	for name, x := range map[string]struct {

@@ -63,7 +63,7 @@ func (t *Transfer) Next(now time.Time) Todo {
 	t.now = now
 	var out Todo
 	if t.ending == nil {
-		out.Wake = times.Earliest(t.tellProgress(), t.syncIfDue(), t.findManifest(), t.lookForRoom(), t.rateAll(t.state != Fetching || t.isUnread()), t.watchForStall(), t.lookAtEnd())
+		out.Wake = times.Earliest(t.tellProgress(), t.syncIfDue(), t.pardon(), t.findManifest(), t.lookForRoom(), t.rateAll(t.state != Fetching || t.isUnread()), t.watchForStall(), t.lookAtEnd())
 	}
 	if t.ending != nil {
 		out.Wake = time.Time{}

@@ -75,7 +75,7 @@ type world struct {
 	openers   map[peers.Port]bool     // those that wait for ReaderOpened
 	waits     map[peers.Port]MoveOf   // ... for ReaderReady
 	readers   map[leasemgr.Reader]int // with their entries
-	bans      map[peers.ID]bool
+	bans      map[peers.ID]time.Time  // until when
 	over      *Ended
 }
 
@@ -89,7 +89,7 @@ func newWorld(t fataler, cfg Config, fetch Fetch) *world {
 	fetch.Self = self
 	w := &world{fataler: t, cfg: cfg.withDefaults(), now: theStart, pools: map[int]peers.ID{}, asks: map[peers.ID]bool{},
 		have: share.NewSet(thePieces), blocks: map[share.Piece]*Blocks{}, openers: map[peers.Port]bool{}, waits: map[peers.Port]MoveOf{},
-		readers: map[leasemgr.Reader]int{}, bans: map[peers.ID]bool{}}
+		readers: map[leasemgr.Reader]int{}, bans: map[peers.ID]time.Time{}}
 	w.x = New(cfg, fetch, w.now)
 	w.do()
 	return w
@@ -148,7 +148,7 @@ func (w *world) checkSources(action any) bool {
 	case Rank, Blame, AskListers:
 	case AskManifest:
 		w.claim(!w.asks[a.From.ID], "%s is asked for the manifest twice at once", a.From.ID)
-		w.claim(!w.bans[a.From.ID], "%s is banned, and asked", a.From.ID)
+		w.claim(!w.bans[a.From.ID].After(w.now), "%s is banned, and asked", a.From.ID)
 		w.asks[a.From.ID] = true
 	case StopAsking:
 		w.claim(w.asks[a.Peer], "%s is not asked for anything", a.Peer)
@@ -159,7 +159,7 @@ func (w *world) checkSources(action any) bool {
 		for _, id := range w.pools {
 			w.claim(id != a.Source.ID, "%s has two pools", id)
 		}
-		w.claim(!w.bans[a.Source.ID], "%s is banned, and has a pool", a.Source.ID)
+		w.claim(!w.bans[a.Source.ID].After(w.now), "%s is banned, and has a pool", a.Source.ID)
 		w.claim(len(a.At) > 0 && len(a.At) <= MaxAddresses, "%d addresses", len(a.At))
 		w.begun = a.Pool
 		w.pools[a.Pool] = a.Source.ID
@@ -365,6 +365,15 @@ func (w *world) worked(err error, need, free int64) {
 			w.x.Closed(err, w.now)
 		}
 	})
+}
+
+// ban bans a source.
+func (w *world) ban(id peers.ID, d time.Duration) {
+	w.Helper()
+	if w.x.byID[id] != nil { // else it is told when it has been found
+		w.bans[id] = w.now.Add(d)
+	}
+	w.happens(func() { w.x.Banned(id, w.now.Add(d), w.now) })
 }
 
 // poolOf returns the number of a source's pool.
