@@ -15,7 +15,7 @@ type disk struct {
 	busy      bool // something is under way
 	dirty     dirt
 	verifiers int       // that may still write
-	roomAt    time.Time // when to look for room again
+	roomAt    time.Time // when to look for room again, or to open the place again if it is not open
 	roomTried time.Time // when there last was some; zero: never
 	roomHad   int64     // ... and how much was verified then
 	lost      error     // that says which pieces were lost while the disk was full
@@ -55,14 +55,18 @@ func (d *disk) syncIfDue() (next time.Time) {
 	return next
 }
 
-func (d *disk) lookForRoom() (next time.Time) {
-	if d.state != DiskFull || d.busy || d.again {
+func (t *Transfer) lookForRoom() (next time.Time) {
+	if t.state != DiskFull || t.busy || t.again {
 		return next
 	}
-	if d.roomAt.After(d.now) {
-		return d.roomAt
+	if t.roomAt.After(t.now) {
+		return t.roomAt
 	}
-	d.work(OnDisk{LookForRoom})
+	if !t.placed {
+		t.open(t.manifest)
+		return next
+	}
+	t.work(OnDisk{LookForRoom})
 	return next
 }
 
@@ -93,7 +97,7 @@ func (t *Transfer) diskFailed(err error) {
 	var lost loser
 	isLost, full := errors.As(err, &lost), errors.Is(err, share.ErrDiskFull)
 	switch {
-	case t.ending != nil || t.again:
+	case t.ending != nil || t.again || !t.placed: // what is not open any more is opened anew anyway
 	case t.state == DiskFull || full:
 		if isLost {
 			t.lost = err
@@ -113,6 +117,17 @@ func (d *disk) waitForRoom(err error) {
 	d.because(ForRoom, err.Error())
 	d.roomAt = d.now
 	d.toLeases(Pause{err.Error()})
+}
+
+// unopened waits for room if the disk is too full to begin again, and ends the transfer for any other trouble, or if it
+// has not even begun.
+func (t *Transfer) unopened(err error) {
+	if t.restarts == 0 || t.placed || !errors.Is(err, share.ErrDiskFull) {
+		t.end(Ended{Err: err})
+		return
+	}
+	t.waitForRoom(err)
+	t.roomAt = t.now.Add(lookEvery)
 }
 
 // RoomSeen is told how many bytes are still to be written and how many are free; a

@@ -335,20 +335,46 @@ func TestADiskThatIsFullAgainAndAgainIsWaitedFor(t *testing.T) {
 
 // A disk that is full as a transfer begins again, be it when its place is closed or when it is opened, is waited for as at any other time.
 func TestADiskThatIsFullAsATransferBeginsAgainIsWaitedFor(t *testing.T) {
-	for name, x := range map[string]struct{ closing, opening error }{
-		"to close": {closing: share.ErrDiskFull},
-		"to open":  {closing: lostPieces{share.ErrDiskFull}, opening: share.ErrDiskFull},
-	} {
-		w := fetching(t, Config{}, "a")
-		w.piece("a", 0)
+	for _, closing := range []error{share.ErrDiskFull, lostPieces{share.ErrDiskFull}, nil} {
+		w := fetching(t, Config{Stall: time.Minute}, "a")
+		for p := range share.Piece(thePieces - 1) {
+			w.piece("a", p)
+		}
+		waits := func(of error) {
+			t.Helper()
+			p := w.progress()
+			w.claim(p.State == DiskFull && p.Wait == ForRoom && p.Reason == of.Error() && w.work == nil, "closed with %v: %v: %s; it does %v", closing, p.State, p.Reason, w.work)
+			w.happens(func() { // late words of what ran before
+				w.x.PieceDone(thePieces-1, nil, true, Leases{}, w.now)
+				w.x.WorkerFailed("leases", "a bug", w.now)
+				w.x.DiskFailed(lostPieces{share.ErrDiskFull}, w.now)
+			})
+			w.claim(w.work == nil, "it does %v", w.work)
+			w.pass(lookEvery)
+		}
 		w.happens(func() { w.x.DiskFailed(lostPieces{errors.New("lost")}, w.now) })
 		w.ends()
-		w.worked(x.closing, 0, 0)
-		if _, opening := w.work.(Open); opening && x.opening != nil {
-			w.opens(nil, x.opening)
+		w.worked(closing, 0, 0)
+		if closing == share.ErrDiskFull {
+			waits(closing)
 		}
-		if p := w.progress(); p.State != DiskFull || w.over != nil {
-			t.Errorf("full %s: %v: %s", name, p.State, p.Reason)
+		for range 2 * maxRestarts {
+			w.opens(nil, share.NoRoom(2, 1))
+			waits(share.NoRoom(2, 1))
+		}
+		w.opens(nil, nil)
+		w.claim(w.progress().State == Fetching && w.poolOf("a") != 0 && w.work == nil, "%v, and it does %v", w.progress().State, w.work)
+		w.active("a")
+		w.happens(func() { w.x.DiskFailed(lostPieces{errors.New("lost")}, w.now) })
+		w.ends()
+		w.worked(closing, 0, 0)
+		for began := w.now; w.over == nil && w.now.Sub(began) < 2*time.Minute; w.pass(lookEvery) {
+			if _, opening := w.work.(Open); opening {
+				w.opens(nil, share.NoRoom(2, 1))
+			}
+		}
+		if w.over == nil || !errors.Is(w.over.Err, share.ErrDiskFull) || w.over.Err.Error() != share.NoRoom(2, 1).Error() {
+			t.Errorf("closed with %v: over: %+v", closing, w.over)
 		}
 	}
 }

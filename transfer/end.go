@@ -11,7 +11,7 @@ import (
 // finishIfHere makes the share whole if all that was chosen is here, and nothing else
 // has begun meanwhile.
 func (t *Transfer) finishIfHere() {
-	if t.allHere() && t.ending == nil && !t.again && t.lost == nil {
+	if t.allHere() && t.ending == nil && t.placed && !t.again && t.lost == nil {
 		t.finish()
 	}
 }
@@ -125,7 +125,7 @@ func (t *Transfer) closed(err error) {
 // not to be trusted any more, so the transfer begins again from the bits on disk.
 func (t *Transfer) WorkerFailed(name string, reason any, now time.Time) {
 	t.now = now
-	if t.ending == nil && !t.again {
+	if t.ending == nil && t.placed && !t.again {
 		t.beginAgain(fmt.Errorf("internal error in %s: %v", name, reason))
 	}
 }
@@ -147,9 +147,9 @@ func (t *Transfer) beginAgain(why error) {
 
 // reopen begins again with what is on disk.
 func (t *Transfer) reopen(err error) {
-	t.again, t.placed, t.dirty, t.lost = false, false, dirt{}, nil
+	t.again, t.placed, t.lost = false, false, nil
 	if lost := loser(nil); err != nil && !errors.As(err, &lost) { // what is lost is fetched again
-		t.end(Ended{Err: err})
+		t.unopened(err)
 		return
 	}
 	t.open(t.manifest)

@@ -135,15 +135,16 @@ func (m *machine) aWork() {
 	if _, ok := m.work.(Work); !ok {
 		return
 	}
-	m.worked(m.err("error", nil, nil, share.ErrDiskFull, errors.New("broken"), lostPieces{errors.New("lost")}), 100, rapid.Int64Range(-1, 200).Draw(m.r, "free"))
+	m.worked(m.err("error", nil, nil, share.ErrDiskFull, errors.New("broken"), lostPieces{errors.New("lost")}, lostPieces{share.ErrDiskFull}), 100, rapid.Int64Range(-1, 200).Draw(m.r, "free"))
 }
 
 func (m *machine) failure() {
+	late := m.x.restarts > 0 && !m.placed // of a run that has ended
 	switch rapid.IntRange(0, 2).Draw(m.r, "of") {
 	case 0:
-		if m.verifiers > 0 {
+		if m.verifiers > 0 || late {
 			m.happens(func() {
-				m.x.DiskFailed(rapid.SampledFrom([]error{share.ErrDiskFull, share.ErrDiskFull, errors.New("broken"), lostPieces{errors.New("lost")}}).Draw(m.r, "error"), m.now)
+				m.x.DiskFailed(rapid.SampledFrom([]error{share.ErrDiskFull, share.ErrDiskFull, errors.New("broken"), lostPieces{errors.New("lost")}, lostPieces{share.ErrDiskFull}}).Draw(m.r, "error"), m.now)
 			})
 		}
 	case 1:
@@ -152,7 +153,7 @@ func (m *machine) failure() {
 			m.happens(func() { m.x.PoolFailed(n, m.now) })
 		}
 	default:
-		if m.verifiers > 0 {
+		if m.verifiers > 0 || late {
 			m.happens(func() { m.x.WorkerFailed("verifier", "a test", m.now) })
 		}
 	}
@@ -206,7 +207,7 @@ func (m *machine) aWholePiece() {
 }
 
 func (m *machine) aPlan() {
-	if m.leases {
+	if m.leases || m.x.restarts > 0 && !m.placed { // the end of a run may be heard late
 		m.x.Planned(PlanStatus{Leased: rapid.IntRange(0, 2).Draw(m.r, "leased"), Why: []string{"because"}})
 		m.happens(func() { m.x.PlanDone(m.now) })
 	}

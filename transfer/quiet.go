@@ -159,7 +159,7 @@ func patience(limit int64) time.Duration {
 
 func (q *quiet) stallError(quiet time.Duration) error {
 	if q.state == DiskFull {
-		return fmt.Errorf("%w: %s", share.ErrDiskFull, strings.TrimPrefix(q.reason, "disk full: "))
+		return words.Error(share.ErrDiskFull, "%s", q.reason)
 	}
 	if q.sources.neverConnected() {
 		return q.sources.noConnection()

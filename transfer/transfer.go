@@ -165,10 +165,10 @@ func (t *Transfer) Opened(place Place, chosen Choice, err error, now time.Time) 
 		return
 	}
 	if err != nil {
-		t.end(Ended{Err: err})
+		t.unopened(err)
 		return
 	}
-	t.chosen, t.have, t.begun = chosen, place.Have, map[share.Piece]*begun{}
+	t.chosen, t.have, t.begun, t.dirty = chosen, place.Have, map[share.Piece]*begun{}, dirt{}
 	c := &t.count
 	c.Name = t.manifest.Name
 	t.recount()
