@@ -2,6 +2,7 @@ package actors
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync/atomic"
 
@@ -131,7 +132,7 @@ func (t *transferActor) Receive(ctx actor.Context) {
 	case *actor.Terminated:
 		t.workerGone(m.Who)
 	case *actor.Stopping, *actor.Restarting:
-		t.over()
+		t.over(ctx)
 		return
 	case *actor.Stopped:
 		t.gone(ctx)
@@ -149,9 +150,19 @@ func (t *transferActor) limit(m SetDownloadRate) {
 	t.core.Limit(t.ration.lowest())
 }
 
-func (t *transferActor) over() {
+// over gives up what is done outside, and tells those who wait for it that a transfer has gone which did not end by itself.
+func (t *transferActor) over(ctx actor.Context) {
 	t.wake.Stop()
 	t.budget.End()
+	if t.core == nil {
+		return
+	}
+	for _, answer := range t.core.Abandon() {
+		t.tell(ctx, answer)
+	}
+	for _, peer := range slices.Sorted(maps.Keys(t.asks)) {
+		t.asks[peer]()
+	}
 }
 
 // An opening is the work of opening the place on disk, which may go on when the actor has gone.

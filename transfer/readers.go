@@ -33,6 +33,7 @@ type readers struct {
 	list     []*reader
 	openings []opening // that came before the share was open
 	last     leasemgr.Reader
+	left     bool // see Abandon
 }
 
 // reader is one reader of a file.
@@ -201,6 +202,21 @@ func (x *readers) dropAll() {
 		x.refuse(r, ErrFinishing)
 	}
 	x.openings, x.list = nil, nil
+}
+
+// Abandon ends all readers, and those to come, of a transfer whose owner goes before the end, as after a bug: nothing else of it can be
+// relied on. It returns the answers that are owed, each a ReaderOpened or a ReaderReady.
+func (x *readers) Abandon() (answers []any) {
+	x.left = true
+	x.dropAll()
+	for _, a := range x.do {
+		switch a.(type) {
+		case ReaderOpened, ReaderReady:
+			answers = append(answers, a)
+		}
+	}
+	x.do = nil
+	return answers
 }
 
 func (x *readers) refuse(r *reader, err error) {

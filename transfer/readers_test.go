@@ -195,3 +195,21 @@ func TestAnAnswerToAReaderIsBounded(t *testing.T) {
 		t.Errorf("hears %v", r)
 	}
 }
+
+// Whoever waits is answered when the owner of a transfer goes before its end, and so is whoever comes then.
+func TestReadersOfAnAbandonedTransferWaitNoLonger(t *testing.T) {
+	w := fetching(t, Config{}, "a")
+	open := func(who string) { w.x.OpenReader(port(who), "a", 1<<20, w.now) }
+	w.openers[port("waits")] = true
+	w.happens(func() { open("waits") })
+	w.x.MoveReader(1, 0, 1<<20, port("byte"), w.now)
+	open("opens") // the answer is still to be handed over
+	answers := w.x.Abandon()
+	if len(answers) != 2 || answers[0].(ReaderOpened).To != port("opens") || answers[1] != (ReaderReady{To: port("byte"), Err: ErrFinishing}) {
+		t.Errorf("answers: %+v", answers)
+	}
+	open("late")
+	if todo := w.x.Next(w.now); len(todo.Do) != 1 || todo.Do[0] != (ReaderOpened{To: port("late"), Err: ErrFinishing}) {
+		t.Errorf("whoever comes late is told: %+v", todo.Do)
+	}
+}

@@ -296,7 +296,7 @@ func (t *Transfer) choose(entries []int, priority leasemgr.Priority) error {
 func (t *Transfer) OpenReader(from peers.Port, path string, ahead int64, now time.Time) {
 	t.now = now
 	switch o := (opening{from, path, ahead}); {
-	case t.ending != nil:
+	case t.ending != nil || t.left:
 		t.then(ReaderOpened{To: from, Err: ErrFinishing})
 	case !t.placed:
 		t.openings = append(t.openings, o)
