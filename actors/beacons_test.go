@@ -71,7 +71,7 @@ func TestABeaconLeadsToASourceThatNobodyNamed(t *testing.T) {
 	}
 }
 
-// What asks beacons goes on after a panic with what is looked for then.
+// Beacons are asked again after a panic for what is being looked for.
 func TestBeaconsAreAskedAfterAPanic(t *testing.T) {
 	sw := newSwarm(t, 1)
 	m, content := testShare(t, 2<<20)

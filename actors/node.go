@@ -225,13 +225,13 @@ func (n *node) failed(h Handle) {
 	}
 }
 
-// childFailed handles a transfer that panicked: whoever waits for it must be told; and a Finder that begins again: it
-// must hear from every transfer.
+// childFailed handles a transfer that panicked: whoever waits for it must be told; and a Finder that begins again, or Beacons that do: every
+// transfer must say anew what it looks for.
 func (n *node) childFailed(ctx actor.Context, m system.ChildFailed) {
 	if n.coordinatorFailed(m) || n.officeFailed(m) {
 		return
 	}
-	if m.Restarted && n.finder.Equal(m.Who) {
+	if m.Restarted && (m.Who.Equal(n.finder) || m.Who.Equal(n.beacons)) {
 		for _, h := range n.handles() {
 			n.s.Assure(n.transfers[h].pid, findAgain{}, nil)
 		}

@@ -27,7 +27,7 @@ type PieceDone struct {
 	Leases    leasemgr.Stats // of the transfer so far
 }
 
-// findAgain, Node -> Transfer: the Finder has begun again, and knows of no transfer.
+// findAgain, Node -> Transfer: the Finder, or Beacons, has begun again, and knows nothing of what is looked for.
 type findAgain struct{}
 
 // DiskFailed, PieceVerifier -> Transfer: a write failed.
