@@ -81,7 +81,7 @@ func (p *Program) Fleet(ctx context.Context, id share.ID, lines int) (fleet.Stat
 // fleets are the shares that a node coordinates.
 type fleets struct {
 	running map[share.ID]coordinating
-	seats   map[share.ID]*actor.PID // of shares that are served, in fleets of others; some have ended: see FetchShare
+	seats   map[share.ID]seated     // of shares that are served, in fleets of others
 	offices map[share.ID]*actor.PID // of shares whose fleet elects its coordinator
 	begun   int                     // of all
 }
@@ -89,6 +89,12 @@ type fleets struct {
 type coordinating struct {
 	pid    *actor.PID
 	notify func(fleet.Event)
+}
+
+// seated is a leaseClient that a node has below it.
+type seated struct {
+	pid *actor.PID // it may have ended: see FetchShare
+	m   StayInFleet
 }
 
 // coordinates handles the messages about coordinators and offices.
@@ -137,19 +143,19 @@ type StayInFleet struct {
 func (n *node) stay(ctx actor.Context, m StayInFleet) {
 	n.leaveFleet(ctx, m.Share)
 	if n.fleets.seats == nil {
-		n.fleets.seats = map[share.ID]*actor.PID{}
+		n.fleets.seats = map[share.ID]seated{}
 	}
 	n.fleets.begun++
 	self := ctx.Self()
-	n.fleets.seats[m.Share] = n.s.Spawn(ctx, fmt.Sprint("seat-", n.fleets.begun), controlBox, func() actor.Actor {
+	n.fleets.seats[m.Share] = seated{n.s.Spawn(ctx, fmt.Sprint("seat-", n.fleets.begun), controlBox, func() actor.Actor {
 		return newLeaseClient(n.s, n.deps.Network, n.finder, self, m.Share, m.Layout, m.Fleet, m.Have.Clone())
-	}, system.OnPanicRestart)
+	}, system.OnPanicRestart), m}
 }
 
 // leaveFleet ends what stay began.
 func (n *node) leaveFleet(ctx actor.Context, id share.ID) {
-	if pid := n.fleets.seats[id]; pid != nil {
-		ctx.Stop(pid)
+	if x := n.fleets.seats[id]; x.pid != nil {
+		ctx.Stop(x.pid)
 		delete(n.fleets.seats, id)
 	}
 }

@@ -291,6 +291,36 @@ func TestAMemberThatFetchesMoreStaysWithAllOfIt(t *testing.T) {
 	}
 }
 
+// A member that has a part of the share, and whose fetch of the rest ends early, stays a member with that part.
+func TestAMemberWhoseFetchOfMoreFailsStaysWithItsPart(t *testing.T) {
+	f := newFleet(t, 1, 1<<20, 1, 8e6)
+	f.m, f.content = testFolder(t, 1<<20, 1<<20)
+	f.origin.seed(f.m, f.content)
+	f.coordinate(f.members...)
+	n := f.members[0]
+	cfg := TransferConfig{Verifiers: 2, Keep: true, Stall: time.Minute, Fleet: FleetConfig{Coordinator: peers.Addr{ID: f.seat.id}}}
+	n.fetchSome(f.m.ID(), cfg, func(e share.Entry) leasemgr.Priority {
+		if e.Path == "00" {
+			return leasemgr.Normal
+		}
+		return leasemgr.Skip
+	}, f.origin)
+	f.run(time.Minute, n)
+	f.origin.down = true
+	for range 2 {
+		n.end = nil
+		n.fetchWith(f.m.ID(), cfg, f.origin)
+		f.run(5*time.Minute, n)
+		if _, err := n.program.Withdraw(t.Context(), f.m.ID(), 0); err != nil { // the part is still offered
+			t.Fatal(err)
+		}
+		f.w.Run(time.Minute)
+		if st := f.status(); n.end.Err == nil || st.Verified != 1 || len(st.Members) != 1 || st.Members[0].Gone {
+			t.Fatalf("the fetch ended with %v: %+v", n.end.Err, st)
+		}
+	}
+}
+
 func TestWhoIsNotOnTheListIsRefusedAndCounted(t *testing.T) {
 	f := newFleet(t, 1, 4<<20, 2, 8e6)
 	f.coordinate(f.members[0])

@@ -10,6 +10,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"github.com/piecelease/fetcher/actors/system"
 	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/leasemgr"
 	"github.com/piecelease/fetcher/peers"
@@ -115,6 +116,42 @@ func TestWhoServesOnHearsOfNewPiecesAsItFetchesMore(t *testing.T) {
 	}
 	sw.run(5*time.Minute, n)
 	n.complete(content)
+}
+
+// Who serves a part of a share on, and whose fetch of more ends early, whichever way, is named as before.
+func TestWhoServesOnIsNamedAgainWhenItsFetchOfMoreFails(t *testing.T) {
+	for name, end := range map[string]func(n *simNode, id share.ID){
+		"stopped": func(n *simNode, id share.ID) { n.program.StopTransfer(Handle{Share: id}) },
+		"a bug": func(n *simNode, _ share.ID) {
+			n.program.s.Send(actor.NewPID(string(n.id), "node/transfer-3"), system.TaskPanic{Reason: "a test"})
+		},
+	} {
+		sw := newSwarm(t, 1)
+		m, content := testFolder(t, 1<<20, 1<<20)
+		a := sw.add("a", 4e6).seed(m, content)
+		have := share.NewSet(2)
+		have.Add(0)
+		a.offer(m.ID(), 2, have)
+		n := sw.add("node", 1e6)
+		n.fetchSome(m.ID(), TransferConfig{Keep: true}, func(e share.Entry) leasemgr.Priority {
+			if e.Path == "00" {
+				return leasemgr.Normal
+			}
+			return leasemgr.Skip
+		}, a)
+		sw.run(time.Minute, n)
+		n.end = nil
+		n.fetchWith(m.ID(), TransferConfig{Keep: true, Stall: time.Hour}, a)
+		sw.w.Run(time.Minute)
+		end(n, m.ID())
+		if _, err := n.program.Withdraw(t.Context(), m.ID(), 0); err != nil { // the part is still offered
+			t.Fatal(err)
+		}
+		sw.w.Run(time.Minute)
+		if named := sw.named(a, m.ID()); n.end == nil || !slices.Contains(named, n.id) {
+			t.Errorf("%s: the fetch ended with %+v; named are %v", name, n.end, named)
+		}
+	}
 }
 
 // A source that was stopped and started again has forgotten everybody.

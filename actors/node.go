@@ -25,8 +25,9 @@ type running struct {
 	pid     *actor.PID
 	lists   bool // it is a question for the list of files
 	notify  func(Event)
-	failure error // a bug that ends it
-	gone    bool  // it has ended by itself, and has given its place on disk up
+	seat    *actor.PID // whose place in the fleet it takes; nil: none
+	failure error      // a bug that ends it
+	gone    bool       // it has ended by itself, and has given its place on disk up
 }
 
 // node supervises everything on this node. It owns the one ranking of peers,
@@ -56,8 +57,8 @@ type node struct {
 
 // mirroring is a mirror.
 type mirroring struct {
-	pid   *actor.PID
-	calls bool // peers to fetch from this node: see ServeOn.Heard
+	pid *actor.PID // nil: it waits for a fetch of more of the share to end
+	m   ServeOn
 }
 
 const saveRanking = time.Minute
@@ -85,7 +86,7 @@ func (n *node) Receive(ctx actor.Context) {
 	case transferEnded:
 		n.ended(ctx, m.Handle)
 	case transferGone:
-		n.gone(m.Handle)
+		n.gone(ctx, m.Handle)
 	case ServeOn:
 		n.serveOn(ctx, m)
 	case StayInFleet:
@@ -141,18 +142,19 @@ func (n *node) fetch(ctx actor.Context, m FetchShare) {
 		ctx.Respond(TransferStarted{Share: m.Share, Err: words.Error(share.ErrHeld, "share %s is being fetched by this node already", m.Share.Short())})
 		return
 	}
-	if !m.ListOnly && !n.mirrors[m.Share].calls {
-		n.noMirror(ctx, m.Share) // a source that hears it again takes this node for done, and its subscription for over
+	if x := n.mirrors[m.Share]; x.pid != nil && !m.ListOnly && x.m.Heard == nil {
+		ctx.Stop(x.pid) // a source that hears it again takes this node for done, and its subscription for over
+		n.mirrors[m.Share] = mirroring{m: x.m}
 	}
 	n.started++
-	m.Notify, m.seat = untilEnded(m.Notify), n.fleets.seats[m.Share]
+	m.Notify, m.seat = untilEnded(m.Notify), n.fleets.seats[m.Share].pid
 	self := ctx.Self()
 	m.Config.Verifiers = cmp.Or(m.Config.Verifiers, min(runtime.GOMAXPROCS(0), runtime.NumCPU()))
 	ration := n.ration.Within(m.DownloadRate)
 	pid := n.s.Spawn(ctx, fmt.Sprint("transfer-", n.started), controlBox, func() actor.Actor {
 		return &transferActor{s: n.s, net: n.deps.Network, budget: n.budget, ration: ration, node: self, seeder: n.seeder, finder: n.finder, elects: n.deps.Elections, cmd: m}
 	}, system.OnPanicStop)
-	n.transfers[m.Handle] = running{pid: pid, lists: m.ListOnly, notify: m.Notify}
+	n.transfers[m.Handle] = running{pid: pid, lists: m.ListOnly, notify: m.Notify, seat: m.seat}
 	ctx.Respond(TransferStarted{Share: m.Share, Transfer: pid})
 }
 
@@ -186,41 +188,59 @@ func (n *node) serveOn(ctx actor.Context, m ServeOn) {
 	n.noMirror(ctx, m.Share)
 	n.started++
 	pid := n.s.Spawn(ctx, fmt.Sprint("mirror-", n.started), controlBox, func() actor.Actor { return newMirror(n.s, n.deps.Network, m) }, system.OnPanicRestart)
-	n.mirrors[m.Share] = mirroring{pid, m.Heard != nil}
+	n.mirrors[m.Share] = mirroring{pid, m}
 }
 
+// servesAgain has what is served of a share served on as before a fetch of more of it, unless the fetch has put more in its place.
+func (n *node) servesAgain(ctx actor.Context, id share.ID, fetched running) {
+	if fetched.lists {
+		return
+	}
+	if x, ok := n.mirrors[id]; ok && x.pid == nil {
+		n.serveOn(ctx, x.m)
+	}
+	if x := n.fleets.seats[id]; x.pid != nil && x.pid.Equal(fetched.seat) {
+		n.stay(ctx, x.m)
+	}
+}
+
+// withdraw has a share served on no longer, unless it is still offered, as it is when a fetch of more of it has opened nothing.
 func (n *node) withdraw(ctx actor.Context, m WithdrawShare) {
-	n.leaveFleet(ctx, m.Share)
-	n.noMirror(ctx, m.Share)
+	if n.deps.Catalog.Bits(m.Share) == nil {
+		n.leaveFleet(ctx, m.Share)
+		n.noMirror(ctx, m.Share)
+	}
 	ctx.Forward(n.seeder)
 }
 
 func (n *node) noMirror(ctx actor.Context, id share.ID) {
-	if x, ok := n.mirrors[id]; ok {
+	if x := n.mirrors[id]; x.pid != nil {
 		ctx.Stop(x.pid)
-		delete(n.mirrors, id)
 	}
+	delete(n.mirrors, id)
 }
 
 func (n *node) ended(ctx actor.Context, h Handle) {
 	if t, ok := n.transfers[h]; ok {
 		ctx.Stop(t.pid)
 		delete(n.transfers, h)
+		n.servesAgain(ctx, h.Share, t)
 	}
 }
 
-func (n *node) gone(h Handle) {
+func (n *node) gone(ctx actor.Context, h Handle) {
 	if t, ok := n.transfers[h]; ok {
 		t.gone = true
 		n.transfers[h] = t
-		n.failed(h)
+		n.failed(ctx, h)
 	}
 }
 
 // failed tells whoever waits for a transfer that panicked, when the share may be fetched again.
-func (n *node) failed(h Handle) {
+func (n *node) failed(ctx actor.Context, h Handle) {
 	if t := n.transfers[h]; t.gone && t.failure != nil {
 		delete(n.transfers, h)
+		n.servesAgain(ctx, h.Share, t)
 		t.fail(h.Share, t.failure)
 	}
 }
@@ -243,7 +263,7 @@ func (n *node) childFailed(ctx actor.Context, m system.ChildFailed) {
 		t.failure = internalError(m.Reason)
 		n.transfers[h] = t
 		ctx.RequestWithCustomSender(n.finder, StopFinding{h.Share}, t.pid)
-		n.failed(h)
+		n.failed(ctx, h)
 		return
 	}
 }
