@@ -382,6 +382,25 @@ func TestABanFromBeforeDoesNotHurtTheOthers(t *testing.T) {
 	}
 }
 
+// A source that is banned as a fetch begins is fetched from when the ban is over, and what it sends is counted once.
+func TestABanEndsWhileAFetchGoesOn(t *testing.T) {
+	sw := newSwarm(t, 1)
+	m, content := testShare(t, 4<<20)
+	liar := sw.add("liar", 20e6).seed(m, content)
+	n := sw.add("node", 1e6, func(d *Deps) { d.Ranking.BanFor = time.Minute })
+	n.program.s.Send(n.program.node, PeerLied{Peer: liar.id, Proof: true})
+	n.fetchWith(m.ID(), TransferConfig{Stall: time.Hour, Called: true}, liar)
+	sw.w.Run(55 * time.Second)
+	if n.end != nil || liar.out[n.id] > 0 {
+		t.Fatalf("the liar sent %d bytes; the end: %+v", liar.out[n.id], n.end)
+	}
+	sw.run(15*time.Second, n)
+	n.complete(content)
+	if p := n.end.Last; p.WireIn > liar.out[n.id] || p.Sources[0].Banned {
+		t.Errorf("%d bytes came, and %d were sent: %+v", p.WireIn, liar.out[n.id], p.Sources)
+	}
+}
+
 // A source that promised to serve the share, and then does nothing of the kind, is named
 // and dropped; if it was the last, the fetch ends.
 func TestABrokenPromiseEndsTheFetch(t *testing.T) {

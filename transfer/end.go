@@ -47,25 +47,18 @@ func (t *Transfer) Finished(path string, err error, now time.Time) {
 	}
 }
 
+// complete ends the transfer, and has the node say that it serves what it has, if it is to.
 func (t *Transfer) complete(path string) {
 	t.state = Complete
 	t.count.Path = path
 	t.because(NoWait, "")
-	t.serveOn()
-	t.end(Ended{Path: path})
-}
-
-// serveOn has the node say that it serves what it has, if it is to.
-func (t *Transfer) serveOn() {
-	if !t.cfg.Keep {
-		return
-	}
-	if t.cfg.Fleet.Used() {
+	if t.cfg.Keep && t.cfg.Fleet.Used() {
 		t.then(StayInFleet{t.have})
 	}
-	if !t.cfg.Anonymous {
+	if t.cfg.Keep && !t.cfg.Anonymous {
 		t.then(ServeOn{t.good(), t.have.Full()})
 	}
+	t.end(Ended{Path: path})
 }
 
 // Stop ends the transfer, keeping what is verified.
@@ -108,8 +101,13 @@ func (t *Transfer) Closed(err error, now time.Time) {
 
 func (t *Transfer) closed(err error) {
 	t.busy = false
-	if t.ending == nil {
-		t.reopen(err)
+	if t.ending == nil { // it begins again with what is on disk
+		t.again, t.placed, t.lost = false, false, nil
+		if lost := loser(nil); err == nil || errors.As(err, &lost) { // what is lost is fetched again
+			t.open(t.manifest)
+		} else {
+			t.unopened(err)
+		}
 		return
 	}
 	if t.ending.Err == nil && err != nil {
@@ -143,14 +141,4 @@ func (t *Transfer) beginAgain(why error) {
 	t.stopAll()
 	t.stopWorkers()
 	t.closeIfQuiet()
-}
-
-// reopen begins again with what is on disk.
-func (t *Transfer) reopen(err error) {
-	t.again, t.placed, t.lost = false, false, nil
-	if lost := loser(nil); err != nil && !errors.As(err, &lost) { // what is lost is fetched again
-		t.unopened(err)
-		return
-	}
-	t.open(t.manifest)
 }

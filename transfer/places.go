@@ -87,7 +87,7 @@ func (s *sources) seen(src *source) Source {
 }
 
 // someWait says whether a source waits for a place.
-func (s *sources) someWait() bool { return s.tiers.Len(peers.Passive) > 0 }
+func (p *places) someWait() bool { return p.tiers.Len(peers.Passive) > 0 }
 
 // rateAll lets better sources take the places of worse. It returns when to call it again.
 // idle says that this node wants nothing now. It holds them back too while its limit is all but used up.
@@ -166,15 +166,15 @@ func usualOf(rates []float64) float64 {
 
 // rehouse tells the tiers where a source is, once it has had its place for a while: nowhere,
 // unless it has brought something lately.
-func (s *sources) rehouse(src *source) {
-	st, ok := s.tiers.Standing(src.addr.ID, s.clock)
-	if !ok || s.clock.Sub(st.Since) < peers.DefaultDwell {
+func (p *places) rehouse(src *source) {
+	st, ok := p.tiers.Standing(src.addr.ID, p.clock)
+	if !ok || p.clock.Sub(st.Since) < peers.DefaultDwell {
 		return
 	}
-	if s.clock.Sub(src.gave) < peers.DefaultDwell {
-		s.tiers.Subscribe(src.addr.ID, src.from, src.info.RTT, s.clock)
-		s.tiers.Measured(src.addr.ID, src.info.RTT, s.clock)
+	if p.clock.Sub(src.gave) < peers.DefaultDwell {
+		p.tiers.Subscribe(src.addr.ID, src.from, src.info.RTT, p.clock)
+		p.tiers.Measured(src.addr.ID, src.info.RTT, p.clock)
 	} else {
-		s.tiers.Subscribe(src.addr.ID, peers.Endpoint{}, 0, s.clock)
+		p.tiers.Subscribe(src.addr.ID, peers.Endpoint{}, 0, p.clock)
 	}
 }
