@@ -17,8 +17,8 @@ import (
 // order of the entries. With goos "" it is what any of Linux, macOS and Windows
 // cannot. A directory is named once, not with each file below it.
 //
-// The paths are walked for each system that folds names, to find hashes of folded
-// paths that occur twice, and then once more: folded paths are kept only for these.
+// The paths are walked for each system that folds names, to find hashes of folded names that
+// occur twice in a folder, and then once more: paths are kept only for these.
 func PortabilityProblems(m *Manifest, goos string) []PathProblem {
 	c := checker{}
 	for _, s := range systems() {
@@ -30,7 +30,8 @@ func PortabilityProblems(m *Manifest, goos string) []PathProblem {
 	for i, s := range c.systems {
 		if s.fold != nil && !m.single {
 			hashes = slices.Grow(hashes[:0], m.nodes)
-			c.twins[i], c.first[i] = twins(m, s.fold, hashes), map[string]string{}
+			c.twins[i] = twins(m, s.fold, hashes)
+			c.first[i] = make([]string, len(c.twins[i]))
 		}
 	}
 	c.name(m.Name, m.Name)
@@ -62,7 +63,7 @@ type system struct {
 func systems() []system {
 	return []system{
 		{goos: "linux", called: "Linux", name: linuxName},
-		{goos: "darwin", called: "macOS", name: darwinName, fold: darwinFold()},
+		{goos: "darwin", called: "macOS", name: darwinName, fold: darwinFold},
 		{goos: "windows", called: "Windows", name: windowsName, link: windowsLink, fold: func(s string) string {
 			if isASCII(s) {
 				return strings.ToLower(s)
@@ -72,14 +73,11 @@ func systems() []system {
 	}
 }
 
-func darwinFold() func(name string) string {
-	fold := cases.Fold()
-	return func(s string) string {
-		if isASCII(s) {
-			return strings.ToLower(s)
-		}
-		return norm.NFD.String(fold.String(norm.NFD.String(s)))
+func darwinFold(s string) string {
+	if isASCII(s) {
+		return strings.ToLower(s)
 	}
+	return norm.NFD.String(cases.Fold().String(norm.NFD.String(s)))
 }
 
 // maxName is the longest name in bytes on Linux, in UTF-16 units elsewhere.
@@ -175,17 +173,17 @@ func isASCII(s string) bool {
 
 type checker struct {
 	systems []system
-	twins   [maxSystems]map[uint64]bool   // by system: the hashes that different folded paths may share
-	first   [maxSystems]map[string]string // by system: by folded paths with such a hash, the first path
+	twins   [maxSystems][]uint64 // by system: what twins returns
+	first   [maxSystems][]string // by system: for each of these, the first path that has it
 	out     []PathProblem
 }
 
 const maxSystems = 3
 
-// level is what is known of a path, by system.
+// level is what is known of a path.
 type level struct {
-	hash   [maxSystems]uint64 // of the folded path
-	merged [maxSystems]bool   // it, or a directory above, is the same as another
+	hash   uint64
+	merged [maxSystems]bool // by system: it, or a directory above, is the same as another
 }
 
 // A walk goes through paths in order, directory by directory. T is what is known
@@ -250,87 +248,78 @@ func (c *checker) link(path, target string) {
 // seed is for hashes of names, which nobody outside this process sees.
 var seed = maphash.MakeSeed()
 
-// below is the hash of a folded name in a directory whose hash is dir.
-func below(dir uint64, folded string) uint64 {
-	return bits.RotateLeft64(dir, 23)*0x9e3779b97f4a7c15 + maphash.String(seed, folded)
+// below is the hash of a name in a directory whose hash is dir.
+func below(dir uint64, name string) uint64 {
+	return bits.RotateLeft64(dir, 23)*0x9e3779b97f4a7c15 + maphash.String(seed, name)
 }
 
-// twins returns the hashes of folded paths that occur more than once: those of all paths that
-// are the same when folded, and hardly any others. It uses hashes, which is empty, as its memory.
-func twins(m *Manifest, fold func(name string) string, hashes []uint64) map[uint64]bool {
+// twins returns the hashes, in order, of folded names that occur more than once in a directory: all of those, and hardly
+// any others. It uses hashes, which is empty, as its memory.
+func twins(m *Manifest, fold func(name string) string, hashes []uint64) []uint64 {
 	w := walk[uint64]{look: func(_, name string, up uint64) uint64 {
 		hashes = append(hashes, below(up, fold(name)))
-		return hashes[len(hashes)-1]
+		return below(up, name)
 	}}
 	for _, e := range m.Entries() {
 		w.to(e.Path)
 	}
 	slices.Sort(hashes)
-	out := map[uint64]bool{}
+	n := 0 // the first of them are what is found
 	for i := 1; i < len(hashes); i++ {
-		if hashes[i] == hashes[i-1] {
-			out[hashes[i]] = true
+		if h := hashes[i]; h == hashes[i-1] && (n == 0 || h != hashes[n-1]) {
+			hashes[n] = h
+			n++
 		}
 	}
-	return out
+	return slices.Clone(hashes[:n])
 }
 
-// Twins returns the paths of files and directories of m that macOS takes for others of m, on whose disks capitals do not
-// matter, nor how a letter is written; and hardly any other paths.
-func Twins(m *Manifest) (out map[string]bool) {
+// Twins returns a function that says of which paths of files and directories of m macOS, on whose disks capitals do not matter,
+// nor how a letter is written, takes the name for that of another in the same directory; and hardly of any others. It is nil
+// if there are none.
+func Twins(m *Manifest) func(path string) bool {
 	if m.single {
 		return nil
 	}
-	fold := darwinFold()
-	same := twins(m, fold, nil)
+	same := twins(m, darwinFold, make([]uint64, 0, m.nodes))
 	if len(same) == 0 {
 		return nil
 	}
-	out = map[string]bool{}
-	w := walk[uint64]{look: func(path, name string, up uint64) uint64 {
-		hash := below(up, fold(name))
-		if same[hash] {
-			out[path] = true
+	return func(path string) bool {
+		var dir uint64
+		name, rest, more := strings.Cut(path, "/")
+		for ; more; name, rest, more = strings.Cut(rest, "/") {
+			dir = below(dir, name)
 		}
-		return hash
-	}}
-	for _, e := range m.Entries() {
-		w.to(e.Path)
+		_, ok := slices.BinarySearch(same, below(dir, darwinFold(name)))
+		return ok
 	}
-	return out
 }
 
-// fold notes where the path before name is, to a system, the same as an earlier one.
+// fold notes where the path before name is, to a system, the same as an earlier one, which is in the same directory: what
+// is below a directory that is the same as another is not looked at.
 func (c *checker) fold(path, name string, up level) level {
-	next := up
+	next := level{below(up.hash, name), up.merged}
 	var twin [maxSystems]string
 	for i, s := range c.systems {
-		if len(c.twins[i]) == 0 {
+		if up.merged[i] || len(c.twins[i]) == 0 {
 			continue
 		}
-		next.hash[i] = below(up.hash[i], s.fold(name))
-		if up.merged[i] || !c.twins[i][next.hash[i]] {
-			continue
-		}
-		folded := foldPath(path, s.fold)
-		first, ok := c.first[i][folded]
+		folded := s.fold(name)
+		at, ok := slices.BinarySearch(c.twins[i], below(up.hash, folded))
 		if !ok {
-			c.first[i][folded] = path
-		} else if first != path {
+			continue
+		}
+		first := &c.first[i][at]
+		if *first == "" {
+			*first = path
+		} else if other, same := strings.CutPrefix(*first, path[:len(path)-len(name)]); same && s.fold(other) == folded {
 			next.merged[i] = true
-			twin[i] = fmt.Sprintf("is the same as %q", first)
+			twin[i] = fmt.Sprintf("is the same as %q", *first)
 		}
 	}
 	c.object(path, twin)
 	return next
-}
-
-func foldPath(path string, fold func(name string) string) string {
-	names := strings.Split(path, "/")
-	for i := range names {
-		names[i] = fold(names[i])
-	}
-	return strings.Join(names, "/")
 }
 
 // object notes what the systems object to path, equal objections in one sentence.

@@ -50,10 +50,10 @@ type Partial struct {
 	recent  recent
 	marks   marks
 	sel     selection
-	early   atomic.Int64    // bytes written to large files
-	twins   map[string]bool // the paths that some file systems take for others of the share
-	aside   []string        // where what was in the way at the opening is now, below NAME.partial
-	syncing sync.Mutex      // held by Sync, Finish, Close
+	early   atomic.Int64           // bytes written to large files
+	twins   func(path string) bool // says which paths some file systems may take for others of the share; nil: none
+	aside   []string               // where what was in the way at the opening is now, below NAME.partial
+	syncing sync.Mutex             // held by Sync, Finish, Close
 
 	life    sync.RWMutex // read-held by Write and reads; Finish and Close take it to shut them out
 	tree    *Tree        // once finished

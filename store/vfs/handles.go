@@ -17,8 +17,8 @@ type Handles struct {
 	Files Cache[int, File]  // by entry of the manifest
 	dirs  Cache[string, FS] // by path; never "."
 
-	Made  func(dir string) // called for each folder that gets a new one inside; may be nil
-	Exact map[string]bool  // the folders that are opened only by the very name that the one above lists; see exactly
+	Made  func(dir string)      // called for each folder that gets a new one inside; may be nil
+	Exact func(dir string) bool // says which folders are opened only by the very name that the one above lists; nil: none; see exactly
 }
 
 // DefaultMaxOpen is how many files a share keeps open, and how many folders. Where
@@ -60,7 +60,7 @@ func (h *Handles) in(dir string, create bool, f func(FS) error) error {
 		err = h.in(path.Dir(dir), create, func(parent FS) (err error) {
 			base := path.Base(dir)
 			sub, err = parent.Sub(base)
-			if err == nil && h.Exact[dir] {
+			if err == nil && h.Exact != nil && h.Exact(dir) {
 				if err = exactly(parent, base, dir); err != nil {
 					sub.Close()
 				}
