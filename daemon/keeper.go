@@ -152,7 +152,7 @@ func unshared(err error) (out []api.Unshared) {
 			out = append(out, api.Unshared{Path: p.Path, Why: p.Err.Error()})
 		}
 	case errors.As(err, &names):
-		for _, p := range names.Problems[:min(len(names.Problems), 100)] {
+		for _, p := range names.Problems {
 			out = append(out, api.Unshared{Path: p.Path, Why: p.Why})
 		}
 	}

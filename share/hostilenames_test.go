@@ -21,7 +21,7 @@ func deepTwins(t *testing.T, n int) (m *Manifest, size int) {
 // Names that fall together are found in as little memory as others are checked in, however deep they lie.
 func TestDeepNamesThatFallTogetherAreFoundInLittleMemory(t *testing.T) {
 	m, size := deepTwins(t, 4)
-	if got := allocated(func() { PortabilityProblems(m, "") }); got > 4*size+16<<20 {
+	if got := allocated(func() { PortabilityProblems(m, "", nil) }); got > 4*size+16<<20 {
 		t.Errorf("%d bytes allocated to look at the names in %d", got, size)
 	}
 }

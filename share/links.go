@@ -2,13 +2,12 @@ package share
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"sort"
 	"strings"
 )
 
-// linkProblems returns what is wrong with the symlinks of m, whose entries must be sorted:
+// linkProblems adds to out what is wrong with the symlinks of m, whose entries must be sorted:
 // targets that no system can hold, and links that lead out of the share.
 //
 // A link is resolved as a kernel would, step by step through the entries
@@ -19,8 +18,7 @@ import (
 // Each link is resolved once, so there are at most as many steps as there are names in all
 // targets, whatever the manifest says, and each is one search among the sorted
 // paths. No tree is built: the memory is 28 bytes for each link.
-func linkProblems(m *Manifest) []PathProblem {
-	var out []PathProblem
+func linkProblems(m *Manifest, out *PathError) {
 	_, _, n := m.Count()
 	w := walker{m: m, links: make([]link, 0, n)}
 	for i, e := range m.Entries() {
@@ -30,27 +28,25 @@ func linkProblems(m *Manifest) []PathProblem {
 	}
 	for i := range w.links {
 		e := m.Entry(int(w.links[i].entry))
-		if why := badTarget(e.Target); why != "" {
-			out = append(out, PathProblem{e.Path, why})
-		} else if w.leaves(int32(i)) {
-			out = append(out, PathProblem{e.Path, fmt.Sprintf("is a link to %q, which leaves the share", e.Target)})
+		why := badTarget(e.Target)
+		if why == "" && w.leaves(int32(i)) {
+			why = "leaves the share"
+		}
+		if why != "" {
+			out.add(e.Path, "is a link to %q, which %s", e.Target, why)
 		}
 	}
-	return out
 }
 
 // badTarget says what is wrong with a link's target in itself; "" if nothing.
 func badTarget(target string) string {
 	switch {
 	case target == "":
-		return "is a link with an empty target"
+		return "is empty"
 	case target[0] == '/':
-		return fmt.Sprintf("is a link to %q, which is absolute", target)
+		return "is absolute"
 	}
-	if why := badText(target); why != "" {
-		return "is a link whose target " + why
-	}
-	return ""
+	return badText(target)
 }
 
 // A spot is something that is there: the first len bytes of the path of an entry. The

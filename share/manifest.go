@@ -49,7 +49,7 @@ type Manifest struct {
 // One file whose path is name is a single-file share. A name that ends in '/'
 // always means a folder, even if it holds only a file of its own name.
 //
-// Errors wrap ErrPath (a *PathError that lists them all), ErrLimit, or
+// Errors wrap ErrPath (a *PathError that lists them), ErrLimit, or
 // ErrManifest for an entry that is wrong in itself.
 func NewManifest(name string, entries []Entry) (*Manifest, error) {
 	return ManifestOf(name, len(entries), sorted(entries))
@@ -208,8 +208,8 @@ func (m *Manifest) check() error {
 	if m.nodes > MaxEntries {
 		return ErrEntries
 	}
-	if p := m.problems(); len(p) > 0 {
-		return &PathError{p}
+	if bad := m.problems(); bad.Count > 0 {
+		return bad
 	}
 	if m.single {
 		if m.Len() != 1 || m.Entry(0).Kind != File || m.Entry(0).Path != m.Name {

@@ -319,7 +319,7 @@ func FuzzDecodeManifest(f *testing.F) {
 			}
 			m.PieceValue(p)
 		}
-		PortabilityProblems(m, "")
+		PortabilityProblems(m, "", nil)
 	})
 }
 

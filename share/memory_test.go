@@ -84,7 +84,7 @@ func TestAManifestIsReadWithinItsBudget(t *testing.T) {
 		if got > budget {
 			t.Errorf("%s: %d bytes allocated to read %d", c.what, got, len(b))
 		}
-		if got := allocated(func() { PortabilityProblems(m, "") }); got > budget {
+		if got := allocated(func() { PortabilityProblems(m, "", nil) }); got > budget {
 			t.Errorf("%s: %d bytes allocated to look at the names in %d", c.what, got, len(b))
 		}
 	}

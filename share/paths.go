@@ -13,21 +13,29 @@ type PathProblem struct {
 	Why  string // continues a sentence that begins with the path
 }
 
-// PathError lists every path that was refused. It wraps ErrPath.
-type PathError struct{ Problems []PathProblem }
+// PathError lists paths that were refused. It wraps ErrPath.
+type PathError struct {
+	Problems []PathProblem // the first 100
+	Count    int           // of all
+}
 
-// maxListed is how many problems PathError spells out.
 const maxListed = 100
+
+// add adds a problem, which is spelled out only if it is listed.
+func (e *PathError) add(path, why string, args ...any) {
+	if e.Count++; e.Count <= maxListed {
+		e.Problems = append(e.Problems, PathProblem{path, fmt.Sprintf(why, args...)})
+	}
+}
 
 func (e *PathError) Error() string {
 	var b strings.Builder
 	b.WriteString("paths that are unsafe, or that this system cannot hold:")
-	for i, p := range e.Problems {
-		if i == maxListed {
-			fmt.Fprintf(&b, "\n  and %d more, %d in all", len(e.Problems)-maxListed, len(e.Problems))
-			break
-		}
+	for _, p := range e.Problems {
 		fmt.Fprintf(&b, "\n  %q %s", p.Path, p.Why)
+	}
+	if more := e.Count - len(e.Problems); more > 0 {
+		fmt.Fprintf(&b, "\n  and %d more, %d in all", more, e.Count)
 	}
 	return b.String()
 }
@@ -36,15 +44,14 @@ func (e *PathError) Unwrap() error { return ErrPath }
 
 // problems is everything about the paths of m that is refused on every system, in
 // the order of the entries, which must be sorted by path.
-func (m *Manifest) problems() []PathProblem {
-	var out []PathProblem
-	add := func(path, why string) { out = append(out, PathProblem{path, why}) }
+func (m *Manifest) problems() *PathError {
+	out := &PathError{}
 	if strings.Contains(m.Name, "/") {
-		add(m.Name, "holds a / and cannot be the name of a share")
+		out.add(m.Name, "holds a / and cannot be the name of a share")
 	} else if m.Name == "." || m.Name == ".." {
-		add(m.Name, "cannot be the name of a share")
+		out.add(m.Name, "cannot be the name of a share")
 	} else if why := badPath(m.Name); why != "" {
-		add(m.Name, why)
+		out.add(m.Name, "%s", why)
 	}
 	// above holds the entries whose path is a prefix of the present one, shortest first:
 	// every entry that could lie above it is among them, because everything that sorts
@@ -53,10 +60,10 @@ func (m *Manifest) problems() []PathProblem {
 	prev := ""
 	for i, e := range m.Entries() {
 		if why := badPath(e.Path); why != "" {
-			add(e.Path, why)
+			out.add(e.Path, "%s", why)
 		}
 		if i > 0 && e.Path == prev {
-			add(e.Path, "is listed twice")
+			out.add(e.Path, "is listed twice")
 			continue
 		}
 		same := commonPrefix(prev, e.Path)
@@ -68,16 +75,17 @@ func (m *Manifest) problems() []PathProblem {
 				continue
 			}
 			if a.Kind == Dir {
-				add(a.Path, fmt.Sprintf("is listed as an empty folder and holds %q", e.Path))
+				out.add(a.Path, "is listed as an empty folder and holds %q", e.Path)
 			} else {
-				add(e.Path, fmt.Sprintf("is below %q, which is not a folder", a.Path))
+				out.add(e.Path, "is below %q, which is not a folder", a.Path)
 			}
 			break
 		}
 		above = append(above, Entry{Path: e.Path, Kind: e.Kind})
 		prev = e.Path
 	}
-	return append(out, linkProblems(m)...)
+	linkProblems(m, out)
+	return out
 }
 
 // badPath says what is wrong with a path in itself; "" if nothing.
@@ -97,8 +105,10 @@ func badPath(p string) string {
 		switch name {
 		case "":
 			return "has an empty component"
-		case ".", "..":
-			return fmt.Sprintf("has a %q component", name)
+		case ".":
+			return `has a "." component`
+		case "..":
+			return `has a ".." component`
 		}
 	}
 	return ""

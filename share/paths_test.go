@@ -125,7 +125,7 @@ func TestAllProblemsAreListedTogether(t *testing.T) {
 	entries = append(entries, entry("good"), entry("l -> /etc"))
 	_, err := NewManifest("n", entries)
 	var paths *PathError
-	if !errors.As(err, &paths) || len(paths.Problems) != 251 {
+	if !errors.As(err, &paths) || len(paths.Problems) != 100 || paths.Count != 251 {
 		t.Fatalf("%v", err)
 	}
 	text := err.Error()
@@ -137,8 +137,8 @@ func TestAllProblemsAreListedTogether(t *testing.T) {
 	if strings.Contains(text, "100/") || strings.Count(text, "\n") != 101 {
 		t.Errorf("more than 100 are listed: %s", text)
 	}
-	if want := texts(paths.Problems)[250]; want != `l is a link to "/etc", which is absolute` {
-		t.Errorf("the last is %q", want)
+	if got, want := problemsOf(t, "n", entries[249:]), []string{`249/../x has a ".." component`, `l is a link to "/etc", which is absolute`}; !slices.Equal(got, want) {
+		t.Errorf("of the last, %q, want %q", got, want)
 	}
 }
 

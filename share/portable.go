@@ -5,6 +5,7 @@ import (
 	"hash/maphash"
 	"math/bits"
 	"slices"
+	"sort"
 	"strings"
 	"unicode/utf8"
 
@@ -15,12 +16,13 @@ import (
 // PortabilityProblems returns what is wrong with the paths of m on one system, named
 // as GOOS names it: what it cannot hold, or cannot keep apart, though others can; in the
 // order of the entries. With goos "" it is what any of Linux, macOS and Windows
-// cannot. A directory is named once, not with each file below it.
+// cannot. A directory is named once, not with each file below it. Of wanted, by entry, it is about
+// those paths at or below which there is something wanted; nil is everything.
 //
 // The paths are walked for each system that folds names, to find hashes of folded names that
 // occur twice in a folder, and then once more: paths are kept only for these.
-func PortabilityProblems(m *Manifest, goos string) []PathProblem {
-	c := checker{}
+func PortabilityProblems(m *Manifest, goos string, wanted []bool) *PathError {
+	c := checker{m: m, out: &PathError{}}
 	for _, s := range systems() {
 		if goos == "" || goos == s.goos || goos != "darwin" && goos != "windows" && s.goos == "linux" {
 			c.systems = append(c.systems, s)
@@ -35,6 +37,7 @@ func PortabilityProblems(m *Manifest, goos string) []PathProblem {
 		}
 	}
 	c.name(m.Name, m.Name)
+	c.wanted = wanted
 	w := walk[level]{look: func(path, name string, up level) level {
 		c.name(path, name)
 		return c.fold(path, name, up)
@@ -172,10 +175,12 @@ func isASCII(s string) bool {
 }
 
 type checker struct {
+	m       *Manifest
+	wanted  []bool // by entry; nil: all
 	systems []system
 	twins   [maxSystems][]uint64 // by system: what twins returns
 	first   [maxSystems][]string // by system: for each of these, the first path that has it
-	out     []PathProblem
+	out     *PathError
 }
 
 const maxSystems = 3
@@ -232,7 +237,7 @@ func (c *checker) name(path, name string) {
 	for i, s := range c.systems {
 		why[i] = s.name(name)
 	}
-	c.object(path, why)
+	c.object(path, "%s on %s", why)
 }
 
 func (c *checker) link(path, target string) {
@@ -242,7 +247,7 @@ func (c *checker) link(path, target string) {
 			why[i] = s.link(path, target)
 		}
 	}
-	c.object(path, why)
+	c.object(path, "%s on %s", why)
 }
 
 // seed is for hashes of names, which nobody outside this process sees.
@@ -300,7 +305,7 @@ func Twins(m *Manifest) func(path string) bool {
 // is below a directory that is the same as another is not looked at.
 func (c *checker) fold(path, name string, up level) level {
 	next := level{below(up.hash, name), up.merged}
-	var twin [maxSystems]string
+	var twin [maxSystems]string // the earlier one
 	for i, s := range c.systems {
 		if up.merged[i] || len(c.twins[i]) == 0 {
 			continue
@@ -315,27 +320,43 @@ func (c *checker) fold(path, name string, up level) level {
 			*first = path
 		} else if other, same := strings.CutPrefix(*first, path[:len(path)-len(name)]); same && s.fold(other) == folded {
 			next.merged[i] = true
-			twin[i] = fmt.Sprintf("is the same as %q", *first)
+			twin[i] = *first
 		}
 	}
-	c.object(path, twin)
+	c.object(path, "is the same as %q on %s", twin)
 	return next
 }
 
-// object notes what the systems object to path, equal objections in one sentence.
-func (c *checker) object(path string, why [maxSystems]string) {
+// object notes what the systems object to path, equal objections in one sentence: text is about an objection and who has it.
+func (c *checker) object(path, text string, why [maxSystems]string) {
 	for i := range why {
-		o := why[i]
-		if o == "" {
+		o, who := why[i], ""
+		if o == "" || !c.wants(path) {
 			continue
 		}
-		var who []string
 		for j := i; j < len(c.systems); j++ {
-			if why[j] == o {
-				who = append(who, c.systems[j].called)
-				why[j] = ""
+			if why[j] != o {
+				continue
 			}
+			if who != "" {
+				who += " and "
+			}
+			who += c.systems[j].called
+			why[j] = ""
 		}
-		c.out = append(c.out, PathProblem{path, o + " on " + strings.Join(who, " and ")})
+		c.out.add(path, text, o, who)
 	}
+}
+
+// wants says whether what is at path is wanted, or something below it.
+func (c *checker) wants(path string) bool {
+	if c.wanted == nil {
+		return true
+	}
+	if i, ok := c.m.Find(path); ok {
+		return c.wanted[i]
+	}
+	from := sort.Search(c.m.Len(), func(i int) bool { return compare(c.m.Entry(i).Path, "", path, "/") >= 0 })
+	to := sort.Search(c.m.Len(), func(i int) bool { return compare(c.m.Entry(i).Path, "", path, "/") > 0 })
+	return slices.Contains(c.wanted[from:to], true)
 }

@@ -64,7 +64,7 @@ func TestNamesAreJudgedBySystem(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := texts(PortabilityProblems(m, "")); !slices.Equal(got, c.want) {
+		if got := texts(PortabilityProblems(m, "", nil).Problems); !slices.Equal(got, c.want) {
 			t.Errorf("%q: %q, want %q", c.entries, got, c.want)
 		}
 		// Each system alone reports its own problems, and nothing else.
@@ -75,7 +75,7 @@ func TestNamesAreJudgedBySystem(t *testing.T) {
 					want = append(want, why+" on "+called)
 				}
 			}
-			if got := texts(PortabilityProblems(m, goos)); !slices.Equal(got, want) {
+			if got := texts(PortabilityProblems(m, goos, nil).Problems); !slices.Equal(got, want) {
 				t.Errorf("%q on %s: %q, want %q", c.entries, goos, got, want)
 			}
 		}
@@ -88,6 +88,29 @@ func cutLast(s, sep string) (before, after string, ok bool) {
 		return s, "", false
 	}
 	return s[:i], s[i+len(sep):], true
+}
+
+// What is not wanted is in nobody's way, nor is a folder in which nothing is wanted.
+func TestNamesAreJudgedIfSomethingIsWantedThere(t *testing.T) {
+	m, err := NewManifest("n", entriesOf("A/x", "a/x", "a/y", "b.c", "b./x/y", "b./z", "b.0", "nul -> c:d"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for only, want := range map[string][]string{
+		"A/x":    nil,
+		"a/y":    {`a is the same as "A" on Windows`},
+		"b.c":    nil,
+		"b./z":   {"b. ends in a dot or a space, which is dropped on Windows"},
+		"b./x/y": {"b. ends in a dot or a space, which is dropped on Windows"},
+		"nul":    {"nul is the name of a device on Windows", `nul is a link to "c:d", which holds ':', and no name may hold that on Windows`},
+	} {
+		wanted := make([]bool, m.Len())
+		i, _ := m.Find(only)
+		wanted[i] = true
+		if got := texts(PortabilityProblems(m, "windows", wanted).Problems); !slices.Equal(got, want) {
+			t.Errorf("of %s: %q, want %q", only, got, want)
+		}
+	}
 }
 
 // Of names in a folder that fall together all are twins, but nothing below them or beside them.
@@ -118,7 +141,7 @@ func TestNameOfTheShareIsJudgedToo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := texts(PortabilityProblems(m, "windows")), []string{"nul is the name of a device on Windows"}; !slices.Equal(got, want) {
+	if got, want := texts(PortabilityProblems(m, "windows", nil).Problems), []string{"nul is the name of a device on Windows"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
@@ -141,7 +164,7 @@ func BenchmarkPaths(b *testing.B) {
 	b.Run("portability", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			PortabilityProblems(m, "")
+			PortabilityProblems(m, "", nil)
 		}
 	})
 }

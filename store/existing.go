@@ -78,18 +78,6 @@ func (p *Partial) noteThere() (noted bool, err error) {
 	return err == nil, err
 }
 
-// portability returns the wanted names that this system cannot hold.
-func (p *Partial) portability(goos string) []share.PathProblem {
-	bad := share.PortabilityProblems(p.m, goos)
-	if p.sel.wanted == nil {
-		return bad
-	}
-	return slices.DeleteFunc(bad, func(x share.PathProblem) bool {
-		i, ok := p.m.Find(x.Path)
-		return ok && !p.sel.wanted[i]
-	})
-}
-
 // checkTarget looks at a target that exists: done says that it is the share.
 func (p *Partial) checkTarget(ctx context.Context) (done bool, err error) {
 	info, err := p.dir.Lstat(p.m.Name)

@@ -160,13 +160,12 @@ func warnings(m *share.Manifest, skipped int) (out []string) {
 	if skipped > 0 {
 		out = append(out, "left out: "+words.Count(skipped, "symlink"))
 	}
-	all := share.PortabilityProblems(m, "")
-	for i, p := range all {
-		if i == maxProblems {
-			out = append(out, fmt.Sprintf("and %d more such names, %d in all", len(all)-i, len(all)))
-			break
-		}
+	bad := share.PortabilityProblems(m, "", nil)
+	for _, p := range bad.Problems {
 		out = append(out, fmt.Sprintf("%q %s", p.Path, p.Why))
+	}
+	if more := bad.Count - len(bad.Problems); more > 0 {
+		out = append(out, fmt.Sprintf("and %d more such names, %d in all", more, bad.Count))
 	}
 	return out
 }

@@ -151,8 +151,8 @@ func newPartial(dir vfs.FS, dirPath string, m *share.Manifest, opt PartialOption
 
 func openPartial(ctx context.Context, dir vfs.FS, dirPath string, m *share.Manifest, opt PartialOptions) (_ *Partial, err error) {
 	p := newPartial(dir, dirPath, m, opt)
-	if bad := p.portability(runtime.GOOS); len(bad) > 0 {
-		return nil, &share.PathError{Problems: bad}
+	if bad := share.PortabilityProblems(m, runtime.GOOS, p.sel.wanted); bad.Count > 0 {
+		return nil, bad
 	}
 	p.twins = share.Twins(m)
 	defer func() {

@@ -261,7 +261,7 @@ func inPart(err error, paths []string) error {
 			return err // no file can be left out of itself
 		}
 	}
-	names, bad := &share.PathError{}, &store.ProblemsError{Count: len(p.Unshared)}
+	names, bad := &share.PathError{Count: len(p.Unshared)}, &store.ProblemsError{Count: len(p.Unshared)}
 	for _, x := range p.Unshared {
 		names.Problems = append(names.Problems, share.PathProblem{Path: x.Path, Why: x.Why})
 		bad.Problems = append(bad.Problems, store.Problem{Path: x.Path, Err: errors.New(x.Why)})
