@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"path"
 	"slices"
+	"sync"
 
 	"github.com/piecelease/fetcher/share"
 )
@@ -19,6 +20,9 @@ type Handles struct {
 
 	Made  func(dir string)      // called for each folder that gets a new one inside; may be nil
 	Exact func(dir string) bool // says which folders are opened only by the very name that the one above lists; nil: none; see exactly
+
+	mu     sync.Mutex
+	listed map[string]map[string]bool // by folder: what is in it of Exact, as it was listed, or made, since LookAgain
 }
 
 // DefaultMaxOpen is how many files a share keeps open, and how many folders. Where
@@ -58,23 +62,16 @@ func (h *Handles) in(dir string, create bool, f func(FS) error) error {
 	}
 	d, err := h.dirs.Get(dir, func() (sub FS, err error) {
 		err = h.in(path.Dir(dir), create, func(parent FS) (err error) {
-			base := path.Base(dir)
-			sub, err = parent.Sub(base)
-			if err == nil && h.Exact != nil && h.Exact(dir) {
-				if err = exactly(parent, base, dir); err != nil {
-					sub.Close()
-				}
-			}
-			if !create || !errors.Is(err, fs.ErrNotExist) {
+			if sub, err = h.sub(parent, dir); !create || !errors.Is(err, fs.ErrNotExist) {
 				return err
 			}
-			switch err = parent.Mkdir(base); {
+			switch err = h.mkdir(parent, dir); {
 			case err == nil:
 				h.Made(path.Dir(dir))
 			case !errors.Is(err, fs.ErrExist):
 				return err
 			}
-			sub, err = parent.Sub(base)
+			sub, err = h.sub(parent, dir)
 			return err
 		})
 		return sub, err
@@ -86,14 +83,74 @@ func (h *Handles) in(dir string, create bool, f func(FS) error) error {
 	return f(d.V)
 }
 
+// sub opens the folder dir in the one above it, by its very name if Exact says so: as whoever makes a share decides how many
+// of these there are, what is in the folder above is listed once for all of them.
+func (h *Handles) sub(parent FS, dir string) (FS, error) {
+	sub, err := parent.Sub(path.Base(dir))
+	if err != nil || h.Exact == nil || !h.Exact(dir) {
+		return sub, err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	names := h.listed[path.Dir(dir)]
+	if names == nil {
+		if names, err = h.list(parent, path.Dir(dir)); err != nil {
+			sub.Close()
+			return nil, err
+		}
+	}
+	if !names[path.Base(dir)] {
+		sub.Close()
+		return nil, otherName(dir)
+	}
+	return sub, nil
+}
+
+// list notes what is in a folder of which Exact says that it is opened only by its very name; mu is held.
+func (h *Handles) list(d FS, dir string) (map[string]bool, error) {
+	list, err := d.ReadDir(".")
+	if err != nil {
+		return nil, err
+	}
+	names := map[string]bool{}
+	for _, e := range list {
+		if e.Type != 0 && h.Exact(path.Join(dir, e.Name)) {
+			names[e.Name] = true
+		}
+	}
+	if h.listed == nil {
+		h.listed = map[string]map[string]bool{}
+	}
+	h.listed[dir] = names
+	return names, nil
+}
+
+// mkdir makes the folder dir in the one above it.
+func (h *Handles) mkdir(parent FS, dir string) error {
+	if h.Exact == nil || !h.Exact(dir) {
+		return parent.Mkdir(path.Base(dir))
+	}
+	h.mu.Lock() // so that it is in the list, whenever that is made
+	defer h.mu.Unlock()
+	err := parent.Mkdir(path.Base(dir))
+	if names := h.listed[path.Dir(dir)]; err == nil && names != nil {
+		names[path.Base(dir)] = true
+	}
+	return err
+}
+
 // exactly fails if a folder does not list a name, path, as it is, though it leads somewhere: a file system to which capitals do not
 // matter, or that writes letters in its own way, has it under another name, which may be meant for something else.
 func exactly(d FS, name, path string) error {
 	list, err := d.ReadDir(".")
 	if err == nil && !slices.ContainsFunc(list, func(e DirEntry) bool { return e.Name == name }) {
-		err = fmt.Errorf("%w: this file system has %q under another name", share.ErrPath, path)
+		err = otherName(path)
 	}
 	return err
+}
+
+func otherName(path string) error {
+	return fmt.Errorf("%w: this file system has %q under another name", share.ErrPath, path)
 }
 
 // Exactly fails if what is at name has another name in its folder, or one of the folders above it has; see Exact.
@@ -147,7 +204,12 @@ func Blocked(in interface{ Lstat(string) (Info, error) }, name string) bool {
 
 // LookAgain makes each folder be reopened when it is needed next: an open folder stays
 // the same wherever it is moved, and whatever takes its name.
-func (h *Handles) LookAgain() { h.dirs.Clear() }
+func (h *Handles) LookAgain() {
+	h.dirs.Clear()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	clear(h.listed)
+}
 
 // Close closes everything, the folder itself too.
 func (h *Handles) Close() error {
