@@ -41,7 +41,7 @@ func (p *Partial) place(ctx context.Context) error {
 	if err := p.makeFolders(ctx, todo); err != nil {
 		return err
 	}
-	if err := p.clearWay(todo); err != nil {
+	if err := p.clearWay(ctx, todo); err != nil {
 		return err
 	}
 	if err := p.moveFiles(ctx, todo); err != nil {
@@ -256,9 +256,9 @@ func (p *Partial) makeFolders(ctx context.Context, todo map[int]vfs.Stamp) error
 	return p.dir.SyncDir(".")
 }
 
-// clearWay makes sure that the places of files are free. A file that was moved
-// before, and of which only the old name is left, is done.
-func (p *Partial) clearWay(todo map[int]vfs.Stamp) error {
+// clearWay makes sure that the places of files are free. A file that was moved before, and of
+// which only the old name is left, is done, and so is one that is there as it is in the share.
+func (p *Partial) clearWay(ctx context.Context, todo map[int]vfs.Stamp) error {
 	var way inTheWay
 	for _, i := range slices.Sorted(maps.Keys(todo)) {
 		e := p.m.Entry(i)
@@ -271,16 +271,18 @@ func (p *Partial) clearWay(todo map[int]vfs.Stamp) error {
 			return err
 		case p.stillWrong(i, info):
 		case info.Inode != 0 && todo[i].Still(info.Stamp()):
-			p.handles.Files.Drop(i)
-			if err := p.dir.Remove(path.Join(p.staging, "data", e.Path)); err != nil {
+			if err := p.leaveFile(i, restamp(p.sel.out, e.Path, todo[i])); err != nil {
 				return err
 			}
-			p.life.Lock()
-			p.put(i, restamp(p.sel.out, e.Path, todo[i]))
-			p.life.Unlock()
 			delete(todo, i)
 		default:
-			way.block(e.Path, p.sinceFound(i, info))
+			same, err := p.takeThere(ctx, i, info, &way)
+			if err != nil {
+				return err
+			}
+			if same {
+				delete(todo, i)
+			}
 		}
 	}
 	return way.err()

@@ -1,10 +1,12 @@
 package store
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"io/fs"
 	"maps"
+	"path"
 	"slices"
 
 	"github.com/piecelease/fetcher/share"
@@ -92,6 +94,42 @@ func (p *Partial) Lies(entry int) bool {
 	p.life.RLock()
 	defer p.life.RUnlock()
 	return p.tree != nil || p.isPlaced(entry)
+}
+
+// takeThere takes what is in the place of a wanted file as it is, if it is what it is in the share: it may have become wanted only when
+// what was there had been looked at, or was put there since. Else it is in the way.
+func (p *Partial) takeThere(ctx context.Context, entry int, info vfs.Info, way *inTheWay) (same bool, err error) {
+	e := p.m.Entry(entry)
+	st, same, err := p.hashPlaced(ctx, entry, info)
+	switch {
+	case err != nil:
+		return false, err
+	case same && (info.Exec == e.Exec || info.NoExec || !p.keepsExec()):
+		err := p.leaveFile(entry, st)
+		p.life.Lock()
+		defer p.life.Unlock()
+		p.sel.adopted = p.sel.adopted || err == nil
+		return true, err
+	case p.opt.Wanted == nil || p.opt.Wanted[entry]:
+		way.block(e.Path, p.sinceFound(entry, info))
+	case !replaceable(info, e):
+		way.block(e.Path, ofAnotherKind(info, e.Kind))
+	default:
+		way.add(e.Path, "is there already, and differs")
+	}
+	return false, nil
+}
+
+// leaveFile leaves what is in the place of a file where it is, and removes what data has of it.
+func (p *Partial) leaveFile(entry int, st vfs.Stamp) error {
+	p.life.Lock()
+	defer p.life.Unlock()
+	p.handles.Files.Drop(entry)
+	err := p.dir.Remove(path.Join(p.staging, "data", p.m.Entry(entry).Path))
+	if err == nil {
+		p.put(entry, st)
+	}
+	return err
 }
 
 // isPlaced says whether an entry is a file below the target. life is held, or
