@@ -36,6 +36,7 @@ func (p *Partial) look(ctx context.Context, found bool) (done bool, err error) {
 	if err := p.stillPlaced(ctx); err != nil {
 		return false, err
 	}
+	whole := found && p.isWhole()
 	if p.stage != nil { // an earlier run may have been killed before it did so
 		if err := p.syncOut(); err != nil {
 			return false, err
@@ -57,8 +58,8 @@ func (p *Partial) look(ctx context.Context, found bool) (done bool, err error) {
 		return false, err
 	}
 	p.sel.done = true
-	if _, whole, err := p.toPlace(); err != nil || !whole {
-		return true, err
+	if !whole {
+		return true, nil
 	}
 	if err := p.makeWhole(); err != nil {
 		return true, err

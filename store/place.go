@@ -20,7 +20,7 @@ func (p *Partial) place(ctx context.Context) error {
 	if p.sel.done && p.doneStill() {
 		return nil
 	}
-	todo, whole, err := p.toPlace()
+	todo, err := p.toPlace()
 	if err == nil && p.handles == nil {
 		err = ErrNotYet
 	}
@@ -50,6 +50,7 @@ func (p *Partial) place(ctx context.Context) error {
 	if err := p.makeLinks(ctx); err != nil {
 		return err
 	}
+	whole := p.isWhole()
 	if err := p.syncOut(); err != nil {
 		return err
 	}
@@ -77,15 +78,12 @@ func (p *Partial) doneStill() bool {
 	return true
 }
 
-// toPlace returns the files to be moved, and whether the share is whole then.
-func (p *Partial) toPlace() (todo map[int]vfs.Stamp, whole bool, err error) {
-	todo, whole = map[int]vfs.Stamp{}, true
+// toPlace returns the files to be moved.
+func (p *Partial) toPlace() (todo map[int]vfs.Stamp, err error) {
+	todo = map[int]vfs.Stamp{}
 	var absent share.Piece
 	for i := range p.m.Len() {
-		switch {
-		case !p.wants(i):
-			whole = false
-		case p.m.Entry(i).Kind == share.File && !p.isPlaced(i):
+		if p.wants(i) && p.m.Entry(i).Kind == share.File && !p.isPlaced(i) {
 			todo[i] = vfs.Stamp{}
 			absent += p.absent(i)
 		}
@@ -93,7 +91,7 @@ func (p *Partial) toPlace() (todo map[int]vfs.Stamp, whole bool, err error) {
 	if absent > 0 {
 		err = fmt.Errorf("%w: %s missing", ErrNotYet, words.Count(int(absent), "piece"))
 	}
-	return todo, whole, err
+	return todo, err
 }
 
 // absent is the number of pieces of an entry that are not durable.

@@ -96,6 +96,28 @@ func (p *Partial) Lies(entry int) bool {
 	return p.tree != nil || p.isPlaced(entry)
 }
 
+// isWhole says whether all of the share lies at the target if what is wanted does: the rest was put there by earlier runs, whose names
+// may not be durable, and nobody has touched it since.
+func (p *Partial) isWhole() bool {
+	through := p.throughLinks()
+	for i, e := range p.m.Entries() {
+		if p.wants(i) {
+			continue
+		}
+		info, err := p.sel.out.Lstat(e.Path)
+		was, there := p.sel.placed[i]
+		there = there && info.Type == 0 && was.Is(info.Stamp())
+		if err == nil && e.Kind != share.File {
+			there, err = p.isThere(e, info)
+		}
+		if err != nil || !there || through(e.Path) != "" {
+			return false
+		}
+		p.madeName(e.Path)
+	}
+	return true
+}
+
 // takeThere takes what is in the place of a wanted file as it is, if it is what it is in the share: it may have become wanted only when
 // what was there had been looked at, or was put there since. Else it is in the way.
 func (p *Partial) takeThere(ctx context.Context, entry int, info vfs.Info, way *inTheWay) (same bool, err error) {
