@@ -78,6 +78,21 @@ func TestALateHoldersPublishIsRefused(t *testing.T) {
 	ok(t, p.Publish(t.Context(), rounds.Target{Term: g.Term(), Value: "new"}))
 }
 
+// Whether a damaged pointer may be replaced depends on the round's record: one that cannot be read now lets nobody back.
+func TestADamagedPointerIsNotReplacedWhileTheRecordCannotBeRead(t *testing.T) {
+	m := memkv.New()
+	a, b := job(t, m, "a"), job(t, m, "b")
+	late := a.free(t, time.Hour, 1)
+	b.Pass(time.Hour)
+	b.free(t, time.Hour, 2)
+	m.Overwrite(pointerKey, []byte("garbage"))
+	p := newPointer(t, &faultyKV{KV: m, n: 2}) // the pointer is read, the record is not
+	if err := p.Publish(t.Context(), rounds.Target{Term: late.Term(), Value: "old"}); err == nil {
+		is, err := newPointer(t, m).Get(t.Context())
+		t.Errorf("a holder of term 1 has moved the pointer to %+v, %v, though the round has term 2", is, err)
+	}
+}
+
 // Somebody else moves the pointer between our read and our write.
 func TestPublishIsRetriedAndBounded(t *testing.T) {
 	m := memkv.New()
