@@ -53,6 +53,24 @@ func TestGoldenFiles(t *testing.T) {
 	}
 }
 
+// docs/formats.md: all but office, and what follows acquired, are always present, and any other value is a damaged record.
+func TestARecordThatLacksAFieldIsDamaged(t *testing.T) {
+	const whole = `{"term":7,"holder":"depot-1","run":"5QYW","ttl_ms":3600000,"acquired":"2026-11-21T09:30:00.25Z"}`
+	if _, err := rounds.DecodeRecord([]byte(whole)); err != nil {
+		t.Fatal(err)
+	}
+	for _, cut := range []string{`"term":7,`, `"holder":"depot-1",`, `"run":"5QYW",`, `"ttl_ms":3600000,`, `,"acquired":"2026-11-21T09:30:00.25Z"`} {
+		if rec, err := rounds.DecodeRecord([]byte(strings.Replace(whole, cut, "", 1))); !errors.Is(err, rounds.ErrCorrupt) {
+			t.Errorf("without %s it is read as %+v, %v", cut, rec, err)
+		}
+	}
+	for _, at := range []string{"1969-12-31T23:59:59Z", "0001-01-01T00:00:01Z"} {
+		if rec, err := rounds.DecodeRecord([]byte(strings.Replace(whole, "2026-11-21T09:30:00.25Z", at, 1))); !errors.Is(err, rounds.ErrCorrupt) {
+			t.Errorf("acquired in %s it is read as %+v, %v", at, rec, err)
+		}
+	}
+}
+
 func TestRecordsSurviveTheirEncoding(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.StringN(0, -1, 200)
