@@ -193,6 +193,24 @@ func TestWhatIsHereAlreadyIsServedOnToo(t *testing.T) {
 	}
 }
 
+// A peer has one subscription to a share: a mirror that subscribes as a child, which may not be named, is no mirror any more.
+func TestAMirrorThatIsAChildAgainIsNoMirror(t *testing.T) {
+	sw := newSwarm(t, 1)
+	m, _ := testShare(t, 8<<20)
+	source := sw.add("source", 1e6)
+	source.offer(m.ID(), 8, share.NewSet(8))
+	p := sw.puppet("mirror", source)
+	if r := p.subscribes(source, wire.Subscribe{Share: m.ID(), Addrs: []string{"/sim"}, Mirror: true, Whole: true}); !r.Accepted {
+		t.Fatalf("as a mirror: %+v", r)
+	}
+	if r := p.subscribes(source, wire.Subscribe{Share: m.ID(), Addrs: []string{"/sim"}}); !r.Accepted {
+		t.Fatalf("as a child: %+v", r)
+	}
+	if got := sw.named(source, m.ID()); len(got) > 0 {
+		t.Errorf("%v are named, though it has replaced its subscription by one that may not be", got)
+	}
+}
+
 func TestAMirrorHearsOfNothingAndIsNoChild(t *testing.T) {
 	sw := newSwarm(t, 1)
 	log := &rig.Errors{}
