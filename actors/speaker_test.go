@@ -155,6 +155,45 @@ func TestNobodyWaitsForEver(t *testing.T) {
 	given.ended(t, "a beacon that has gone", "", ErrBeaconAway)
 }
 
+// Each Say is answered with one Heard, also if nobody comes, or the channel ends while it waits.
+func TestWhoeverWaitsInAChannelIsAnswered(t *testing.T) {
+	for name, end := range map[string]func(p *puppet, b *simNode, channel int){
+		"nobody came": func(p *puppet, _ *simNode, _ int) { p.sw.w.Run(2 * beacon.ChannelLife) },
+		"the other guest came and said nothing more": func(p *puppet, b *simNode, channel int) {
+			guest := p.sw.puppet("guest", b)
+			guest.asks(b, wire.TypeSay, wire.Append(nil, wire.Say{Channel: channel})) // which answers p
+			p.say(b, wire.Envelope{Kind: wire.KindTell, To: BeaconName, Reply: 102, Type: wire.TypeSay, Payload: wire.Append(nil, wire.Say{Channel: channel})})
+			p.sw.w.Run(2 * beacon.ChannelLife)
+		},
+		"it ends the channel itself": func(p *puppet, b *simNode, channel int) {
+			p.say(b, wire.Envelope{Kind: wire.KindTell, To: BeaconName, Reply: 102, Type: wire.TypeSay, Payload: wire.Append(nil, wire.Say{Channel: channel, Last: true})})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sw := newSwarm(t, 1)
+			b := sw.add("beacon", 1e6, isBeacon)
+			p := sw.puppet("owner", b)
+			opened, ok := p.asks(b, wire.TypeSay, wire.Append(nil, wire.Say{})).(wire.Heard)
+			if !ok || opened.Refused != 0 {
+				t.Fatalf("%+v", opened)
+			}
+			p.heard = nil
+			p.say(b, wire.Envelope{Kind: wire.KindTell, To: BeaconName, Reply: 101, Type: wire.TypeSay, Payload: wire.Append(nil, wire.Say{Channel: opened.Channel})})
+			end(p, b, opened.Channel)
+			p.sw.w.Run(time.Second)
+			answered := map[uint64]int{}
+			for _, e := range p.heard {
+				if e.Type == wire.TypeHeard {
+					answered[e.Token]++
+				}
+			}
+			if answered[101] != 1 || name != "nobody came" && answered[102] != 1 {
+				t.Errorf("answers by token: %v, want one for each", answered)
+			}
+		})
+	}
+}
+
 // A beacon that changes what is said, or lies about who said it, brings nobody a ticket.
 func TestABeaconThatMeddlesIsNoticed(t *testing.T) {
 	sw, s, f := speakers(t, 6)
