@@ -102,3 +102,21 @@ func TestARepeatedHoldIsAnsweredWhateverElseItSays(t *testing.T) {
 		}
 	}
 }
+
+// Whoever watches is told of changes, though its token is not that of a Subscribe.
+func TestWhoeverWatchesAsTheFormatsSayIsTold(t *testing.T) {
+	t.Parallel()
+	k, owner := newKeeper(t), client(t)
+	x := k.stranger()
+	k.ok(k.db.AddKey(k.Context(), k.account(owner, 1<<30), peers.ID(x.host.ID().String())))
+	x.tell(wire.TypeUsage, wire.Append(nil, wire.Usage{Watch: true}), 7)
+	if e := x.next(wire.KindReply); e.Type != wire.TypeUsageReport {
+		t.Fatalf("%+v", e)
+	}
+	k.hold(owner, folderOf(t, map[string]int{"a": 1 << 20}), time.Hour)
+	for {
+		if e := x.next(wire.KindReply); e.Type == wire.TypeHoldingChanged && e.Token == 7 {
+			return
+		}
+	}
+}
