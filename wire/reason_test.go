@@ -44,6 +44,26 @@ func TestReasonsOfOlderAndNewerPeers(t *testing.T) {
 	}
 }
 
+// not_allowed means nothing with any status but REFUSED, or when a subscription is accepted, and code and reason nothing with
+// OK. And fields may come in any order.
+func TestReasonsThatMeanNothingAreIgnored(t *testing.T) {
+	for status, b := range map[Status][]byte{OK: join(number(4, 5), field(3, "so"), number(6, 10)), NotFound: nil, Gone: nil, Busy: nil} {
+		if r, _, err := ParseManifestHeader(join(number(1, uint64(status)), b, number(5, 1))); err != nil || r.Reason != (Reason{}) {
+			t.Errorf("with %v, which is not REFUSED, an asker is told %q, %v", status, r.Reason, err)
+		}
+	}
+	if r, err := Parse[SubscribeResult](join(field(1, someID.Bytes()), number(2, 1), number(6, 1))); err != nil || r.Reason != (Reason{}) {
+		t.Errorf("a subscriber that is accepted is told %q, %v", r.Reason, err)
+	}
+	one, err := Parse[SubscribeResult](join(field(1, someID.Bytes()), number(6, 1), number(7, uint64(CodeFull))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if other, err := Parse[SubscribeResult](join(number(7, uint64(CodeFull)), number(6, 1), field(1, someID.Bytes()))); err != nil || other.Reason != one.Reason {
+		t.Errorf("in another order it is %q, %v, and not %q", other.Reason, err, one.Reason)
+	}
+}
+
 func TestTheFormatsPageHasTheCodes(t *testing.T) {
 	page, err := os.ReadFile("../docs/formats.md")
 	if err != nil {
