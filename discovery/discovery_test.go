@@ -132,6 +132,17 @@ func TestTooMuchThatIsHeardIsForgotten(t *testing.T) {
 	}
 }
 
+// Strings that this version does not know are ignored, in the longest record too.
+func TestStringsThatAreNotKnownAreIgnored(t *testing.T) {
+	want := record{peer: "peer", addrs: []string{"/ip4/192.0.2.1/tcp/1", "/ip4/192.0.2.2/tcp/1", "/ip4/192.0.2.3/tcp/1", "/ip4/192.0.2.4/tcp/1", "/ip4/192.0.2.5/tcp/1", "/ip4/192.0.2.6/tcp/1"}}
+	for _, id := range ids(keysInRecord) {
+		want.keys = append(want.keys, keyOf(id))
+	}
+	if got, ok := parse(append(want.text(), "new=1")); !ok || !reflect.DeepEqual(got, want) {
+		t.Errorf("it reads as %v, %v", got, ok)
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	for _, r := range records("12D3KooW", []string{"/ip4/192.0.2.1/tcp/1"}, ids(100)) {
 		f.Add(strings.Join(r.text(), "\x00"))
