@@ -1,6 +1,7 @@
 package fetcher_test
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -112,5 +113,21 @@ func TestAHoldRightAfterTheStartIsNotRefused(t *testing.T) {
 	k.account(n, 1<<30)
 	if _, err := k.at(n).Hold(t.Context(), fetcher.HoldRequest{Share: share.IDOf([]byte("x")), Bytes: 1 << 20, Until: k.reading().Wall.Add(time.Hour)}); err != nil {
 		t.Error(err)
+	}
+}
+
+// A depot drops what it cannot read: whoever asks is told at once what is wrong, and not that the depot does not answer.
+func TestARequestThatNoDepotReadsIsRefusedAtOnce(t *testing.T) {
+	t.Parallel()
+	k, owner := newKeeper(t), client(t)
+	k.account(owner, 1<<30)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	for _, r := range []fetcher.HoldRequest{{Request: "a\n"}, {Name: "a\x01"}, {Name: "\xff"}} {
+		r.Share, r.Bytes, r.Until = share.IDOf([]byte("x")), 1<<20, time.Now().Add(time.Hour)
+		var refused *fetcher.HoldRefused
+		if _, err := k.at(owner).Hold(ctx, r); !errors.As(err, &refused) || refused.Reason != fetcher.HoldBadRequest {
+			t.Errorf("request %q, name %q: %v", r.Request, r.Name, err)
+		}
 	}
 }
