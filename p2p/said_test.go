@@ -289,6 +289,23 @@ func TestAddressesAreWrittenAsPeopleDo(t *testing.T) {
 	}
 }
 
+// Addresses come from tickets, which anybody writes: one that nobody can dial is said to be that, whatever it is.
+func TestAnAddressWithoutAHostIsSaidToBeOfNoUse(t *testing.T) {
+	h := newHost(t, Config{Listen: []string{"none"}})
+	for _, addr := range []string{"/tcp/1", "/ws", "/quic-v1", "/quic-v1/quic-v1"} {
+		func() {
+			defer func() {
+				if err := recover(); err != nil {
+					t.Errorf("%s: panic: %v", addr, err)
+				}
+			}()
+			if _, err := h.connect(t.Context(), peers.Addr{ID: somebody, Addrs: []string{addr}}); !errors.Is(err, peers.ErrUnreachable) || !strings.Contains(err.Error(), noUse) {
+				t.Errorf("%s: %v", addr, err)
+			}
+		}()
+	}
+}
+
 // A dial that failed without trying any address is not made a second time at once.
 func TestADialThatTriedNothingIsMadeOnce(t *testing.T) {
 	t.Parallel()
