@@ -3,15 +3,19 @@ package p2p
 import (
 	"context"
 	"net"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/libp2p/go-libp2p"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/p2p/net/swarm"
 	ma "github.com/multiformats/go-multiaddr"
 	manet "github.com/multiformats/go-multiaddr/net"
 
 	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/share"
 )
 
 // Addresses are named by peers: whatever they are, dialling them gives an error at worst.
@@ -30,6 +34,59 @@ func TestAddressesThatAreNoneAreSkipped(t *testing.T) {
 	if _, err := h.connect(t.Context(), peers.Addr{ID: other.ID(), Addrs: append([]string{"/p2p/" + id, "x"}, other.Addrs()...)}); err != nil {
 		t.Error(err)
 	}
+}
+
+// Whatever bytes somebody calls an address, what this program does with it before and after a dial gives an error at worst.
+func FuzzAddresses(f *testing.F) {
+	self := "/p2p/" + string(somebody)
+	for _, s := range []string{"/quic-v1", "/tcp/1", "/p2p-circuit", "/ip6zone/x", "/ip6zone/x/ip4/127.0.0.1/tcp/1", "/ip4/192.0.2.1/udp/1/quic-v1", "/dnsaddr/x/quic-v1", "/quic-v1" + self + "/p2p-circuit",
+		"/ip4/192.0.2.1/tcp/1" + self + "/p2p-circuit/quic-v1", "/dns/x/udp/1/quic-v1", "/ip6/64:ff9b::1/tcp/1", self, self + self} {
+		f.Add(ma.StringCast(s).Bytes())
+	}
+	h := newHost(f, Config{Listen: []string{"none"}, Reach: Reach{Traverse: true}})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		a, err := ma.NewMultiaddrBytes(b)
+		if err != nil {
+			a = nil // as is what remains of an address that is a peer ID alone
+		}
+		direct, over, err := h.ways(peers.Addr{ID: somebody, Addrs: []string{a.String()}})
+		for _, a := range append(direct, over...) {
+			if !dialable(a) {
+				t.Errorf("%s would be dialled", a)
+			}
+		}
+		if len(direct)+len(over) > 0 && err != nil {
+			t.Errorf("%s: %v", a, err)
+		}
+		h.through(over)()
+		h.swarm.CanDial(hostID(seedKey(77)), a) // DNS may give any address for a name
+		_ = rankDials(append(direct, over...))
+		_ = dialFailed(&swarm.DialError{DialErrors: []swarm.TransportError{{Address: a, Cause: swarm.ErrNoTransport}}}, direct)
+		_ = dialFailed(&swarm.DialError{Cause: swarm.ErrNoGoodAddresses}, direct)
+		_, _ = Endpoints([]string{a.String()}), share.Farthest([]string{a.String()}, len(over) > 0)
+		if _, err := share.NewTicket(share.IDOf(b), []ma.Multiaddr{a, a.Encapsulate(ma.StringCast(self))}); err == nil && len(a) == 0 {
+			t.Error("a ticket with an address that is none")
+		}
+	})
+}
+
+// What DNS gives for a name is no more to be trusted than what a ticket does.
+func TestANameMayLeadToNoAddress(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, Config{Listen: []string{"none"}, Libp2p: []libp2p.Option{libp2p.MultiaddrResolver(oddNames{&dns{}})}})
+	if _, err := h.connect(t.Context(), peers.Addr{ID: somebody, Addrs: []string{"/dnsaddr/example.org"}}); err == nil || !strings.HasPrefix(err.Error(), noUse) {
+		t.Error(err)
+	}
+}
+
+// oddNames is a DNS that answers with what cannot be dialled.
+type oddNames struct{ *dns }
+
+func (oddNames) ResolveDNSAddr(_ context.Context, id peer.ID, _ ma.Multiaddr, _, _ int) (out []ma.Multiaddr, err error) {
+	for _, s := range []string{"", "/quic-v1", "/tcp/1", "/dns/x"} {
+		out = append(out, ma.StringCast(s+"/p2p/"+id.String()))
+	}
+	return out, nil
 }
 
 // A peer is dialled where it was just said to be, and nowhere else: not where it said

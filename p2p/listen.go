@@ -91,6 +91,24 @@ func transported(a ma.Multiaddr) bool {
 	return n > 1 && codes[n-1] == ma.P_TCP || n > 2 && codes[n-2] == ma.P_UDP && codes[n-1] == ma.P_QUIC_V1
 }
 
+// dialable says whether an address, without the ID of its peer, is of a form that can be dialled: a host and one of our
+// transports, a name of DNS that stands for such addresses, or a relay at either. libp2p, and what is said of a dial, take that for granted.
+func dialable(a ma.Multiaddr) bool {
+	if has(a, ma.P_CIRCUIT) {
+		_, at, err := relayOf(a)
+		return err == nil && dialable(at)
+	}
+	switch all := a.Protocols(); {
+	case len(all) == 0:
+		return false
+	case all[0].Code == ma.P_DNSADDR:
+		return true
+	case slices.Contains([]int{ma.P_IP4, ma.P_IP6, ma.P_DNS, ma.P_DNS4, ma.P_DNS6}, all[0].Code):
+		return transported(a) && (len(all) == 2 || len(all) == 3 && all[2].Code == ma.P_QUIC_V1)
+	}
+	return false
+}
+
 func (h *Host) listen(at []spot) error {
 	if at == nil {
 		return h.listenDefault()

@@ -387,15 +387,21 @@ func split(addrs []ma.Multiaddr) (direct, over []ma.Multiaddr) {
 // error, of type said, is why all of the peer's addresses were left out.
 func (h *Host) ways(to peers.Addr) (direct, over []ma.Multiaddr, err error) {
 	var all []ma.Multiaddr
+	odd := false
 	for _, s := range to.Addrs {
 		a, err := ma.NewMultiaddr(s)
 		if err != nil {
 			h.log.Debug("unreadable address", "peer", to.ID, "addr", s, "err", err)
 			continue
 		}
-		if a = h.reach.placed(bare(a)); len(a) > 0 {
+		if a = h.reach.placed(bare(a)); dialable(a) {
 			all = append(all, a)
+		} else if len(a) > 0 {
+			odd = true
 		}
+	}
+	if odd && len(all) == 0 {
+		return nil, nil, said{noUse, peers.ErrUnreachable, nil}
 	}
 	if n := len(all); !h.cfg.overQUIC() && n > 0 {
 		if all = slices.DeleteFunc(all, func(a ma.Multiaddr) bool { return has(a, ma.P_QUIC_V1) }); len(all) == 0 {

@@ -77,12 +77,12 @@ func dialFailed(err error, tried []ma.Multiaddr) error {
 	at, up := map[string][]string{}, map[string]bool{}
 	for _, t := range d.DialErrors {
 		if whyDial(t.Cause) == refused {
-			up[t.Address[0].Value()] = true
+			up[hostIn(t.Address)] = true
 		}
 	}
 	for _, t := range d.DialErrors {
 		why := whyDial(t.Cause)
-		if why == noAnswer && up[t.Address[0].Value()] { // QUIC, where TCP says that the machine is on
+		if why == noAnswer && up[hostIn(t.Address)] { // QUIC, where TCP says that the machine is on
 			continue
 		}
 		if why == saysNothing {
@@ -102,6 +102,12 @@ func dialFailed(err error, tried []ma.Multiaddr) error {
 	}
 	e.words = strings.Join(reasons, "; ")
 	return e
+}
+
+// hostIn is what an address begins with. It is empty if the address is, as what DNS returns for a name may be.
+func hostIn(a ma.Multiaddr) string {
+	first, _ := ma.SplitFirst(a)
+	return first.Value()
 }
 
 // nameHosts returns the DNS names among the hosts of addresses.
@@ -212,6 +218,9 @@ func written(a ma.Multiaddr) string {
 		return "relay " + written(at)
 	}
 	over, quic := ma.SplitFunc(bare(a), func(c ma.Component) bool { return c.Protocol().Code == ma.P_QUIC_V1 })
+	if len(over) == 0 { // it names no host; ToNetAddr would panic
+		return a.String()
+	}
 	at, err := manet.ToNetAddr(over)
 	switch {
 	case err != nil || len(quic) > 1:
