@@ -53,7 +53,11 @@ func ParseID(s string) (ID, error) {
 	if p := c.Prefix(); p.Version != 1 || p.Codec != cid.DagCBOR || p.MhType != multihash.BLAKE3 || p.MhLength != len(Hash{}) {
 		return ID{}, idError(fmt.Sprintf("%q is a CID, but not that of a share, which is a CIDv1 of codec dag-cbor and hash BLAKE3-256, and begins with %q in base32", s, idText))
 	}
-	return IDFromBytes(c.Bytes())
+	id, err := IDFromBytes(c.Bytes())
+	if err == nil && id.IsZero() {
+		err = idError(fmt.Sprintf("%q has the form of a share ID, and names nothing: its hash is all zeros", s))
+	}
+	return id, err
 }
 
 // misspelt says what is wrong with an ID in base32 that has n characters.
