@@ -46,7 +46,8 @@ var mutants = []struct{ rule, file, old, new, test string }{
 	{"the pointer never goes back", "pointer.go", "case !t.after(is):", "case false:", "TestInvariant57"},
 	{"in one term it goes by sequence", "pointer.go", "t.Term == o.Term && t.Seq > o.Seq", "t.Term == o.Term", "TestInvariant57"},
 	{"it is moved by compare-and-set", "pointer.go", "value, rev, callTimeout); wrote == nil {", "value, rev, callTimeout); errors.Is(wrote, ErrConflict) {\n\t\t\trev, _, _ = p.read(ctx)\n\t\t\t_, wrote = put(ctx, p.kv, pointerKey(p.name), value, rev, callTimeout)\n\t\t}\n\t\tif wrote == nil {", "TestPublishIsRetriedAndBounded"},
-	{"a damaged one is not replaced by a late holder", "pointer.go", "err == nil && rec.Term > t.Term", "err == nil && rec.Term > MaxTerm", "TestALateHoldersPublishIsRefused"},
+	{"a damaged one is not replaced by a late holder", "pointer.go", "case rec.Term > t.Term:", "case rec.Term > MaxTerm:", "TestALateHoldersPublishIsRefused"},
+	{"nor while the record cannot be read", "pointer.go", "case err != nil:\n\t\t\t\treturn", "case false:\n\t\t\t\treturn", "TestADamagedPointerIsNotReplacedWhile"},
 	// a late holder
 	{"an overtaken guard changes nothing", "guard.go", "e.Rev > g.rev && is.Term == g.rec.Term && is.by(&r.c)", "true", "TestInvariant56"},
 	{"nor one that was ended", "guard.go", "func (g *Guard) over() {\n\tg.ended = true", "func (g *Guard) over() {", "TestInvariant56"},

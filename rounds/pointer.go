@@ -113,7 +113,11 @@ func (p *Pointer) Publish(ctx context.Context, t Target) error {
 		switch {
 		case errors.Is(err, ErrNever):
 		case errors.Is(err, ErrCorrupt):
-			if rec, err := Current(ctx, p.kv, p.name); err == nil && rec.Term > t.Term {
+			switch rec, err := Current(ctx, p.kv, p.name); {
+			case errors.Is(err, ErrNever), errors.Is(err, ErrCorrupt): // it says nothing against t
+			case err != nil:
+				return fmt.Errorf("pointer %s: %w", p.name, errors.Join(err, wrote))
+			case rec.Term > t.Term:
 				return &StaleError{p.name, Target{Term: rec.Term}}
 			}
 		case err != nil:
