@@ -38,7 +38,7 @@ var layers = map[string]string{
 	"renewal":     "share peers internal/bounds internal/times internal/words",
 	"passes":      "",
 	"depot":       "share",
-	"beacon":      "share peers",
+	"beacon":      "share peers internal/times",
 	"spoken":      "",
 	"wire":        "share peers",
 	"wire/wirepb": "",

@@ -33,6 +33,7 @@ type beaconActor struct {
 	placed   func(peers.ID) bool // as Deps.Placed
 	table    *beacon.Table
 	channels *beacon.Channels[*actor.PID] // with those that wait for an answer
+	wake     system.Alarm
 }
 
 func newBeacon(s *system.System, net Network, placed func(peers.ID) bool) *beaconActor {
@@ -47,9 +48,13 @@ func (b *beaconActor) Receive(ctx actor.Context) {
 		b.seek(ctx, m)
 	case wire.Say:
 		b.say(ctx, m)
+	case system.WakeDue:
+		b.deserted(ctx)
 	case BeaconQuery:
 		ctx.Respond(b.table.Stats(b.s.Now()))
 	case *actor.DeadLetterResponse, system.Unreadable:
+	case *actor.Stopping, *actor.Restarting:
+		b.wake.Stop()
 	case actor.SystemMessage, actor.AutoReceiveMessage:
 	default:
 		system.Unexpected(ctx)
@@ -130,12 +135,23 @@ func (b *beaconActor) say(ctx actor.Context, m wire.Say) {
 		return
 	}
 	to, heard, refused, retry := b.channels.Say(id, at.Net, m.Channel, m.Last, ctx.Sender(), now)
-	if heard {
+	switch {
+	case heard:
 		ctx.Send(to, wire.Heard{Channel: m.Channel, Body: m.Body, From: id})
+	case to != nil:
+		ctx.Send(to, wire.Heard{Channel: m.Channel, Refused: uint8(beacon.Used)})
 	}
 	if m.Last || refused != 0 {
 		ctx.Respond(wire.Heard{Channel: m.Channel, Refused: uint8(refused), Retry: retry})
 	}
+	b.deserted(ctx)
+}
+
+// deserted answers those in whose channels nobody speaks any more.
+func (b *beaconActor) deserted(ctx actor.Context) {
+	b.wake.Set(b.s, ctx, b.channels.Deserted(b.s.Now(), func(n int, ear *actor.PID) {
+		ctx.Send(ear, wire.Heard{Channel: n, Refused: uint8(beacon.Expired)})
+	}))
 }
 
 // ---- the Node's side ----

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/piecelease/fetcher/internal/times"
 	"github.com/piecelease/fetcher/peers"
 )
 
@@ -46,6 +47,7 @@ type Channels[E any] struct {
 	of     map[int]*channel[E]
 	byAge  []int          // their numbers, the oldest first
 	blocks map[string]int // channels that are remembered, by the block that opened them
+	due    time.Time      // nobody waits in a channel that ends before; zero: nobody waits
 
 	roomsOf, roomsFrom *peers.Allowance // what is opened and joined
 	saysOf, saysFrom   *peers.Allowance
@@ -58,6 +60,14 @@ type channel[E any] struct {
 	over         bool
 	waits        peers.ID // whoever has spoken last; "": nobody
 	ear          E        // of it
+}
+
+// end is when nobody may speak in a channel any more.
+func (ch *channel[E]) end() time.Time {
+	if ch.guest == "" {
+		return ch.opened.Add(ChannelLife)
+	}
+	return ch.opened.Add(ChannelLife + exchangeLife)
 }
 
 // NewChannels returns channels, whose numbers come from seed.
@@ -111,8 +121,9 @@ func (c *Channels[E]) free() int {
 }
 
 // Say passes a message on: to is the ear of the peer that waits for it, if heard. The speaker's own ear
-// waits for the next one, unless this is the last, which ends the channel. The owner speaks first, to nobody;
-// the first other peer that speaks is the guest. Each then waits for the other.
+// waits for the next one, unless this is the last, which ends the channel: then to, if not heard, is the ear with which the
+// speaker itself waited, in vain. The owner speaks first, to nobody; the first other peer that speaks is the guest. Each then
+// waits for the other, until Deserted returns its ear.
 func (c *Channels[E]) Say(id peers.ID, net string, n int, last bool, ear E, now time.Time) (to E, heard bool, refused Refusal, retry time.Duration) {
 	if wait := often(c.saysFrom, c.saysOf, net, id, 1, now); wait > 0 {
 		return to, false, TooOften, wait
@@ -121,19 +132,43 @@ func (c *Channels[E]) Say(id peers.ID, net string, n int, last bool, ear E, now 
 	if refused, retry := c.enter(ch, id, net, now); refused != 0 {
 		return to, false, refused, retry
 	}
-	waits := ch.waits != "" && ch.waits != id
 	if !last && ch.waits == id {
 		return to, false, Deaf, 0 // it has the answer to wait for
 	}
-	if waits {
-		to = ch.ear
-	}
-	ch.waits, ch.ear, ch.over = id, ear, last
+	to, heard = ch.ear, ch.waits != "" && ch.waits != id
 	if last {
-		var none E
-		ch.waits, ch.ear = "", none
+		ch.fallSilent()
+	} else {
+		ch.waits, ch.ear = id, ear
+		c.due = times.Earliest(c.due, ch.end())
 	}
-	return to, waits, 0, 0
+	ch.over = last
+	return to, heard, 0, 0
+}
+
+func (ch *channel[E]) fallSilent() {
+	var none E
+	ch.waits, ch.ear = "", none
+}
+
+// Deserted hands over the ears that have waited until the ends of their channels. It is to be called again at next; zero:
+// nobody waits.
+func (c *Channels[E]) Deserted(now time.Time, answer func(n int, ear E)) (next time.Time) {
+	if c.due.IsZero() || now.Before(c.due) {
+		return c.due
+	}
+	c.due = time.Time{}
+	for _, n := range c.byAge {
+		switch ch := c.of[n]; {
+		case ch.waits == "":
+		case now.Before(ch.end()):
+			c.due = times.Earliest(c.due, ch.end())
+		default:
+			answer(n, ch.ear)
+			ch.fallSilent()
+		}
+	}
+	return c.due
 }
 
 // enter lets a peer speak in a channel, if it may.
@@ -147,11 +182,11 @@ func (c *Channels[E]) enter(ch *channel[E], id peers.ID, net string, now time.Ti
 	switch {
 	case ch == nil || !now.Before(ch.opened.Add(numberLife)):
 		return NoChannel, 0
-	case !member && ch.guest == "" && !now.Before(ch.opened.Add(ChannelLife)): // whether its owner has ended it since or not
+	case !member && ch.guest == "" && !now.Before(ch.end()): // whether its owner has ended it since or not
 		return Expired, 0
 	case ch.over, !member && ch.guest != "":
 		return Used, 0
-	case !now.Before(ch.opened.Add(ChannelLife + exchangeLife)):
+	case !now.Before(ch.end()):
 		return Expired, 0
 	case !member && ch.waits != ch.owner:
 		return Deaf, 0

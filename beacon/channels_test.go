@@ -13,7 +13,7 @@ type say struct {
 	who     peers.ID
 	last    bool
 	at      time.Duration // since the channel was opened
-	to      string        // "": nobody hears it
+	to      string        // "": nobody hears it; its speaker: who waited in vain
 	refused Refusal
 }
 
@@ -24,12 +24,12 @@ func TestAChannelPassesMessagesInTurn(t *testing.T) {
 		"a third":           {{who: "S"}, {who: "F", to: "S"}, {who: "G", refused: Used}, {who: "S", to: "F"}},
 		"before the owner":  {{who: "F", refused: Deaf}, {who: "S"}, {who: "F", to: "S"}},
 		"twice":             {{who: "S"}, {who: "S", refused: Deaf}, {who: "F", to: "S"}, {who: "F", refused: Deaf}, {who: "S", to: "F"}},
-		"withdrawn":         {{who: "S"}, {who: "S", last: true}, {who: "F", refused: Used}},
+		"withdrawn":         {{who: "S"}, {who: "S", last: true, to: "S"}, {who: "F", refused: Used}},
 		"withdrawn at once": {{who: "S", last: true}, {who: "F", refused: Used}},
-		"given up":          {{who: "S"}, {who: "F", to: "S"}, {who: "F", last: true}, {who: "S", refused: Used}},
+		"given up":          {{who: "S"}, {who: "F", to: "S"}, {who: "F", last: true, to: "F"}, {who: "S", refused: Used}},
 		"refused":           {{who: "S"}, {who: "F", to: "S"}, {who: "S", last: true, to: "F"}},
 		"in time":           {{who: "S"}, {who: "F", at: ChannelLife - 1, to: "S"}, {who: "S", at: ChannelLife + exchangeLife - 1, to: "F"}, {who: "F", at: ChannelLife + exchangeLife, refused: Expired}},
-		"ended too late":    {{who: "S"}, {who: "S", at: ChannelLife, last: true}, {who: "F", at: ChannelLife + 1, refused: Expired}},
+		"ended too late":    {{who: "S"}, {who: "S", at: ChannelLife, last: true, refused: Expired}, {who: "F", at: ChannelLife + 1, refused: Expired}},
 		"used, and late":    {{who: "S"}, {who: "F", to: "S"}, {who: "S", last: true, to: "F"}, {who: "G", at: ChannelLife, refused: Used}},
 		"too late":          {{who: "S"}, {who: "F", at: ChannelLife, refused: Expired}, {who: "F", at: numberLife - 1, refused: Expired}, {who: "F", at: numberLife, refused: NoChannel}},
 	} {
@@ -40,9 +40,41 @@ func TestAChannelPassesMessagesInTurn(t *testing.T) {
 		}
 		for i, s := range story {
 			to, heard, refused, _ := c.Say(s.who, "net "+string(s.who), n, s.last, string(s.who), epoch.Add(s.at))
-			if to != s.to || heard != (s.to != "") || refused != s.refused {
+			if to != s.to || heard != (s.to != "" && s.to != string(s.who)) || refused != s.refused {
 				t.Errorf("%s, message %d: heard by %q, refused %d, want %+v", name, i+1, to, refused, s)
 			}
+		}
+	}
+}
+
+// Whoever still waits at the end of its channel is answered then, once.
+func TestWhoeverWaitsAtTheEndOfAChannelIsAnswered(t *testing.T) {
+	c := NewChannels[string](1)
+	var got []string
+	deserted := func(at time.Duration) time.Duration {
+		got = nil
+		next := c.Deserted(epoch.Add(at), func(_ int, ear string) { got = append(got, ear) })
+		return max(0, next.Sub(epoch))
+	}
+	if next := deserted(0); next != 0 {
+		t.Error("asked again without a channel, after", next)
+	}
+	for i, at := range []time.Duration{0, time.Second} {
+		n, _, _ := c.Open(peers.ID(fmt.Sprint("S", i)), "net", epoch.Add(at))
+		c.Say(peers.ID(fmt.Sprint("S", i)), "net", n, false, fmt.Sprint("S", i), epoch.Add(at))
+		if i == 0 {
+			c.Say("F", "net", n, false, "F", epoch.Add(at))
+		}
+	}
+	for _, x := range []struct {
+		at, next time.Duration
+		got      string
+	}{
+		{0, ChannelLife, "[]"}, {ChannelLife, ChannelLife + time.Second, "[]"}, {ChannelLife + time.Second, ChannelLife + exchangeLife, "[S1]"},
+		{ChannelLife + exchangeLife, 0, "[F]"}, {numberLife, 0, "[]"},
+	} {
+		if next := deserted(x.at); next != x.next || fmt.Sprint(got) != x.got {
+			t.Errorf("after %v: %v, and again after %v, want %+v", x.at, got, next, x)
 		}
 	}
 }
