@@ -53,7 +53,7 @@ type Config struct {
 	FetchBytes int
 
 	// MessageRate is how many bytes of messages per second are read from one
-	// peer; a message counts as at least 1 KiB. Beyond it, reading waits.
+	// peer, and at once if none came before; a message counts as at least 1 KiB. Beyond it, reading waits.
 	// Default 8 MiB/s.
 	MessageRate int
 

@@ -26,6 +26,7 @@ import (
 	libp2ptls "github.com/libp2p/go-libp2p/p2p/security/tls"
 	ma "github.com/multiformats/go-multiaddr"
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/time/rate"
 
 	"github.com/piecelease/fetcher/internal/few"
 	"github.com/piecelease/fetcher/internal/words"
@@ -148,7 +149,7 @@ func New(cfg Config) (*Host, error) {
 	}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	h.drain, h.stop = context.WithCancel(h.ctx)
-	h.messages.h, h.messages.with, h.messages.here = h, map[peers.ID]*exchange{}, map[peers.ID]bool{}
+	h.messages.h, h.messages.with, h.messages.here, h.messages.rates = h, map[peers.ID]*exchange{}, map[peers.ID]bool{}, map[peers.ID]*rate.Limiter{}
 	h.kids.each, h.kids.room, h.faults.few = map[peers.ID]*kid{}, cfg.ServeBytes/parkedPart, few.Limiter[fault]{Most: faultsSaid, Per: time.Minute}
 	h.swarm.Notify(&network.NotifyBundle{ConnectedF: h.messages.connected, DisconnectedF: h.messages.disconnected})
 	h.reach.h, h.reach.places, acks.h = h, places, h

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -28,9 +29,10 @@ type messenger struct {
 
 	bytes atomic.Int64 // queued or being written, for all peers
 
-	mu   sync.Mutex
-	with map[peers.ID]*exchange
-	here map[peers.ID]bool // connected or with an exchange, and not reported as lost since
+	mu    sync.Mutex
+	with  map[peers.ID]*exchange
+	rates map[peers.ID]*rate.Limiter // of peers that had an exchange and may not send all yet that may come at once
+	here  map[peers.ID]bool          // connected or with an exchange, and not reported as lost since
 }
 
 // exchange is the exchange of frames with one peer: an outgoing stream, opened for
@@ -41,6 +43,7 @@ type exchange struct {
 	m    *messenger
 	id   peers.ID
 	peer peer.ID
+	rate *rate.Limiter // of what comes in; it goes on in the next exchange
 
 	ctx  context.Context
 	end  context.CancelFunc
@@ -110,7 +113,10 @@ func (m *messenger) exchange(id peers.ID, to peer.ID) *exchange {
 	if x := m.with[id]; x != nil {
 		return x
 	}
-	x := &exchange{m: m, id: id, peer: to, done: make(chan struct{}), ready: make(chan struct{}, 1)}
+	x := &exchange{m: m, id: id, peer: to, rate: m.rates[id], done: make(chan struct{}), ready: make(chan struct{}, 1)}
+	if x.rate == nil {
+		x.rate = rate.NewLimiter(rate.Limit(m.h.cfg.MessageRate), m.h.cfg.MessageRate)
+	}
 	x.ctx, x.end = context.WithCancel(m.h.ctx)
 	if !m.h.start(x.run) {
 		x.end()
@@ -195,6 +201,8 @@ func (x *exchange) run() {
 	x.m.gone(x.id)
 	x.m.mu.Lock()
 	delete(x.m.with, x.id)
+	x.m.rates[x.id] = x.rate
+	maps.DeleteFunc(x.m.rates, func(_ peers.ID, l *rate.Limiter) bool { return l.Tokens() >= float64(l.Burst()) })
 	x.m.mu.Unlock()
 	close(x.done)
 }
@@ -331,10 +339,12 @@ func linger(s *counted) error {
 func (x *exchange) read(s *counted) error {
 	defer context.AfterFunc(x.ctx, func() { s.Reset() })()
 	cfg := x.m.h.cfg
-	limit := rate.NewLimiter(rate.Limit(cfg.MessageRate), cfg.MessageRate)
 	br := bufio.NewReaderSize(s, 16<<10)
 	var armed time.Time
 	for {
+		if err := x.rate.WaitN(x.ctx, 0); err != nil { // until what came before is paid for, also by an earlier stream
+			return err
+		}
 		if br.Buffered() == 0 {
 			s.SetReadDeadline(time.Time{})
 			if _, err := br.Peek(1); err != nil {
@@ -347,10 +357,8 @@ func (x *exchange) read(s *counted) error {
 		if err != nil {
 			return fmt.Errorf("read a message: %w", err)
 		}
+		x.rate.ReserveN(time.Now(), max(len(frame), minMessage))
 		x.m.recv(x.id, frame)
-		if err := limit.WaitN(x.ctx, max(len(frame), minMessage)); err != nil {
-			return err
-		}
 	}
 }
 
