@@ -3,9 +3,11 @@ package fetcher_test
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	ma "github.com/multiformats/go-multiaddr"
+	"github.com/multiformats/go-multihash"
 
 	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/share"
@@ -41,6 +43,14 @@ func TestASourceIsAlsoReachedThroughTheRelaysOfItsTicket(t *testing.T) {
 	}
 	if _, _, err := fetcher.ParseSource(share.IDOf(nil).String(), []string{nowhere}); err == nil {
 		t.Error("a peer at port 0 was given, and is not refused")
+	}
+	// An ID that holds what it stands for has any length, and no message has room for all of them.
+	long, err := multihash.Encode(make([]byte, 100), multihash.IDENTITY)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := fetcher.ParseSource(share.IDOf(nil).String(), []string{direct + "/p2p/" + multihash.Multihash(long).B58String()}); err == nil || !strings.Contains(err.Error(), "longer than any peer's") {
+		t.Error("of an ID that is longer than any:", err)
 	}
 	if _, _, err := fetcher.ParseSource("7 Marble fossil", nil); !errors.Is(err, share.ErrTicket) || err.Error() != "7-marble-fossil is a code, and only fetcher fetch takes one" {
 		t.Error("of a code:", err)

@@ -9,6 +9,7 @@ import (
 	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/wire"
 )
 
 // ParseSource reads a ticket or a share ID, with further peers as multiaddrs that end in /p2p/ID.
@@ -71,6 +72,9 @@ func groupPeers(addrs []ma.Multiaddr) ([]peers.Addr, error) {
 			return nil, fmt.Errorf("%q does not end in /p2p/ID", a)
 		}
 		id := peers.ID(last.Value())
+		if len(id) > wire.MaxPeerID {
+			return nil, fmt.Errorf("%q ends in an ID that is longer than any peer's", a)
+		}
 		i, ok := at[id]
 		if !ok {
 			i = len(out)

@@ -12,6 +12,7 @@ import (
 	"github.com/piecelease/fetcher/fleet"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/rounds"
+	"github.com/piecelease/fetcher/wire"
 )
 
 // A ballot is an office's access to the store of its fleet: the round of the office, and
@@ -166,7 +167,7 @@ func (b *ballot) others(what fleet.Outcome, rec rounds.Record, again time.Durati
 	case rec.Term == 0:
 	case err != nil:
 		a.Why = fmt.Sprintf("%q coordinates, and its entry in the store was not written with the secret of this fleet", rec.Holder)
-	case d.Peer != b.self:
+	case d.Peer != b.self && len(d.Peer) <= wire.MaxPeerID:
 		a.Seat.Peer = peers.Addr{ID: d.Peer, Addrs: d.Addrs}
 	}
 	return a
