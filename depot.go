@@ -218,7 +218,7 @@ func (d *Depot) Hold(ctx context.Context, r HoldRequest) (Held, error) {
 		return Held{}, err
 	}
 	return d.held(ctx, r.Share, wire.Hold{Share: r.Share, Request: newRequest(r.Request), Bytes: min(max(r.Bytes, 0), wire.MaxHeldBytes), Until: seconds(r.Until),
-		Sources: sources, Name: r.Name, Expect: r.Expect, Supersedes: r.Supersedes}, len(r.Request), len(r.Name))
+		Sources: sources, Name: r.Name, Expect: r.Expect, Supersedes: r.Supersedes}, r.Request, r.Name)
 }
 
 // sources are peers to fetch from: this node, and those of multiaddrs.
@@ -244,17 +244,17 @@ func seconds(t time.Time) int64 { return min(max(t.Unix(), 0), 1<<40) }
 
 // Renew moves the end of a lease.
 func (d *Depot) Renew(ctx context.Context, id share.ID, until time.Time, request string) (Held, error) {
-	return d.held(ctx, id, wire.Renew{Share: id, Request: newRequest(request), Until: seconds(until)}, len(request), 0)
+	return d.held(ctx, id, wire.Renew{Share: id, Request: newRequest(request), Until: seconds(until)}, request, "")
 }
 
 // Release ends a lease.
 func (d *Depot) Release(ctx context.Context, id share.ID, request string) (Held, error) {
-	return d.held(ctx, id, wire.Release{Share: id, Request: newRequest(request)}, len(request), 0)
+	return d.held(ctx, id, wire.Release{Share: id, Request: newRequest(request)}, request, "")
 }
 
 // held asks a question that is answered with wire.Held.
-func (d *Depot) held(ctx context.Context, id share.ID, question any, request, name int) (h Held, err error) {
-	if id.IsZero() || request > wire.MaxRequestID || name > wire.MaxHoldName {
+func (d *Depot) held(ctx context.Context, id share.ID, question any, request, name string) (h Held, err error) {
+	if id.IsZero() || !wire.IsText(request, wire.MaxRequestID) || !wire.IsText(name, wire.MaxHoldName) {
 		return h, &HoldRefused{Reason: HoldBadRequest}
 	}
 	answer, err := d.ask(ctx, question)

@@ -275,7 +275,7 @@ func items[T any](c *coder, num protowire.Number, list *[]T, limit int, fields f
 func (c *coder) addrs(num protowire.Number, list *[]string) {
 	if !c.reading {
 		for _, a := range firstOf(*list, MaxAddrs) {
-			if a == printable(a, MaxAddr) {
+			if IsText(a, MaxAddr) {
 				c.b = appendItem(c.b, num, a)
 			}
 		}
@@ -459,6 +459,9 @@ func printable(s string, limit int) string {
 	}
 	return s[:limit]
 }
+
+// IsText says whether s may be sent as text of at most limit bytes.
+func IsText(s string, limit int) bool { return s == printable(s, limit) }
 
 // firstOf is the first limit items of a list.
 func firstOf[T any](list []T, limit int) []T { return list[:min(len(list), limit)] }
