@@ -209,6 +209,9 @@ func TestAMirrorThatIsAChildAgainIsNoMirror(t *testing.T) {
 	if got := sw.named(source, m.ID()); len(got) > 0 {
 		t.Errorf("%v are named, though it has replaced its subscription by one that may not be", got)
 	}
+	if !slices.ContainsFunc(p.heard, func(e wire.Envelope) bool { return e.Type == wire.TypeGoodbye }) {
+		t.Error("it was not told that it is no mirror any more")
+	}
 }
 
 func TestAMirrorHearsOfNothingAndIsNoChild(t *testing.T) {

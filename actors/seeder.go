@@ -246,6 +246,7 @@ func (d *seeder) adopt(ctx actor.Context, o *audience, peer peers.ID, m wire.Sub
 	_, whole := d.catalog.Whole(m.Share)
 	c := &child{peer: peer, pid: ctx.Sender(), endpoints: peers.Named(d.net.Endpoints(m.Addrs), from.Reach), nameable: m.Nameable, member: m.MirrorsOnly, set: a.Set}
 	o.add(c)
+	d.dismiss(ctx, m.Share, o, peer)
 	ctx.Watch(c.pid)
 	ctx.Respond(wire.SubscribeResult{Share: m.Share, Accepted: true, Children: named, Elsewhere: whole && o.large()})
 	d.sendMap(m.Share, c)
@@ -269,10 +270,7 @@ func (d *seeder) mirror(ctx actor.Context, o *audience, peer peers.ID, m wire.Su
 		ctx.Respond(wire.SubscribeResult{Share: m.Share, Reason: wire.Why(wire.CodeMirrors), Retry: mirrorRetry})
 		return
 	}
-	if gone != "" {
-		ctx.Send(o.words[gone], wire.Goodbye{Share: m.Share}) // it may try again later
-		d.noMirror(ctx, o, gone)
-	}
+	d.dismiss(ctx, m.Share, o, gone)
 	if m.Whole {
 		o.stays(peer)
 	}
@@ -322,6 +320,14 @@ func (d *seeder) drop(ctx actor.Context, id share.ID, peer peers.ID) {
 	}
 	o.remove(c)
 	d.unwatch(ctx, c.pid)
+}
+
+// dismiss forgets a peer as a mirror, if it is one, and tells it: it may try again later.
+func (d *seeder) dismiss(ctx actor.Context, id share.ID, o *audience, peer peers.ID) {
+	if who := o.words[peer]; who != nil {
+		ctx.Send(who, wire.Goodbye{Share: id})
+		d.noMirror(ctx, o, peer)
+	}
 }
 
 // noMirror forgets a peer as a mirror, if it is one.
