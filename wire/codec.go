@@ -30,6 +30,8 @@ type coder struct {
 	err     error
 	shared  bool // a share was read
 
+	notAllowed bool // the field of that name, apart from the code that stands for it
+
 	// The field that next found.
 	num  protowire.Number
 	typ  protowire.Type
@@ -358,6 +360,12 @@ func (c *coder) haveMap(num protowire.Number, pieces *int, bits *[]byte) {
 	}
 	varint(c, num, pieces, share.MaxPieces)
 	c.bytes(num+1, bits, (share.MaxPieces+7)/8)
+}
+
+// wholeMap ends the reading of a have-map, which is part of the message until then.
+func (c *coder) wholeMap(pieces int, bits *[]byte) {
+	c.need(wholeBits(pieces, *bits), "%d bytes for %d pieces, or a bit is set beyond the last piece", len(*bits), pieces)
+	*bits = slices.Clone(*bits)
 }
 
 // wholeBits says whether bits has exactly one bit for each piece.

@@ -20,7 +20,7 @@ func (m *SourceHas) fields(c *coder) {
 	c.haveMap(3, &m.Pieces, &m.Bits)
 }
 
-func (m *SourceHas) haveMap() (*int, *[]byte) { return &m.Pieces, &m.Bits }
+func (m *SourceHas) settle(c *coder) { c.wholeMap(m.Pieces, &m.Bits) }
 
 // SourceHasMore is pieces that a source of the sender has got since. Fetcher
 // to coordinator.

@@ -50,6 +50,7 @@ func ParseManifestHeader(b []byte) (p Reply, size int64, err error) {
 		c.manifestHeader(&p, &size)
 	}
 	p.settle()
+	p.Reason.settle(c.notAllowed && p.Status == Refused)
 	c.need((p.Status == OK) == (size > 0), "manifest header: %d bytes with status %v", size, p.Status)
 	return p, size, c.err
 }
@@ -57,7 +58,7 @@ func ParseManifestHeader(b []byte) (p Reply, size int64, err error) {
 func (c *coder) manifestHeader(p *Reply, size *int64) {
 	c.reply(1, &p.Status, &p.Retry, &p.Reason)
 	varint(c, 4, size, share.MaxManifest)
-	c.notAllowed(5, &p.Reason)
+	c.barred(5, &p.Reason)
 	c.coded(6, &p.Reason)
 	c.bool(7, &p.Whole)
 	c.peers(8, &p.Others, MaxOthers)
@@ -65,7 +66,9 @@ func (c *coder) manifestHeader(p *Reply, size *int64) {
 
 // settle drops what means nothing with the status.
 func (r *Reply) settle() {
-	r.Whole = r.Whole && r.Status == OK
+	if r.Whole = r.Whole && r.Status == OK; r.Status == OK {
+		r.Reason = Reason{}
+	}
 	if r.Others = firstOf(r.Others, MaxOthers); r.Status != Busy {
 		r.Others = nil
 	}

@@ -3,7 +3,6 @@ package wire
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 )
 
@@ -106,7 +105,7 @@ type payload struct {
 }
 
 // A message is one that an envelope carries. Each is about a share, except for those with a
-// method shareless.
+// method shareless. Those whose fields mean something together have a method settle, which is called once all are read.
 type message[T any] interface {
 	*T
 	fields(*coder)
@@ -169,10 +168,8 @@ func Parse[T any, M message[T]](b []byte) (T, error) {
 	if _, ok := any(M(&m)).(interface{ shareless() }); !ok {
 		c.need(c.shared, "no share")
 	}
-	if h, ok := any(M(&m)).(interface{ haveMap() (*int, *[]byte) }); ok {
-		pieces, bits := h.haveMap()
-		c.need(wholeBits(*pieces, *bits), "%d bytes for %d pieces, or a bit is set beyond the last piece", len(*bits), *pieces)
-		*bits = slices.Clone(*bits)
+	if s, ok := any(M(&m)).(interface{ settle(*coder) }); ok {
+		s.settle(&c)
 	}
 	if c.err != nil {
 		return m, fmt.Errorf("%w, in the message %s", c.err, strings.TrimPrefix(fmt.Sprintf("%T", m), "wire."))

@@ -121,7 +121,9 @@ func (h *Header) fields(c *coder) {
 // settle sets what follows from the status.
 func (h *Header) settle() {
 	h.Last = h.Last || h.Status != OK
-	h.Elsewhere = h.Elsewhere && h.Status == Busy
+	if h.Elsewhere = h.Elsewhere && h.Status == Busy; h.Status == OK {
+		h.Reason = Reason{}
+	}
 }
 
 // AppendHeader encodes a header.

@@ -146,13 +146,19 @@ func (c *coder) coded(num protowire.Number, r *Reason) {
 	r.read(r.Prose, c)
 }
 
-// notAllowed is a field for CodeNotAllowed from before there were codes.
-func (c *coder) notAllowed(num protowire.Number, r *Reason) {
-	not := r.Code == CodeNotAllowed
-	if c.bool(num, &not); not {
-		r.Code = CodeNotAllowed
+// barred is a field for CodeNotAllowed from before there were codes.
+func (c *coder) barred(num protowire.Number, r *Reason) {
+	if !c.reading {
+		c.notAllowed = r.Code == CodeNotAllowed
 	}
-	r.read(r.Prose, c)
+	c.bool(num, &c.notAllowed)
+}
+
+// settle ends the reading of a reason: a code counts, else the field from before there were any.
+func (r *Reason) settle(notAllowed bool) {
+	if notAllowed && r.Code == 0 {
+		*r = Why(CodeNotAllowed)
+	}
 }
 
 // read sets the prose to what was read, unless there is a code that is known.

@@ -58,10 +58,12 @@ func (m *SubscribeResult) fields(c *coder) {
 	c.ms(4, &m.Retry)
 	m.Children = firstOf(m.Children, MaxChildren)
 	c.peers(5, &m.Children, MaxChildren)
-	c.notAllowed(6, &m.Reason)
+	c.barred(6, &m.Reason)
 	c.coded(7, &m.Reason)
 	c.bool(8, &m.Elsewhere)
 }
+
+func (m *SubscribeResult) settle(c *coder) { m.Reason.settle(c.notAllowed && !m.Accepted) }
 
 // Unsubscribe ends a subscription. Child to source.
 type Unsubscribe struct {
@@ -88,7 +90,7 @@ func (m *HaveMap) fields(c *coder) {
 	c.haveMap(2, &m.Pieces, &m.Bits)
 }
 
-func (m *HaveMap) haveMap() (*int, *[]byte) { return &m.Pieces, &m.Bits }
+func (m *HaveMap) settle(c *coder) { c.wholeMap(m.Pieces, &m.Bits) }
 
 // Have is pieces that a source has got since its last HaveMap or Have.
 // Source to child.
