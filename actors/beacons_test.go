@@ -218,27 +218,6 @@ func TestAnAnswerIsAtMostTwiceTheQuestion(t *testing.T) {
 	}
 }
 
-// A question without a key, which is read as one of zeros, is shorter than any other: its answer is too.
-func TestAnAnswerIsAtMostTwiceAQuestionWithoutAKey(t *testing.T) {
-	sw := newSwarm(t, 1)
-	b := sw.add("beacon", 1e6, isBeacon)
-	for i := range 30 {
-		p := sw.puppet(fmt.Sprintf("net%d/12D3KooWGRUVh2z7bWbXoYbF7TjJn9r8oPTP6Qo2sKZkHcSB", i), b)
-		m := wire.Announce{Keys: make([]share.Hash, 1), Addrs: []string{"/ip4/203.0.113.255/udp/65535/quic-v1", "/ip4/203.0.113.255/tcp/65535"}}
-		if a, ok := p.asks(b, wire.TypeAnnounce, wire.Append(nil, m)).(wire.Announced); !ok || a.Refused != 0 {
-			t.Fatalf("answered %+v", a)
-		}
-	}
-	p := sw.puppet("asker", b)
-	for padding := 0; padding < 600; padding += 40 {
-		q := wire.Append(nil, wire.Seek{Padding: padding})
-		f, _ := p.asks(b, wire.TypeSeek, q).(wire.Found)
-		if a := wire.Append(nil, f); len(a) > 2*len(q) {
-			t.Errorf("%d bytes are answered with %d", len(q), len(a))
-		}
-	}
-}
-
 // A peer that is to be reached through its beacon, and has no place there yet, asks again soon; it is
 // introduced as soon as it has one, and whoever asks takes the way through the beacon.
 func TestABeaconLeadsToPeersThroughItself(t *testing.T) {

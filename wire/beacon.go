@@ -57,6 +57,8 @@ func (m *Seek) fields(c *coder) {
 	c.hash(1, &m.Key)
 	c.padding(2, &m.Padding)
 }
+
+func (m *Seek) settle(c *coder) { c.need(m.Key != share.Hash{}, "no key") }
 func (*Seek) shareless() {}
 
 // Found is the answer to Seek.

@@ -322,7 +322,9 @@ func TestCapsRefuseBeforeAllocating(t *testing.T) {
 		{"half a key", "announce", field(1, long[:48])},
 		{"a long key", "seek", field(1, long[:33])},
 		{"a short key", "found", field(1, long[:31])},
-		{"padding", "seek", field(2, make([]byte, MaxPadding+1))},
+		{"no key", "seek", field(2, "x")}, // it would be shorter than a beacon counts
+		{"a key of zeros", "seek", field(1, make([]byte, 32))},
+		{"padding", "seek", join(field(1, long[:32]), field(2, make([]byte, MaxPadding+1)))},
 		{"peers of a beacon", "found", bytes.Repeat(field(2, field(1, "p")), MaxIntroduced+1)},
 		{"peer without an ID", "found", field(2, field(2, "a"))},
 		{"short proof", "fleet-term", join(id, field(5, long[:ProofSize-1]))},
