@@ -163,7 +163,8 @@ func (s *session) undelivered(reply uint64) {
 }
 
 // late drops a frame of a session that is not known here. The peer may think that it
-// is, so it is told, once.
+// is, so it is told, once. If no hello was said before, put says two: the peer may take the
+// first for one that crossed its own, which was lost here, and only the second ends that session.
 func (s *session) late() {
 	s.r.counts.late.Add(1)
 	s.mu.Lock()

@@ -1001,19 +1001,6 @@ func TestFramesBeforeAHelloAreLate(t *testing.T) {
 	}
 }
 
-// Whoever has not said hello yet says it once: a second one that has not heard of the peer's session either would end that,
-// which may have begun by then.
-func TestAFrameBeforeAHelloIsAnsweredWithOneHello(t *testing.T) {
-	l := newLab(t)
-	for range 3 {
-		l.Deliver("peer", wire.AppendEnvelope(nil, tellTo("x", 1, 2)))
-	}
-	l.w.Settle()
-	if got := l.out.got; len(got) != 1 || got[0].Kind != wire.KindCredit || got[0].Credit != 0 {
-		t.Errorf("sent %+v, want one hello", got)
-	}
-}
-
 // pipe joins two real systems: each direction is a goroutine that delivers in
 // order, as a stream's reader does.
 type pipe struct {
