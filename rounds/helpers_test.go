@@ -92,7 +92,10 @@ func current(t testing.TB, kv rounds.KV) rounds.Record {
 }
 
 // overwrite writes a record that no process would write.
-func overwrite(m *memkv.KV, rec rounds.Record) { m.Overwrite(recordKey, rec.Encode()) }
+func overwrite(m *memkv.KV, rec rounds.Record) {
+	rec.Run = "another"
+	m.Overwrite(recordKey, rec.Encode())
+}
 
 // A faultyKV makes its n-th call from now fail, before or after it takes effect.
 type faultyKV struct {

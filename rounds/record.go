@@ -120,9 +120,10 @@ func decodeRecord(value []byte) (Record, error) {
 	}{
 		{j.Term == 0 || j.Term > MaxTerm, "its term is out of range"},
 		{j.Holder == "" || len(j.Holder) > MaxHolder, "it names no holder, or one with too long a name"},
+		{j.Run == "", "it names no run of its holder"},
 		{len(j.Run) > MaxHolder || len(j.Outcome) > MaxOutcome || len(j.Data) > MaxData, "it is too long"},
 		{j.TTL <= 0, "it has no ttl"},
-		{j.Acquired.IsZero(), "it was never acquired"},
+		{j.Acquired.Before(time.Unix(0, 0)), "it was never acquired"},
 		{j.Completed != nil && j.Abandoned != nil, "it says both that it was completed and that it was abandoned"},
 	} {
 		if bad.is {

@@ -75,7 +75,7 @@ func TestRecordsSurviveTheirEncoding(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.StringN(0, -1, 200)
 		rec := rounds.Record{
-			Term: rapid.Uint64Range(1, rounds.MaxTerm).Draw(t, "term"), Holder: "h" + text.Draw(t, "holder"), Run: text.Draw(t, "run"), Office: rapid.Bool().Draw(t, "office"),
+			Term: rapid.Uint64Range(1, rounds.MaxTerm).Draw(t, "term"), Holder: "h" + text.Draw(t, "holder"), Run: "r" + text.Draw(t, "run"), Office: rapid.Bool().Draw(t, "office"),
 			TTL: time.Duration(rapid.Int64Range(1, 1<<40).Draw(t, "ttl")) * time.Millisecond, Acquired: time.UnixMilli(rapid.Int64Range(0, 1<<47).Draw(t, "acquired")).UTC(),
 			Outcome: text.Draw(t, "outcome"), Data: text.Draw(t, "data"), State: rounds.State(rapid.IntRange(0, 2).Draw(t, "state")),
 		}
