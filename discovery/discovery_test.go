@@ -154,7 +154,7 @@ func FuzzParse(f *testing.F) {
 		if !ok {
 			return
 		}
-		if len(r.addrs) > maxAddrs || len(r.keys) > maxStrings*maxString/keyText || r.peer == "" {
+		if len(r.addrs) > maxAddrs || len(r.keys) > keysInRecord+maxString/keyText || r.peer == "" {
 			t.Errorf("%d addresses, %d keys, peer %q", len(r.addrs), len(r.keys), r.peer)
 		}
 	})

@@ -18,7 +18,6 @@ const (
 	keysInString = 30
 	keysInRecord = 3 * keysInString
 	maxString    = 255
-	maxStrings   = 1 + maxAddrs + keysInRecord/keysInString
 	maxRecords   = 12 // of one node
 	maxPlaces    = 3  // ... with the same shares and other addresses: fewer than a transfer remembers of one source
 )
@@ -81,12 +80,9 @@ func (r record) text() []string {
 	return out
 }
 
-// parse reads the strings of a record. It skips what it does not know; not ok: the record
-// is not one of ours, or longer than any of ours.
+// parse reads the strings of a record. It skips what it does not know, and what is more than ours have; not ok: the record
+// is not one of ours.
 func parse(text []string) (r record, ok bool) {
-	if len(text) > maxStrings {
-		return r, false
-	}
 	for _, s := range text {
 		name, value, _ := strings.Cut(s, "=")
 		switch {
@@ -96,7 +92,7 @@ func parse(text []string) (r record, ok bool) {
 			r.peer = peers.ID(value)
 		case name == "a" && len(r.addrs) < maxAddrs:
 			r.addrs = append(r.addrs, value)
-		case name == "k":
+		case name == "k" && len(r.keys) < keysInRecord:
 			for some := range slices.Chunk([]byte(value), keyText) {
 				var k key
 				if n, err := base64.RawURLEncoding.Decode(k[:], some); err != nil || n != keySize {
