@@ -60,7 +60,7 @@ func (d *DB) Intend(ctx context.Context, now time.Time, p depot.Payment) (done b
 		if err != nil {
 			return err
 		}
-		if p.Account == depot.StarterAccount || p.Units < 1 || p.Units > renewal.MaxUnits || renewal.Credit(acc.credit) > renewal.MaxCredit {
+		if p.Account == depot.StarterAccount || p.Units < 1 || p.Units > renewal.MaxUnits {
 			return &depot.Refusal{Reason: depot.WrongSum}
 		}
 		if err := t.exec(`DELETE FROM payments WHERE account = ?1 AND at < ?2`, acc.id, t.now-int64(paymentTime/time.Second)); err != nil {
@@ -75,6 +75,9 @@ func (d *DB) Intend(ctx context.Context, now time.Time, p depot.Payment) (done b
 			return &depot.Refusal{Reason: depot.BadRequest}
 		}
 		if !known {
+			if renewal.Credit(acc.credit) > renewal.MaxCredit {
+				return &depot.Refusal{Reason: depot.WrongSum}
+			}
 			if err := t.exec(`INSERT INTO payments(account, request, units, at, mark) VALUES (?1, ?2, 0, ?3, randomblob(16))`, acc.id, p.Request[:], t.now); err != nil {
 				return err
 			}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/piecelease/fetcher/depot"
 	"github.com/piecelease/fetcher/peers"
+	"github.com/piecelease/fetcher/renewal"
 )
 
 // A payment that was entered is not entered again for another sum.
@@ -21,6 +22,27 @@ func TestAPaymentIsOfOneSum(t *testing.T) {
 	p.Units++
 	_, _, err = r.Intend(t.Context(), start, p)
 	refused(t, err, depot.BadRequest)
+}
+
+// An account that can be credited no more is still told of what was entered, and what was noted, whose passes may be spent, is entered.
+func TestAPaymentIsAnsweredAsItWasWhateverTheCreditIs(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	entered, noted := depot.Payment{Account: 2, Request: [16]byte{1}, Units: 64}, depot.Payment{Account: 2, Request: [16]byte{2}, Units: 64}
+	_, _, err := r.Intend(t.Context(), start, entered)
+	r.ok(err)
+	r.ok(r.Deposit(t.Context(), start, entered))
+	_, mark, err := r.Intend(t.Context(), start, noted)
+	r.ok(err)
+	r.ok(r.write(t.Context(), start, func(t *tx) error { return t.exec(`UPDATE accounts SET credit = ?1`, int64(renewal.MaxCredit)+1) }))
+	if done, _, err := r.Intend(t.Context(), start, entered); !done || err != nil {
+		t.Errorf("sent again: %v, %v", done, err)
+	}
+	if done, m, err := r.Intend(t.Context(), start, noted); done || err != nil || m != mark {
+		t.Errorf("noted before: %v, %v", done, err)
+	}
+	_, _, err = r.Intend(t.Context(), start, depot.Payment{Account: 2, Request: [16]byte{3}, Units: 64})
+	refused(t, err, depot.WrongSum)
 }
 
 // A stranger's account gives way to another's while its first payment is being entered: the passes are
