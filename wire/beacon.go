@@ -59,7 +59,7 @@ func (m *Seek) fields(c *coder) {
 }
 
 func (m *Seek) settle(c *coder) { c.need(m.Key != share.Hash{}, "no key") }
-func (*Seek) shareless() {}
+func (*Seek) shareless()        {}
 
 // Found is the answer to Seek.
 type Found struct {
