@@ -419,11 +419,18 @@ test('the address with the token opens a page that asks for it', { timeout: 1200
   await text(page, 'from here', 30000);
 });
 
-test('a page opens beside many that are open already', { timeout: 120000 }, async () => {
+test('a page opens beside many that are open already, and each goes on when it is shown', { timeout: 120000 }, async () => {
   const context = await browser.createBrowserContext();
   for (let i = 0; i < 8; i++) { // a browser keeps six connections to one address
     const page = await tab(context);
     await page.goto(address, { timeout: 20000 });
     await text(page, 'from here', 20000);
   }
+  const file = join(top, 'unseen.txt');
+  writeFileSync(file, 'unseen\n');
+  command(dir, 'add', file);
+  const [first] = await context.pages();
+  await first.bringToFront();
+  await text(first, 'unseen.txt', 20000);
+  await context.close();
 });

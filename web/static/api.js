@@ -2,13 +2,14 @@
 
 const key = 'fetcher-token';
 
-// The token stands behind the # of the address that was opened; it is kept with the tab.
+// The token stands behind the # of the address that was opened; it is kept with the tab. takeToken says whether there is one.
 export function takeToken() {
   const m = /^#token=([^&]+)/.exec(location.hash);
   if (m) {
     sessionStorage.setItem(key, decodeURIComponent(m[1]));
     history.replaceState(null, '', location.pathname + '#/');
   }
+  return Boolean(m);
 }
 
 export function setToken(t) { sessionStorage.setItem(key, t.trim()); }
@@ -52,13 +53,24 @@ export async function all(path) {
   }
 }
 
-// events calls each for what changes, for ever, and goes on where it stopped when the
-// connection was lost. lost is told when it is, and why.
+// seen waits until the page is shown.
+const seen = () => new Promise((r) => {
+  const look = () => { if (!document.hidden) { document.removeEventListener('visibilitychange', look); r(); } };
+  document.addEventListener('visibilitychange', look);
+  look();
+});
+
+// events calls each for what changes, for ever, and waits for it. It goes on after the last that each has done when the
+// connection was lost; lost is told when it is, and why. While the page is hidden it has none: a browser keeps only six
+// to one node.
 export async function events(each, lost) {
-  let last = '';
+  let last = '0-0';
   for (;;) {
+    await seen();
+    const stop = new AbortController();
+    document.addEventListener('visibilitychange', () => stop.abort(), { signal: stop.signal });
     try {
-      const res = await send('/v1/events?since=' + encodeURIComponent(last || '0-0'));
+      const res = await send('/v1/events?since=' + encodeURIComponent(last), { signal: stop.signal });
       const reader = res.body.pipeThrough(new TextDecoderStream()).getReader();
       let text = '';
       for (;;) {
@@ -71,14 +83,17 @@ export async function events(each, lost) {
           const data = part.split('\n').find((l) => l.startsWith('data: '));
           if (!data) continue;
           const e = JSON.parse(data.slice(6));
+          await each(e);
           last = e.id;
-          each(e);
         }
       }
       lost(new Problem(0, { detail: 'the node has ended, or is being started again' }));
     } catch (e) {
+      if (stop.signal.aborted) continue;
       lost(e);
       if (e.status === 401 || e.status === 403) return;
+    } finally {
+      stop.abort();
     }
     await new Promise((r) => setTimeout(r, 2000));
   }

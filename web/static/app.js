@@ -471,7 +471,10 @@ function soon() { // at most four times a second
   if (!due) due = setTimeout(() => { due = 0; if (/^#\/(entry.*)?$/.test(shown)) view(); }, 250);
 }
 
-window.addEventListener('hashchange', () => { if (location.hash !== '#main') { route(); main.focus(); } });
+window.addEventListener('hashchange', () => {
+  if (api.takeToken()) location.reload();
+  else if (location.hash !== '#main') { route(); main.focus(); }
+});
 try {
   for (const e of await api.all('/v1/entries')) remember(e);
   route();
@@ -479,7 +482,7 @@ try {
   setInterval(summary, 5000);
   setInterval(() => { if (!/^#\/(entry.*)?$/.test(shown)) view(); }, 5000);
   api.events(async (e) => {
-    if (e.type === 'reset') { entries.clear(); for (const x of await api.all('/v1/entries')) remember(x); }
+    if (e.type === 'reset') { const all = await api.all('/v1/entries'); entries.clear(); all.forEach(remember); }
     if (e.type === 'entry') { if (!entries.has(e.entry.id)) summary(); remember(e.entry); }
     if (e.type === 'removed') entries.delete(e.entry.id);
     soon();
