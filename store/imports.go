@@ -3,8 +3,10 @@ package store
 import (
 	"encoding/binary"
 	"encoding/hex"
+	"math/rand/v2"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"lukechampine.com/blake3"
@@ -78,7 +80,7 @@ func (s *State) remember(at string, disk uint64, m *share.Manifest, stamps []vfs
 		s.forgetShare(old.id)
 	}
 	if !had {
-		s.prune()
+		s.prune(name)
 	}
 	return nil
 }
@@ -262,21 +264,16 @@ func (s *State) forgetShare(id share.ID) {
 	s.fs.Remove("manifests/" + id.String())
 }
 
-// prune forgets the paths least recently imported, when there are too many.
-func (s *State) prune() {
-	all := s.all()
-	for ; len(all) > s.paths; all = all[:len(all)-1] {
-		oldest, when := 0, int64(0)
-		for i, r := range all {
-			info, err := s.fs.Lstat(r.name)
-			if err == nil && (i == 0 || info.MTime < when) {
-				oldest, when = i, info.MTime
-			}
-		}
-		if err := s.fs.Remove(all[oldest].name); err != nil {
+// prune forgets any of the paths but the one whose record name is, when there are too many. The one least recently imported would
+// be the next to be looked at where a few more are looked at in turn, and each would be forgotten before its turn came.
+func (s *State) prune(name string) {
+	others := slices.DeleteFunc(s.all(), func(r remembered) bool { return r.name == name })
+	for len(others) >= s.paths {
+		i := rand.IntN(len(others))
+		if err := s.fs.Remove(others[i].name); err != nil {
 			return
 		}
-		s.forgetShare(all[oldest].id)
-		all[oldest] = all[len(all)-1]
+		s.forgetShare(others[i].id)
+		others = slices.Delete(others, i, i+1)
 	}
 }

@@ -217,3 +217,32 @@ func TestImportedPathsAreBounded(t *testing.T) {
 		}
 	}
 }
+
+// Of one path more than are remembered, each looked at in turn, as a node does every hour, few are read each time.
+func TestAPathTooManyHasFewReadAgain(t *testing.T) {
+	d, sd := storetest.New(1<<30), storetest.New(1<<30)
+	s, err := store.OpenStateIn(sd.FS())
+	check(t, err)
+	const paths = 33
+	s.RememberPaths(paths - 1)
+	for round := range 3 {
+		read := 0
+		for i := range paths {
+			name := fmt.Sprint("f", i)
+			if round == 0 {
+				f, err := d.FS().Create(name, false)
+				check(t, err)
+				f.WriteAt([]byte(name), 0)
+			}
+			im, err := store.Import(t.Context(), name, store.ImportOptions{FS: d.FS(), State: s, Workers: 1})
+			check(t, err)
+			im.Tree.Close()
+			if im.Hashed > 0 {
+				read++
+			}
+		}
+		if round > 0 && read > paths/2 {
+			t.Errorf("%d of %d unchanged files were read again", read, paths)
+		}
+	}
+}
