@@ -85,6 +85,9 @@ type Crawl struct {
 // MaxRemovable is how many shares a rehearsal names.
 const MaxRemovable = 1000
 
+// holdingsPath is not for those who may only look, as the node asks somebody else.
+const holdingsPath = "/v1/holdings"
+
 // Removable is a share that would be removed.
 type Removable struct {
 	Share string `json:"share"`
@@ -265,7 +268,7 @@ func (s *Server) depot(a huma.API) {
 		items, err := n.Release(ctx, in.Body)
 		return List[Held]{Items: append([]Held{}, items...)}, err
 	})
-	add(a, "GET", "/v1/holdings", "holdings", "What this node's account holds at a depot elsewhere", func(ctx context.Context, in *struct {
+	add(a, "GET", holdingsPath, "holdings", "What this node's account holds at a depot elsewhere", func(ctx context.Context, in *struct {
 		Depot string `query:"depot" required:"true" maxLength:"1024" doc:"a multiaddr that ends in /p2p/ID"`
 	}) (List[Held], error) {
 		items, err := n.Holdings(ctx, in.Depot)
@@ -349,6 +352,6 @@ func (c *Client) Release(ctx context.Context, r Release) ([]Held, error) {
 // Holdings returns what the node's account holds at a depot elsewhere.
 func (c *Client) Holdings(ctx context.Context, depot string) ([]Held, error) {
 	var l List[Held]
-	err := c.ask(ctx, "GET", "/v1/holdings?depot="+url.QueryEscape(depot), nil, &l)
+	err := c.ask(ctx, "GET", holdingsPath+"?depot="+url.QueryEscape(depot), nil, &l)
 	return l.Items, err
 }

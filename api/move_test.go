@@ -77,12 +77,12 @@ func TestAReaderImportsNothing(t *testing.T) {
 	}
 }
 
-// Whoever may only look does not get the data of all shares that a depot keeps for others, with their accounts.
-func TestAReaderExportsNoDepot(t *testing.T) {
+// Whoever may only look does not get the data of all shares that a depot keeps for others, with their accounts, and has the node ask no other.
+func TestAReaderExportsNoDepotAndAsksNone(t *testing.T) {
 	a := &Access{Token: "all", Read: "read"}
 	_, at, c := served(t, a)
 	for _, method := range []string{"GET", "HEAD"} {
-		for _, path := range []string{exportPath, exportPath + "?after=x", "/v1/depot/%65xport", a.link(exportPath, time.Now())} {
+		for _, path := range []string{exportPath, exportPath + "?after=x", "/v1/depot/%65xport", a.link(exportPath, time.Now()), holdingsPath + "?depot=x"} {
 			if res, body := request(t, c, method, "http://"+at+path, "", "Authorization", "Bearer read"); res.StatusCode != 403 {
 				t.Errorf("%s %s: %d, %+v", method, path, res.StatusCode, body)
 			}

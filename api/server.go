@@ -35,7 +35,7 @@ const (
 // Access says who may use a listener. The zero value is for a socket that only people who
 // may do everything can open.
 type Access struct {
-	// Token gives full access, Read only lets a client look, but not export the depot. If Token is empty, no token is needed.
+	// Token gives full access, Read only lets a client look, but not export the depot, nor ask another. If Token is empty, no token is needed.
 	Token, Read string
 	// Hosts are the names, with ports, by which the listener may be addressed, so that a page
 	// from another name cannot reach it through a browser. Empty: any.
@@ -177,8 +177,8 @@ func (s *Server) guarded(a Access) http.Handler {
 			refuse(w, http.StatusUnauthorized, `the token of this node is needed; it is in the file "token" in its state directory`)
 		case a.Token != "" && a.only(r) && r.Method != http.MethodGet && r.Method != http.MethodHead:
 			refuse(w, http.StatusForbidden, "this token is for reading, and changes nothing")
-		case a.Token != "" && a.only(r) && r.URL.Path == exportPath:
-			refuse(w, http.StatusForbidden, "this token is for reading the status, and an export has the data of all accounts; use the other token")
+		case a.Token != "" && a.only(r) && beyond[r.URL.Path] != "":
+			refuse(w, http.StatusForbidden, "this token is for reading the status, and "+beyond[r.URL.Path]+"; use the other token")
 		default:
 			if r.URL.Path != importPath {
 				r.Body = http.MaxBytesReader(to, r.Body, maxBody)
@@ -187,6 +187,9 @@ func (s *Server) guarded(a Access) http.Handler {
 		}
 	})
 }
+
+// beyond says what those who may only look may not read, and why.
+var beyond = map[string]string{exportPath: "an export has the data of all accounts", holdingsPath: "asking a depot has the node connect to it"}
 
 // answering gives a client requestTime to accept an answer from where that begins, however long the node has worked on it.
 type answering struct {

@@ -41,7 +41,11 @@ func (d *depots) Holdings(ctx context.Context, addr string) (out []api.Held, err
 
 // hear remembers where a depot was reached, and has it visited if it has all of a share that was still coming when it was visited last.
 func (d *depots) hear(ctx context.Context, at peers.ID, addr string, all []fetcher.Holding) {
-	l, err := d.node.DepotsAt(ctx, addr)
+	var there []string
+	if !elsewhere(addr, d.node.Dialled(at)) {
+		there = append(there, addr)
+	}
+	l, err := d.node.DepotsAt(ctx, there...)
 	if slices.ContainsFunc(l.Holds, func(h fetcher.HoldStanding) bool {
 		return h.Depot == at && h.State == renewal.Coming && slices.ContainsFunc(all, func(x fetcher.Holding) bool { return x.Share == h.Share && x.State == depot.Stable })
 	}) {
@@ -145,15 +149,20 @@ func distinct(a, b []peers.ID) int {
 	return len(slices.Compact(all))
 }
 
-// reachedAt returns the address of a depot for a ticket: the one that it was named with, unless this is a host and port where it
-// was not reached, and it was at another. An address of the local network does not replace one that leads there from elsewhere.
-func reachedAt(named string, dialled []string) string {
+// elsewhere reports whether a depot that was named with a host and port was not reached there, but at another address.
+func elsewhere(named string, dialled []string) bool {
 	spot := func(addr string) string { // such as /ip4/192.0.2.1 and a port, which TCP and QUIC have in common
 		parts := append(strings.Split(addr, "/"), make([]string, 5)...)
 		return strings.Join([]string{parts[1], parts[2], parts[4]}, "/")
 	}
 	byIP := strings.HasPrefix(named, "/ip4/") || strings.HasPrefix(named, "/ip6/")
-	if !byIP || strings.Contains(named, "/p2p-circuit") || len(dialled) == 0 || slices.ContainsFunc(dialled, func(a string) bool { return spot(a) == spot(named) }) {
+	return byIP && !strings.Contains(named, "/p2p-circuit") && len(dialled) > 0 && !slices.ContainsFunc(dialled, func(a string) bool { return spot(a) == spot(named) })
+}
+
+// reachedAt returns the address of a depot for a ticket: the one that it was named with, unless it was reached elsewhere. An address
+// of the local network does not replace one that leads there from elsewhere.
+func reachedAt(named string, dialled []string) string {
+	if !elsewhere(named, dialled) {
 		return named
 	}
 	local := func(addr string) bool {
