@@ -16,6 +16,7 @@ import (
 	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/store"
 	"github.com/piecelease/fetcher/store/vfs"
 )
 
@@ -165,6 +166,8 @@ func (d *Daemon) complete(w *catalog.Wish) error {
 			return api.Refuse(api.ErrRequest, "%s is not a folder, and a share cannot be put into it", at)
 		case errors.Is(err, os.ErrPermission), err == nil && shut(at, w.Dir):
 			return api.Refuse(api.ErrRequest, "the user of the node, %q, may not write to %s; allow it, or put the share elsewhere", userName(), at)
+		case !w.Fleet && store.OfState(leadsTo(w.Dir, 0)):
+			return api.Refuse(api.ErrRequest, "%s is in the state directory of a node, and for the node alone; put the share elsewhere", w.Dir)
 		}
 		_, sources, err := fetcher.ParseSource(w.Source, w.Peers)
 		if err != nil {

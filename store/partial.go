@@ -13,6 +13,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store/vfs"
 )
@@ -109,7 +110,7 @@ const (
 // Finish only says where; if it differs, the error wraps share.ErrExists, and
 // ErrRepairable if Repair could fix that. It wraps share.ErrHeld if another process works on the share, share.ErrDiskFull
 // if what is missing cannot fit, and share.ErrPath if this system cannot hold the
-// names. ctx ends the hashing of a target.
+// names, or the target is the state directory of a node, or for the node alone there. ctx ends the hashing of a target.
 func OpenPartial(ctx context.Context, dir string, m *share.Manifest, opt PartialOptions) (*Partial, error) {
 	var d vfs.FS
 	var abs string
@@ -119,6 +120,10 @@ func OpenPartial(ctx context.Context, dir string, m *share.Manifest, opt Partial
 		d, err = opt.FS.Sub(path.Clean(dir))
 	} else {
 		d, abs, err = locateDir(dir)
+		if err == nil && OfState(filepath.Join(abs, m.Name)) {
+			d.Close()
+			err = words.Error(share.ErrPath, "%s there would be for a node alone, in its state directory", m.Name)
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("fetch into %s: %w", dir, err)

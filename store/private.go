@@ -65,6 +65,9 @@ func ownOfState(path string) bool {
 	return false
 }
 
+// OfState reports whether a path, without symlinks, is that of a node's state directory, or of what is for the node alone there.
+func OfState(path string) bool { return stateAt(path) || ownOfState(path) }
+
 // stateAt is isState for the folder at a path.
 func stateAt(path string) bool {
 	d, err := vfs.Dir(path)

@@ -81,6 +81,29 @@ func TestStateDirectoriesAreNotShared(t *testing.T) {
 	}
 }
 
+// Nothing is fetched to where a node keeps what is its own, nor over its state directory.
+func TestNothingIsFetchedIntoAStateDirectory(t *testing.T) {
+	top := t.TempDir()
+	mine := filepath.Join(top, "mine")
+	s, err := store.OpenState(mine)
+	must(t, err)
+	defer s.Close()
+	for name, into := range map[string]string{"node.toml": mine, "token": mine, "x": filepath.Join(mine, "manifests"), "mine": top, "photo": mine} {
+		src := t.TempDir()
+		tree{name + "/node.toml": "http"}.make(t, src)
+		im, err := store.Import(t.Context(), filepath.Join(src, name), store.ImportOptions{})
+		must(t, err)
+		defer im.Tree.Close()
+		p, err := store.OpenPartial(t.Context(), into, im.Manifest, store.PartialOptions{Repair: true})
+		if err == nil {
+			must(t, p.Close())
+		}
+		if own := name != "photo"; errors.Is(err, share.ErrPath) != own {
+			t.Errorf("%s into %s: %v", name, into, err)
+		}
+	}
+}
+
 // The key of the node that shares is left out under any name that the file has.
 func TestAnotherNameOfTheKeyIsNotShared(t *testing.T) {
 	dir, top := t.TempDir(), t.TempDir()
