@@ -12,7 +12,7 @@ import (
 )
 
 // A folder of shares that cannot be read, as where a block of the disk is bad, or another user owns it, does not keep a depot from looking at
-// all its other shares without a word: they are looked at, or the depot says that they are not.
+// all its other shares without a word.
 func TestAFolderThatCannotBeReadDoesNotEndTheCrawlInSilence(t *testing.T) {
 	t.Parallel()
 	k, owner := newKeeper(t), client(t)
@@ -20,8 +20,6 @@ func TestAFolderThatCannotBeReadDoesNotEndTheCrawlInSilence(t *testing.T) {
 	s := k.hold(owner, folderOf(t, album), 10*day)
 	k.until(s.ID(), depot.Stable)
 	k.crawled()
-	before, err := k.node.DepotDo(t.Context(), fetcher.DepotCrawl{})
-	k.ok(err)
 	k.stop()
 	bad := filepath.Join(k.dir, "shares", "00") // before that of the share; what is no folder cannot be read as one, not even by root
 	if filepath.Dir(filepath.Join(k.dir, disk.Folder(s.ID()))) == bad {
@@ -32,11 +30,11 @@ func TestAFolderThatCannotBeReadDoesNotEndTheCrawlInSilence(t *testing.T) {
 	for late := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
 		d, err := k.node.DepotDo(t.Context(), fetcher.DepotCrawl{})
 		k.ok(err)
-		if r := d.Crawl.Report; d.Trouble != "" || r.Failed > 0 || r.Examined > 0 && d.Crawl.Cycle > before.Crawl.Cycle {
+		if d.Stuck != "" {
 			return
 		}
 		if time.Now().After(late) {
-			t.Fatalf("nothing is looked at, and nothing is said: trouble %q, crawl %+v", d.Trouble, d.Crawl)
+			t.Fatalf("nothing is looked at, and nothing is said: %+v", d.Crawl)
 		}
 	}
 }

@@ -19,7 +19,9 @@ import (
 type crawler struct {
 	self         string // the ledger's name when it began: see depot.Meta
 	crawl, scrub depot.Crawl
-	busy         bool   // a slice is under way
+	busy         bool  // a slice is under way
+	stuck        error // why the last slice of crawl failed, or else that of scrub
+	stuckScrub   error
 	due          agenda // shares that are to be read soon, by the wall clock
 	reading      reading
 }
@@ -409,9 +411,9 @@ func (d *depotActor) crawled(ctx actor.Context, m crawled) {
 		d.load(ctx)
 	}
 	if m.scrub {
-		c.scrub, c.reading = m.place.Scrub, m.read
+		c.scrub, c.reading, c.stuckScrub = m.place.Scrub, m.read, m.err
 	} else {
-		c.crawl = m.place.Crawl
+		c.crawl, c.stuck = m.place.Crawl, m.err
 	}
 	d.failed(ctx, "the crawler could not go on; it tries again", m.err)
 	wall := d.s.Wall()

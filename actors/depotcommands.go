@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -20,6 +21,7 @@ type DepotStatus struct {
 	Now      time.Time // by the depot's clock
 	Frozen   bool      // the clock is not trusted: nothing expires, nothing is collected
 	Trouble  string    // why it does nothing; empty: it works
+	Stuck    string    // why it cannot look at its disk; empty: it can
 	Arriving int       // shares that are being fetched, or wait to be
 	// Collecting says that it looks for shares to remove, and removes them. Removed is how many it has
 	// removed since it began.
@@ -101,6 +103,8 @@ func (d *depotActor) status() DepotStatus {
 	s.Left = s.Crawl.Left(d.s.Wall())
 	if d.trouble != nil && !d.loaded {
 		s.Trouble = words.Plain(d.trouble)
+	} else if err := cmp.Or(d.crawler.stuck, d.crawler.stuckScrub); err != nil {
+		s.Stuck = words.Plain(err)
 	}
 	return s
 }

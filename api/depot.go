@@ -38,6 +38,7 @@ type Depot struct {
 	Now           time.Time `json:"now" doc:"by the depot's clock"`
 	Frozen        bool      `json:"frozen" doc:"the clock is not trusted: nothing expires and nothing is removed until clock-ok"`
 	Trouble       string    `json:"trouble,omitempty" doc:"a sentence: why it does nothing"`
+	Stuck         string    `json:"stuck,omitempty" doc:"a sentence: why it cannot look at its disk"`
 	GC            bool      `json:"gc" doc:"what nobody holds is removed"`
 	Grace         int64     `json:"grace_seconds" doc:"how long a share is kept after its last lease expired"`
 	Complete      bool      `json:"complete" doc:"false: the crawler has not seen all of the disk yet, and nothing is removed"`

@@ -130,6 +130,8 @@ func (d *depots) troubles(ctx context.Context) (out []string) {
 		out = append(out, "the depot does not answer: "+err.Error())
 	case s.Trouble != "":
 		out = append(out, "the depot waits: "+s.Trouble)
+	case s.Stuck != "":
+		out = append(out, "the depot cannot look at all shares that it keeps, and so does not see if they are damaged: "+s.Stuck)
 	case s.Frozen:
 		out = append(out, "the depot does not trust the clock, so nothing expires or is removed there; fetcher depot status says more")
 	}
@@ -210,7 +212,7 @@ func (d *depots) depotView(ctx context.Context, s fetcher.DepotStatus, err error
 	if err != nil {
 		return api.Depot{}, err
 	}
-	v := api.Depot{Suspect: struck, Dir: d.lender.dir, Now: s.Now, Frozen: s.Frozen, Trouble: s.Trouble, GC: m.GC, Grace: int64(d.lender.db.Grace / time.Second), Complete: !m.CompleteSince.IsZero(), Reserve: d.setting().Reserve,
+	v := api.Depot{Suspect: struck, Dir: d.lender.dir, Now: s.Now, Frozen: s.Frozen, Trouble: s.Trouble, Stuck: s.Stuck, GC: m.GC, Grace: int64(d.lender.db.Grace / time.Second), Complete: !m.CompleteSince.IsZero(), Reserve: d.setting().Reserve,
 		Free: -1, Arriving: s.Arriving, Collecting: s.Collecting, Removed: s.Removed, Crawl: crawlView(s.Crawl), Left: int64(s.Left / time.Second), ScrubCycle: s.Scrub.Cycle, Scrubbed: s.Scrub.Report.Examined}
 	if n, err := d.lender.root.Free(); err == nil {
 		v.Free = n

@@ -177,6 +177,8 @@ func checkDepot(ctx context.Context, c *api.Client, s api.Status) []finding {
 		return []finding{{"depot", false, "it waits: " + d.Trouble, "Mount its disk, or name the folder where it is now, with --depot or as depot in node.toml, and start the node again."}}
 	case d.Frozen:
 		return []finding{{"depot", false, "it does not trust the clock, so nothing expires or is removed there", "If this machine's clock is right, say so with fetcher depot clock ok."}}
+	case d.Stuck != "":
+		return []finding{{"depot", false, "it cannot look at all shares that it keeps: " + d.Stuck, "Look at the disk and at who owns the folders on it. The depot tries again each minute."}}
 	case d.PassesTrouble != "":
 		return []finding{{"depot", false, "it takes no passes now: " + d.PassesTrouble, ""}}
 	}

@@ -32,7 +32,7 @@ type reporter struct {
 const schemaVersion = 1
 
 // sentences are the fields for people: a string each, or several.
-var sentences = []string{"advice", "message", "passes_trouble", "reason", "refused", "text", "trouble", "warnings", "why"}
+var sentences = []string{"advice", "message", "passes_trouble", "reason", "refused", "stuck", "text", "trouble", "warnings", "why"}
 
 func newReporter(w io.Writer, on bool) *reporter {
 	r := &reporter{w: w, on: on, summary: map[string]any{}}
