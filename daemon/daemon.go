@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -130,6 +131,7 @@ func (d *Daemon) start(ctx context.Context) error {
 	d.choosing.Lock()
 	rechoose(d, set)
 	d.choosing.Unlock()
+	slices.SortStableFunc(entries, soonest)
 	d.mu.Lock()
 	for _, e := range entries {
 		d.keep(e, nil)
@@ -147,6 +149,12 @@ func (d *Daemon) start(ctx context.Context) error {
 	return nil
 }
 
+// soonest compares entries by which is fetched first after a start: of equal priority one that was begun.
+func soonest(a, b catalog.Entry) int {
+	begun := func(e catalog.Entry) int { return int(min(e.Verified, 1)) }
+	return cmp.Or(b.Priority-a.Priority, begun(b)-begun(a))
+}
+
 // warn tells the owner something, in the log and in the status.
 func (d *Daemon) warn(text string) {
 	d.log.Warn(text)
@@ -159,6 +167,7 @@ func (d *Daemon) warn(text string) {
 func (d *Daemon) keep(e catalog.Entry, unwritten error) *keeper {
 	k := newKeeper(d, e)
 	k.unwritten = unwritten
+	k.enter(e)
 	d.keepers[e.ID] = k
 	d.bound(e)
 	d.runs.Go(k.run)

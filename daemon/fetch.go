@@ -21,15 +21,15 @@ import (
 // else is wanted.
 func (k *keeper) fetch(e catalog.Entry) {
 	if m := unmounted(e, []string{leadsTo(e.Dir, 0)}); m != "" { // else it would begin anew below the mount point
+		k.leave()
 		k.show(api.Missing, fmt.Sprintf("nothing is mounted at %s, where a disk was before. The fetch goes on when the disk is back. To fetch without that disk, remove the entry and add it again", m))
 		k.lookOut([]string{m}, false, time.Minute) // of a mount nothing is heard
 		return
 	}
-	release, ok := k.enter(e)
-	if !ok {
+	if !k.turn() {
 		return
 	}
-	defer release()
+	defer k.leave()
 	opt := fetcher.FetchOptions{Dir: e.Dir, Peers: e.Peers, Only: e.Only, Skip: e.Skip, First: e.First, Repair: e.Repair, Visible: visible(e.Wish), DownloadRate: e.Down, Called: e.Called, Keep: true}
 	if k.d.member.owns(e) || e.Called {
 		opt.Stall = patient
@@ -37,7 +37,7 @@ func (k *keeper) fetch(e catalog.Entry) {
 	k.show(api.Fetching, "")
 	t, err := k.d.node.Fetch(k.life, e.Source, opt)
 	if err != nil {
-		release()
+		k.leave()
 		k.stumble(err)
 		return
 	}
@@ -56,7 +56,7 @@ func (k *keeper) fetch(e catalog.Entry) {
 		k.mu.Unlock()
 	}()
 	stopped, err := k.follow(e, t)
-	release()
+	k.leave()
 	switch {
 	case stopped:
 	case err != nil:
@@ -83,35 +83,50 @@ func (k *keeper) asTransfer(e catalog.Entry) bool {
 	return len(e.Only)+len(e.Skip) > 0 || k.d.member.owns(e)
 }
 
-// enter waits for the entry's turn. ok is false if something else is wanted first. release
-// gives the turn back, once.
-func (k *keeper) enter(e catalog.Entry) (release func(), ok bool) {
-	if k.d.member.owns(e) || e.Called { // the fleet decides on its turn, or whoever shares it
-		return func() {}, true
+// queued reports whether an entry is to be fetched when its turn comes. What is for the fleet waits for none, as the fleet decides when
+// that is fetched; nor does what a source connects for.
+func (k *keeper) queued(e catalog.Entry) bool {
+	return e.Kind == catalog.Fetch && !e.Paused && (e.State == catalog.Asked || e.State == catalog.Failed) && !k.d.member.owns(e) && !e.Called
+}
+
+// enter gives an entry a place in the queue if it needs one. It keeps the one that it has.
+func (k *keeper) enter(e catalog.Entry) {
+	switch {
+	case !k.queued(e):
+		k.leave()
+	case k.place == nil:
+		k.place = k.d.queue.enter(k.id, e.Priority)
+	default:
+		k.d.queue.move(k.place, e.Priority)
+	}
+}
+
+// leave gives back the entry's place in the queue, or its turn.
+func (k *keeper) leave() {
+	if k.place != nil {
+		k.d.queue.leave(k.place)
+		k.place = nil
+	}
+}
+
+// turn reports whether it is the entry's turn. If not, it waits for that, or until something else may be wanted.
+func (k *keeper) turn() bool {
+	if k.place == nil {
+		return true
 	}
 	k.show(api.Waiting, "")
 	k.calm()
-	ctx, cancel := context.WithCancel(k.life)
-	defer cancel()
-	entered := make(chan error, 1)
-	go func() { entered <- k.d.queue.enter(ctx, k.id, e.Priority) }() // ends with ctx
-	var err error
 	select {
-	case err = <-entered:
-	case <-k.wake:
-		cancel()
-		if err = <-entered; err == nil {
-			k.d.queue.leave()
-		}
-		return nil, false
+	case <-k.place.turn:
+		return true
+	default:
 	}
-	given := false
-	return func() {
-		if !given {
-			given = true
-			k.d.queue.leave()
-		}
-	}, err == nil
+	select {
+	case <-k.place.turn: // whatever has changed meanwhile is looked at first
+	case <-k.wake:
+	case <-k.life.Done():
+	}
+	return false
 }
 
 // follow handles the events of a transfer of e until it has ended. stopped says that something

@@ -26,6 +26,7 @@ type keeper struct {
 	shared fetcher.EntryID // what run shared last, as the node numbers it
 
 	found catalog.State // the state in which run found the entry
+	place *waiting      // the entry's place in the queue, or its turn; nil: neither
 
 	removing sync.Mutex // held while the entry is removed, from before the keeper stops until it is off Daemon.keepers or another is there
 
@@ -62,9 +63,11 @@ func (k *keeper) run() {
 	defer k.calm()
 	defer k.forget()
 	defer k.unkept()
+	defer k.leave()
 	for k.life.Err() == nil {
 		e := k.entry()
 		k.found = e.State
+		k.enter(e)
 		switch {
 		case e.Paused:
 			k.unkept()

@@ -126,12 +126,12 @@ func TestAChoiceWhileAFetchBeginsIsNotLost(t *testing.T) {
 	served := added(t, a, api.Add{Paths: []string{src}})
 	for _, only := range [][]string{{"y"}, {}} {
 		b := begun(t, t.TempDir(), func(c *Config) { c.Fetches = 1 })
-		must(t, b.queue.enter(t.Context(), 0, 0))
+		other := b.queue.enter(0, 0)
 		got := added(t, b, api.Add{Ticket: served.Ticket, Only: []string{"x"}})
 		k, err := b.keeper(got.ID)
 		must(t, err)
 		k.telling.Lock() // what would report its turn is held up
-		b.queue.leave()
+		b.queue.leave(other)
 		for look, state := time.NewTicker(time.Millisecond), ""; state != api.Fetching; <-look.C {
 			k.mu.Lock()
 			state = k.state

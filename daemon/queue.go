@@ -1,7 +1,8 @@
 package daemon
 
 import (
-	"context"
+	"cmp"
+	"slices"
 	"sync"
 
 	"github.com/piecelease/fetcher/catalog"
@@ -13,45 +14,49 @@ type queue struct {
 	mu    sync.Mutex
 	max   int
 	used  int
-	waits []*waiting // in the order in which they came
+	came  int
+	waits []*waiting // the next one first
+	of    map[catalog.ID]*waiting
 }
 
+// waiting is the place of an entry in the queue.
 type waiting struct {
 	id       catalog.ID
 	priority int
+	number   int           // how many came before it
 	turn     chan struct{} // closed when it is its turn
 }
 
-func newQueue(max int) *queue { return &queue{max: max} }
+func newQueue(max int) *queue { return &queue{max: max, of: map[catalog.ID]*waiting{}} }
 
-// enter waits for a turn, until ctx ends. leave gives the turn back.
-func (q *queue) enter(ctx context.Context, id catalog.ID, priority int) error {
-	w := &waiting{id, priority, make(chan struct{})}
-	q.mu.Lock()
-	q.waits = append(q.waits, w)
-	q.call()
-	q.mu.Unlock()
-	select {
-	case <-w.turn:
-		return nil
-	case <-ctx.Done():
-	}
+// enter gives an entry the last place of its priority, or a turn. leave gives back either.
+func (q *queue) enter(id catalog.ID, priority int) *waiting {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for i, x := range q.waits {
-		if x == w {
-			q.waits = append(q.waits[:i], q.waits[i+1:]...)
-			return ctx.Err()
-		}
-	}
-	return nil // its turn came at the same moment
+	w := &waiting{id, priority, q.came, make(chan struct{})}
+	q.came++
+	q.put(w)
+	q.call()
+	return w
 }
 
-func (q *queue) leave() {
+func (q *queue) leave(w *waiting) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.used--
-	q.call()
+	if !q.take(w) {
+		q.used--
+		q.call()
+	}
+}
+
+// move gives an entry that waits another priority; it has waited for as long as before.
+func (q *queue) move(w *waiting, priority int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if w.priority != priority && q.take(w) {
+		w.priority = priority
+		q.put(w)
+	}
 }
 
 // setMax changes the bound; entries that have a turn go on.
@@ -62,35 +67,44 @@ func (q *queue) setMax(max int) {
 	q.call()
 }
 
-// call gives turns to those that fit. The caller holds mu.
+// call gives turns to those that fit. The caller holds mu, as for the methods below.
 func (q *queue) call() {
 	for q.used < q.max && len(q.waits) > 0 {
-		best := 0
-		for i, w := range q.waits {
-			if w.priority > q.waits[best].priority {
-				best = i
-			}
-		}
-		close(q.waits[best].turn)
-		q.waits = append(q.waits[:best], q.waits[best+1:]...)
+		next := q.waits[0]
+		q.take(next)
+		close(next.turn)
 		q.used++
 	}
+}
+
+func (q *queue) put(w *waiting) {
+	i, _ := q.place(w)
+	q.waits, q.of[w.id] = slices.Insert(q.waits, i, w), w
+}
+
+// take takes an entry out if it waits.
+func (q *queue) take(w *waiting) bool {
+	i, waits := q.place(w)
+	if waits {
+		q.waits = slices.Delete(q.waits, i, i+1)
+		delete(q.of, w.id)
+	}
+	return waits
+}
+
+// place returns how many waiting entries come before one, and whether it waits itself.
+func (q *queue) place(w *waiting) (n int, waits bool) {
+	return slices.BinarySearchFunc(q.waits, w, func(a, b *waiting) int {
+		return cmp.Or(cmp.Compare(b.priority, a.priority), cmp.Compare(a.number, b.number))
+	})
 }
 
 // before returns how many waiting entries come before an entry, if it waits.
 func (q *queue) before(id catalog.ID) (n int, waits bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	mine := -1
-	for i, w := range q.waits {
-		if w.id == id {
-			mine = i
-		}
+	if w := q.of[id]; w != nil {
+		return q.place(w)
 	}
-	for i, w := range q.waits {
-		if mine >= 0 && (w.priority > q.waits[mine].priority || w.priority == q.waits[mine].priority && i < mine) {
-			n++
-		}
-	}
-	return n, mine >= 0
+	return 0, false
 }

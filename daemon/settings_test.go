@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -9,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/piecelease/fetcher"
@@ -330,64 +328,57 @@ func TestALimitThatWasSetHolds(t *testing.T) {
 }
 
 func TestTheQueueLetsInByPriorityAndThenByAge(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := newQueue(1)
-		var order []catalog.ID
-		enter := func(id catalog.ID, priority int) {
-			go func() {
-				if q.enter(t.Context(), id, priority) == nil {
-					order = append(order, id)
-				}
-			}()
-			synctest.Wait()
+	t.Parallel()
+	q := newQueue(1)
+	var all []*waiting
+	for id, p := range []int{0, 0, -1, 1, 0, -1} {
+		all = append(all, q.enter(catalog.ID(id), p))
+	}
+	q.move(all[5], 1)
+	if n, waits := q.before(2); n != 4 || !waits {
+		t.Errorf("%d wait before the last, not 4", n)
+	}
+	if _, waits := q.before(0); waits {
+		t.Error("what has a turn waits")
+	}
+	for _, id := range []int{0, 3, 5, 1, 4, 2} {
+		if !hasTurn(all[id]) {
+			t.Errorf("it is not the turn of %d", id)
 		}
-		for id, p := range []int{0, 0, -1, 1, 0, 1} {
-			enter(catalog.ID(id), p)
-		}
-		if n, waits := q.before(2); n != 4 || !waits {
-			t.Errorf("%d wait before the last, not 4", n)
-		}
-		if _, waits := q.before(0); waits {
-			t.Error("what has a turn waits")
-		}
-		for range 5 {
-			q.leave()
-			synctest.Wait()
-		}
-		if want := []catalog.ID{0, 3, 5, 1, 4, 2}; !slices.Equal(order, want) {
-			t.Errorf("in the order %v, not %v", order, want)
-		}
-		q.setMax(2)
-		enter(7, 0)
-		if len(order) != 7 {
-			t.Error("a wider queue did not let the next in")
-		}
-		q.leave()
-		q.leave()
-		if q.used != 0 || len(q.waits) != 0 {
-			t.Errorf("%d in, %d wait", q.used, len(q.waits))
-		}
-	})
+		q.leave(all[id])
+	}
+	first := q.enter(6, 0)
+	q.setMax(2)
+	second := q.enter(7, 0)
+	if !hasTurn(second) {
+		t.Error("a wider queue did not let the next in")
+	}
+	q.leave(first)
+	q.leave(second)
+	if q.used != 0 || len(q.waits) != 0 {
+		t.Errorf("%d in, %d wait", q.used, len(q.waits))
+	}
+}
+
+func hasTurn(w *waiting) bool {
+	select {
+	case <-w.turn:
+		return true
+	default:
+		return false
+	}
 }
 
 // An entry that no longer waits, because it was paused or removed, takes nobody's turn.
 func TestWhoGivesUpWaitingTakesNoTurn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := newQueue(1)
-		must(t, q.enter(t.Context(), 1, 0))
-		ctx, giveUp := context.WithCancel(t.Context())
-		gaveUp := make(chan error)
-		go func() { gaveUp <- q.enter(ctx, 2, 1) }()
-		synctest.Wait()
-		giveUp()
-		if err := <-gaveUp; err == nil {
-			t.Error("it has a turn")
-		}
-		q.leave()
-		if _, waits := q.before(2); waits || q.used != 0 {
-			t.Errorf("it waits: %v, %d have a turn", waits, q.used)
-		}
-	})
+	t.Parallel()
+	q := newQueue(1)
+	first, second := q.enter(1, 0), q.enter(2, 1)
+	q.leave(second)
+	q.leave(first)
+	if _, waits := q.before(2); waits || q.used != 0 || hasTurn(second) {
+		t.Errorf("it waits: %v, %d have a turn", waits, q.used)
+	}
 }
 
 func TestHowLongAnEntryIsServed(t *testing.T) {
