@@ -24,6 +24,9 @@ import (
 // ErrNoSource says that a share ID was given without a peer to fetch from.
 var ErrNoSource = errors.New("no peer to fetch from: an ID alone names none")
 
+// ErrNotHere says that something that was chosen is not in its place.
+var ErrNotHere = errors.New("something that was chosen is not here")
+
 // FetchOptions are the options of Fetch. The zero value works.
 type FetchOptions struct {
 	// Dir is where the share's file or folder is made; default the working directory.
@@ -84,6 +87,9 @@ type FetchOptions struct {
 	Verifiers int
 	// Called says that a source may connect to this node, by Share.Call: none need be known then.
 	Called bool `json:"-"`
+	// OnlyHere serves what is in its place, and fetches nothing: if something that was chosen is not there, the
+	// transfer ends with ErrNotHere.
+	OnlyHere bool `json:"-"`
 	// MaxSources bounds how many sources are fetched from at once; default 64.
 	MaxSources int
 	// SyncEvery and SyncBytes bound what a power cut may cost; defaults 2 s and 256 MiB.
@@ -250,6 +256,9 @@ func (d *disk) Open(ctx context.Context, m *share.Manifest, wanted []bool) (acto
 		Repair: t.opt.Repair, Like: t.opt.Like, Taking: t.comparing(), Unread: unread.add, Note: t.opt.Keep})
 	if err != nil {
 		return nil, err
+	}
+	if _, here := p.Done(); t.opt.OnlyHere && !here {
+		return nil, errors.Join(ErrNotHere, p.Close())
 	}
 	unread.warn(t.node.log)
 	for _, at := range p.Aside() {

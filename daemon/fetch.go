@@ -30,11 +30,15 @@ func (k *keeper) fetch(e catalog.Entry) {
 		return
 	}
 	defer k.leave()
-	opt := fetcher.FetchOptions{Dir: e.Dir, Peers: e.Peers, Only: e.Only, Skip: e.Skip, First: e.First, Repair: e.Repair, Visible: visible(e.Wish), DownloadRate: e.Down, Called: e.Called, Keep: true}
+	opt := fetcher.FetchOptions{Dir: e.Dir, Peers: e.Peers, Only: e.Only, Skip: e.Skip, First: e.First, Repair: e.Repair, Visible: visible(e.Wish), DownloadRate: e.Down, Called: e.Called, OnlyHere: wasFetched(e.State), Keep: true}
 	if k.d.member.owns(e) || e.Called {
 		opt.Stall = patient
 	}
-	k.show(api.Fetching, "")
+	if opt.OnlyHere {
+		k.show(api.Opening, "")
+	} else {
+		k.show(api.Fetching, "")
+	}
 	t, err := k.d.node.Fetch(k.life, e.Source, opt)
 	if err != nil {
 		k.leave()
@@ -73,6 +77,9 @@ func (k *keeper) fetch(e catalog.Entry) {
 	}
 }
 
+// wasFetched reports whether all that was chosen of an entry was here once. It is not fetched again unless its owner says so.
+func wasFetched(s catalog.State) bool { return s == catalog.Kept || s == catalog.Missing }
+
 // patient is how long a member waits for its fleet, and a node for a source that is to connect to it.
 const patient = 30 * 24 * time.Hour
 
@@ -86,7 +93,7 @@ func (k *keeper) asTransfer(e catalog.Entry) bool {
 // queued reports whether an entry is to be fetched when its turn comes. What is for the fleet waits for none, as the fleet decides when
 // that is fetched; nor does what a source connects for.
 func (k *keeper) queued(e catalog.Entry) bool {
-	return e.Kind == catalog.Fetch && !e.Paused && (e.State == catalog.Asked || e.State == catalog.Failed) && !k.d.member.owns(e) && !e.Called
+	return e.Kind == catalog.Fetch && !e.Paused && e.State != catalog.Ended && !wasFetched(e.State) && !k.d.member.owns(e) && !e.Called
 }
 
 // enter gives an entry a place in the queue if it needs one. It keeps the one that it has.
@@ -182,7 +189,10 @@ func (k *keeper) heard(t *fetcher.Transfer, ev fetcher.Event) {
 			// If the whole was here, NAME.partial went with its last file.
 			whole := !s.Done.IsZero() && s.Files == files && s.Verified == s.Bytes
 			s.Found = s.Found || s.Title == "" && t.WasHere() || t.Adopted(whole) // before anything of it was fetched for this entry, or since
-			s.State, s.Why, s.Share, s.Title, s.Bytes, s.Files = catalog.Asked, "", t.ID(), ev.Manifest.Name, ev.Bytes, ev.Files
+			s.Share, s.Title, s.Bytes, s.Files = t.ID(), ev.Manifest.Name, ev.Bytes, ev.Files
+			if !wasFetched(s.State) {
+				s.State, s.Why = catalog.Asked, ""
+			}
 			s.Mounts = stillAway(s.Mounts, mounts)
 		})
 	case fetcher.Progress:
@@ -247,6 +257,14 @@ var final = []error{share.ErrTicket, fetcher.ErrNoSource, fetcher.ErrNothingSele
 // stumble handles a failed attempt: there will be another one later, or the owner must help.
 func (k *keeper) stumble(err error) {
 	if k.life.Err() != nil {
+		return
+	}
+	if errors.Is(err, fetcher.ErrNotHere) {
+		e := k.entry()
+		k.fail(catalog.Missing, fmt.Sprintf("some of what was fetched is no longer at %s. Put it back, or repair the entry with fetcher set", e.Path))
+		if k.entry().State == catalog.Missing { // else its owner wants it to be fetched by now
+			k.lookOut([]string{e.Path}, false, k.d.setting().Rescan)
+		}
 		return
 	}
 	var at *fs.PathError // not a connection that a firewall does not permit

@@ -78,7 +78,7 @@ func (k *keeper) run() {
 		case e.State == catalog.Ended:
 			k.show("", "")
 			k.rest(0)
-		case (e.State == catalog.Kept || e.State == catalog.Missing) && (!k.asTransfer(e) || absent(e.Path) || notMounted(e) != nil):
+		case wasFetched(e.State) && (!k.asTransfer(e) || absent(e.Path) || notMounted(e) != nil):
 			k.serveKept(e)
 		default:
 			k.fetch(e)

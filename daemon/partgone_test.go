@@ -30,5 +30,9 @@ func TestWhatIsGoneOfAPartIsNotFetchedAgain(t *testing.T) {
 		if _, err := os.Stat(gone); err == nil || e.State == api.Served {
 			t.Errorf("%s: what its owner removed: %v; the entry is %s", what, err, e.State)
 		}
+		_, err := d.Set(t.Context(), e.ID, api.Set{Repair: true})
+		must(t, err)
+		until(t, d, e.ID, "repaired", in(api.Served))
+		same(t, gone, "content of 2")
 	}
 }
