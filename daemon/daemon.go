@@ -167,7 +167,7 @@ func (d *Daemon) warn(text string) {
 func (d *Daemon) keep(e catalog.Entry, unwritten error) *keeper {
 	k := newKeeper(d, e)
 	k.unwritten = unwritten
-	k.enter(e)
+	enqueue(k, e)
 	d.keepers[e.ID] = k
 	d.bound(e)
 	d.runs.Go(k.run)

@@ -21,7 +21,7 @@ import (
 // else is wanted.
 func (k *keeper) fetch(e catalog.Entry) {
 	if m := unmounted(e, []string{leadsTo(e.Dir, 0)}); m != "" { // else it would begin anew below the mount point
-		k.leave()
+		k.d.queue.leave(&k.place)
 		k.show(api.Missing, fmt.Sprintf("nothing is mounted at %s, where a disk was before. The fetch goes on when the disk is back. To fetch without that disk, remove the entry and add it again", m))
 		k.lookOut([]string{m}, false, time.Minute) // of a mount nothing is heard
 		return
@@ -29,7 +29,7 @@ func (k *keeper) fetch(e catalog.Entry) {
 	if !k.turn() {
 		return
 	}
-	defer k.leave()
+	defer k.d.queue.leave(&k.place)
 	opt := fetcher.FetchOptions{Dir: e.Dir, Peers: e.Peers, Only: e.Only, Skip: e.Skip, First: e.First, Repair: e.Repair, Visible: visible(e.Wish), DownloadRate: e.Down, Called: e.Called, OnlyHere: wasFetched(e.State), Keep: true}
 	if k.d.member.owns(e) || e.Called {
 		opt.Stall = patient
@@ -41,7 +41,7 @@ func (k *keeper) fetch(e catalog.Entry) {
 	}
 	t, err := k.d.node.Fetch(k.life, e.Source, opt)
 	if err != nil {
-		k.leave()
+		k.d.queue.leave(&k.place)
 		k.stumble(err)
 		return
 	}
@@ -60,7 +60,7 @@ func (k *keeper) fetch(e catalog.Entry) {
 		k.mu.Unlock()
 	}()
 	stopped, err := k.follow(e, t)
-	k.leave()
+	k.d.queue.leave(&k.place)
 	switch {
 	case stopped:
 	case err != nil:
@@ -90,35 +90,19 @@ func (k *keeper) asTransfer(e catalog.Entry) bool {
 	return len(e.Only)+len(e.Skip) > 0 || k.d.member.owns(e)
 }
 
-// queued reports whether an entry is to be fetched when its turn comes. What is for the fleet waits for none, as the fleet decides when
-// that is fetched; nor does what a source connects for.
-func (k *keeper) queued(e catalog.Entry) bool {
-	return e.Kind == catalog.Fetch && !e.Paused && e.State != catalog.Ended && !wasFetched(e.State) && !k.d.member.owns(e) && !e.Called
-}
-
-// enter gives an entry a place in the queue if it needs one. It keeps the one that it has.
-func (k *keeper) enter(e catalog.Entry) {
-	switch {
-	case !k.queued(e):
-		k.leave()
-	case k.place == nil:
-		k.place = k.d.queue.enter(k.id, e.Priority)
-	default:
-		k.d.queue.move(k.place, e.Priority)
-	}
-}
-
-// leave gives back the entry's place in the queue, or its turn.
-func (k *keeper) leave() {
-	if k.place != nil {
-		k.d.queue.leave(k.place)
-		k.place = nil
+// enqueue gives an entry that is to be fetched a place in the queue, unless it has one. What is for the fleet waits for no turn, as the
+// fleet decides when that is fetched; nor does what a source connects for.
+func enqueue(k *keeper, e catalog.Entry) {
+	if e.Kind != catalog.Fetch || e.Paused || e.State == catalog.Ended || wasFetched(e.State) || k.d.member.owns(e) || e.Called {
+		k.d.queue.leave(&k.place)
+	} else {
+		k.d.queue.enter(&k.place, e.Priority)
 	}
 }
 
 // turn reports whether it is the entry's turn. If not, it waits for that, or until something else may be wanted.
 func (k *keeper) turn() bool {
-	if k.place == nil {
+	if k.place.turn == nil {
 		return true
 	}
 	k.show(api.Waiting, "")

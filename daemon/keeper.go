@@ -26,7 +26,7 @@ type keeper struct {
 	shared fetcher.EntryID // what run shared last, as the node numbers it
 
 	found catalog.State // the state in which run found the entry
-	place *waiting      // the entry's place in the queue, or its turn; nil: neither
+	place waiting       // in the queue
 
 	removing sync.Mutex // held while the entry is removed, from before the keeper stops until it is off Daemon.keepers or another is there
 
@@ -35,7 +35,7 @@ type keeper struct {
 }
 
 func newKeeper(d *Daemon, e catalog.Entry) *keeper {
-	k := &keeper{record: record{d: d, id: e.ID, e: e}, done: make(chan struct{}), wake: make(chan struct{}, 1), files: make(chan struct{}, 1), anew: make(chan struct{}, 1), settle: make(chan struct{})}
+	k := &keeper{record: record{d: d, id: e.ID, e: e}, place: waiting{id: e.ID}, done: make(chan struct{}), wake: make(chan struct{}, 1), files: make(chan struct{}, 1), anew: make(chan struct{}, 1), settle: make(chan struct{})}
 	k.life, k.end = context.WithCancel(d.life)
 	if k.halted = e.Paused; !e.Paused && e.State != catalog.Ended && e.State != catalog.Failed {
 		k.state = api.Opening
@@ -63,11 +63,11 @@ func (k *keeper) run() {
 	defer k.calm()
 	defer k.forget()
 	defer k.unkept()
-	defer k.leave()
+	defer k.d.queue.leave(&k.place)
 	for k.life.Err() == nil {
 		e := k.entry()
 		k.found = e.State
-		k.enter(e)
+		enqueue(k, e)
 		switch {
 		case e.Paused:
 			k.unkept()

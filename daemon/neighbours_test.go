@@ -126,12 +126,13 @@ func TestAChoiceWhileAFetchBeginsIsNotLost(t *testing.T) {
 	served := added(t, a, api.Add{Paths: []string{src}})
 	for _, only := range [][]string{{"y"}, {}} {
 		b := begun(t, t.TempDir(), func(c *Config) { c.Fetches = 1 })
-		other := b.queue.enter(0, 0)
+		var other waiting
+		b.queue.enter(&other, 0)
 		got := added(t, b, api.Add{Ticket: served.Ticket, Only: []string{"x"}})
 		k, err := b.keeper(got.ID)
 		must(t, err)
 		k.telling.Lock() // what would report its turn is held up
-		b.queue.leave(other)
+		b.queue.leave(&other)
 		for look, state := time.NewTicker(time.Millisecond), ""; state != api.Fetching; <-look.C {
 			k.mu.Lock()
 			state = k.state

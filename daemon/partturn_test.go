@@ -21,8 +21,8 @@ func TestAPartThatIsHereWaitsForNoTurn(t *testing.T) {
 		for what, only := range map[string][]string{"the whole": nil, "a part": {"1"}} {
 			d := simulated(t, net.Add(bubble.NodeConfig{Name: what}), filepath.Join(dir, what), Settings{Fetches: 1})
 			e := until(t, d, added(t, d, api.Add{Ticket: served.Ticket, Only: only}).ID, "here", in(api.Served))
-			time.Sleep(time.Minute) // until it is served from where it will be
-			d.queue.enter(0, 0)     // another is fetched, for days
+			time.Sleep(time.Minute)        // until it is served from where it will be
+			d.queue.enter(new(waiting), 0) // another is fetched, for days
 			set(t, d, e.ID, paused(true))
 			time.Sleep(time.Minute)
 			set(t, d, e.ID, paused(false)) // as after a restart

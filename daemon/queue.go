@@ -19,44 +19,41 @@ type queue struct {
 	of    map[catalog.ID]*waiting
 }
 
-// waiting is the place of an entry in the queue.
+// waiting is the place of an entry in the queue, or its turn.
 type waiting struct {
 	id       catalog.ID
 	priority int
 	number   int           // how many came before it
-	turn     chan struct{} // closed when it is its turn
+	turn     chan struct{} // closed when it is its turn; nil: it neither waits nor has one
 }
 
 func newQueue(max int) *queue { return &queue{max: max, of: map[catalog.ID]*waiting{}} }
 
-// enter gives an entry the last place of its priority, or a turn. leave gives back either.
-func (q *queue) enter(id catalog.ID, priority int) *waiting {
+// enter gives an entry the last place of a priority, or a turn. One that waits has waited for as long as before. leave gives back
+// either, if there is one.
+func (q *queue) enter(w *waiting, priority int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	w := &waiting{id, priority, q.came, make(chan struct{})}
-	q.came++
+	switch {
+	case w.turn == nil:
+		w.number, w.turn = q.came, make(chan struct{})
+		q.came++
+	case w.priority == priority || !q.take(w):
+		return
+	}
+	w.priority = priority
 	q.put(w)
 	q.call()
-	return w
 }
 
 func (q *queue) leave(w *waiting) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if !q.take(w) {
+	if w.turn != nil && !q.take(w) {
 		q.used--
 		q.call()
 	}
-}
-
-// move gives an entry that waits another priority; it has waited for as long as before.
-func (q *queue) move(w *waiting, priority int) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if w.priority != priority && q.take(w) {
-		w.priority = priority
-		q.put(w)
-	}
+	w.turn = nil
 }
 
 // setMax changes the bound; entries that have a turn go on.

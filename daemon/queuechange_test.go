@@ -14,7 +14,7 @@ func TestAChangeKeepsThePlaceInTheQueue(t *testing.T) {
 	bubble.Test(t, 1, func(t *testing.T, net *bubble.Net) {
 		d := simulated(t, net.Add(bubble.NodeConfig{Name: "a"}), t.TempDir(), Settings{Fetches: 1})
 		defer func() { must(t, d.Close()) }()
-		d.queue.enter(0, 0) // another is fetched
+		d.queue.enter(new(waiting), 0) // another is fetched
 		var ids []int64
 		for n := range byte(3) {
 			e := added(t, d, api.Add{Ticket: share.IDOf([]byte{n}).String(), Peers: []string{"/ip4/192.0.2.1/tcp/4001/p2p/" + peerA}})

@@ -12,7 +12,7 @@ func TestWhereEachStandsInAFullQueueIsKnownInAMoment(t *testing.T) {
 	t.Parallel()
 	q := newQueue(0)
 	for i := range catalog.MaxEntries {
-		q.enter(catalog.ID(i), 0)
+		q.enter(&waiting{id: catalog.ID(i)}, 0)
 	}
 	began := time.Now()
 	for i := range catalog.MaxEntries {

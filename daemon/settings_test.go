@@ -330,11 +330,13 @@ func TestALimitThatWasSetHolds(t *testing.T) {
 func TestTheQueueLetsInByPriorityAndThenByAge(t *testing.T) {
 	t.Parallel()
 	q := newQueue(1)
-	var all []*waiting
+	all := make([]waiting, 6)
 	for id, p := range []int{0, 0, -1, 1, 0, -1} {
-		all = append(all, q.enter(catalog.ID(id), p))
+		all[id].id = catalog.ID(id)
+		q.enter(&all[id], p)
 	}
-	q.move(all[5], 1)
+	q.enter(&all[5], 1)
+	q.enter(&all[1], 0) // which changes nothing
 	if n, waits := q.before(2); n != 4 || !waits {
 		t.Errorf("%d wait before the last, not 4", n)
 	}
@@ -342,19 +344,20 @@ func TestTheQueueLetsInByPriorityAndThenByAge(t *testing.T) {
 		t.Error("what has a turn waits")
 	}
 	for _, id := range []int{0, 3, 5, 1, 4, 2} {
-		if !hasTurn(all[id]) {
+		if !hasTurn(&all[id]) {
 			t.Errorf("it is not the turn of %d", id)
 		}
-		q.leave(all[id])
+		q.leave(&all[id])
+		q.leave(&all[id]) // once
 	}
-	first := q.enter(6, 0)
+	q.enter(&all[0], 0)
 	q.setMax(2)
-	second := q.enter(7, 0)
-	if !hasTurn(second) {
+	q.enter(&all[1], 0)
+	if !hasTurn(&all[1]) {
 		t.Error("a wider queue did not let the next in")
 	}
-	q.leave(first)
-	q.leave(second)
+	q.leave(&all[0])
+	q.leave(&all[1])
 	if q.used != 0 || len(q.waits) != 0 {
 		t.Errorf("%d in, %d wait", q.used, len(q.waits))
 	}
@@ -373,10 +376,12 @@ func hasTurn(w *waiting) bool {
 func TestWhoGivesUpWaitingTakesNoTurn(t *testing.T) {
 	t.Parallel()
 	q := newQueue(1)
-	first, second := q.enter(1, 0), q.enter(2, 1)
-	q.leave(second)
-	q.leave(first)
-	if _, waits := q.before(2); waits || q.used != 0 || hasTurn(second) {
+	first, second := waiting{id: 1}, waiting{id: 2}
+	q.enter(&first, 0)
+	q.enter(&second, 1)
+	q.leave(&second)
+	q.leave(&first)
+	if _, waits := q.before(2); waits || q.used != 0 {
 		t.Errorf("it waits: %v, %d have a turn", waits, q.used)
 	}
 }
