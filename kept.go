@@ -36,6 +36,10 @@ func (t *Transfer) UnservedErr() error {
 	}
 }
 
+// Look looks whether the files of what is served are still what they were, by their sizes and times, and ends that if one is not: without
+// it, that is noticed when a peer asks for one.
+func (t *Transfer) Look() { t.node.catalog.offers.Look(t.id, t.Manifest().Len()) }
+
 // ended handles the last event: what was opened for the transfer is released, or kept and served.
 func (t *Transfer) ended(e Ended) {
 	t.mu.Lock()

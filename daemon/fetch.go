@@ -72,7 +72,7 @@ func (k *keeper) fetch(e catalog.Entry) {
 			k.note(func(s *catalog.Status) { s.State = catalog.Asked })
 			k.unshare(t.ID())
 		} else if k.asTransfer(e) { // else it is served from where it lies, so that changes are noticed
-			k.seed(e, t.Unserved(), func() { k.unshare(t.ID()) })
+			k.seed(e, t.Unserved(), t.Look, func() { k.unshare(t.ID()) })
 		}
 	}
 }
@@ -277,15 +277,15 @@ func (k *keeper) stumble(err error) {
 	k.rest(wait)
 }
 
-// seedEvery is how often seed checks whether an entry was served for long enough.
+// seedEvery is how often seed checks whether an entry was served for long enough, and whether it is to be looked at.
 const seedEvery = 10 * time.Second
 
 // seed serves what is here until something else is wanted, it was served for as long as
-// requested, or over is closed. stop ends the serving.
-func (k *keeper) seed(e catalog.Entry, over <-chan struct{}, stop func()) {
+// requested, or over is closed. look looks whether it is still what it was, and closes over if not. stop ends the serving.
+func (k *keeper) seed(e catalog.Entry, over <-chan struct{}, look, stop func()) {
 	k.calm()
-	look := time.NewTicker(seedEvery)
-	defer look.Stop()
+	check, looked := time.NewTicker(seedEvery), time.Now()
+	defer check.Stop()
 	for {
 		now := k.entry()
 		if why := enough(now, k.d.tally.sent(k.id)+now.Sent, time.Now()); why != "" {
@@ -294,7 +294,10 @@ func (k *keeper) seed(e catalog.Entry, over <-chan struct{}, stop func()) {
 			return
 		}
 		select {
-		case <-look.C:
+		case <-check.C:
+			if time.Since(looked) >= k.d.setting().Rescan && ifFree(k.d.reads, look) {
+				looked = time.Now()
+			}
 		case <-k.wake:
 			if now := k.entry(); now.Paused || !sameChoice(now.Wish, e.Wish) || now.State == catalog.Asked {
 				stop()
@@ -309,6 +312,18 @@ func (k *keeper) seed(e catalog.Entry, over <-chan struct{}, stop func()) {
 		case <-over:
 			return // its files have changed, or another entry serves the same: check again
 		}
+	}
+}
+
+// ifFree does something in one of so many turns, unless none is free.
+func ifFree(turns chan struct{}, do func()) bool {
+	select {
+	case turns <- struct{}{}:
+		do()
+		<-turns
+		return true
+	default:
+		return false
 	}
 }
 

@@ -15,15 +15,24 @@ func TestWhatWasFetchedIsLookedAtAsOftenAsTheSettingsSay(t *testing.T) {
 	bubble.Test(t, 1, func(t *testing.T, net *bubble.Net) {
 		dir := t.TempDir()
 		s := Settings{Rescan: time.Minute}
-		a, b := simulated(t, net.Add(bubble.NodeConfig{Name: "a"}), filepath.Join(dir, "a"), s), simulated(t, net.Add(bubble.NodeConfig{Name: "b"}), filepath.Join(dir, "b"), s)
+		a := simulated(t, net.Add(bubble.NodeConfig{Name: "a"}), filepath.Join(dir, "a"), s)
 		defer func() { must(t, a.Close()) }()
-		defer func() { must(t, b.Close()) }()
-		served := added(t, a, api.Add{Paths: []string{file(t, large(1), dir, "f")}})
-		e := until(t, b, added(t, b, api.Add{Ticket: served.Ticket}).ID, "served from its place", func(e api.Entry) bool { return e.State == api.Served && len(b.node.Shares()) == 1 })
-		must(t, os.Remove(e.Path))
-		time.Sleep(5 * time.Minute)
-		if now, err := b.Entry(t.Context(), e.ID); err != nil || now.State != api.Missing {
-			t.Errorf("after five minutes without its file it is %s, %v", now.State, err)
+		file(t, large(1), dir, "tree", "1")
+		file(t, large(2), dir, "tree", "2")
+		served := added(t, a, api.Add{Paths: []string{filepath.Join(dir, "tree")}})
+		for what, only := range map[string][]string{"the whole": nil, "a part": {"1"}} {
+			b := simulated(t, net.Add(bubble.NodeConfig{Name: what}), filepath.Join(dir, what), s)
+			e := until(t, b, added(t, b, api.Add{Ticket: served.Ticket, Only: only}).ID, "here", in(api.Served))
+			time.Sleep(5 * time.Minute)
+			if now, err := b.Entry(t.Context(), e.ID); err != nil || now.State != api.Served {
+				t.Errorf("%s: after five minutes it is %s, %v", what, now.State, err)
+			}
+			must(t, os.Remove(filepath.Join(e.Path, "1")))
+			time.Sleep(5*time.Minute + seedEvery/2) // and not while it is looked at again
+			if now, err := b.Entry(t.Context(), e.ID); err != nil || now.State != api.Missing {
+				t.Errorf("%s: after five minutes without its file it is %s: %s, %v", what, now.State, now.Reason, err)
+			}
+			must(t, b.Close())
 		}
 	})
 }

@@ -407,5 +407,5 @@ func (k *keeper) serveKept(e catalog.Entry) {
 		return
 	}
 	k.serving(e, s)
-	k.seed(e, s.Done(), func() { k.withdraw(s) })
+	k.seed(e, s.Done(), func() { s.Look(s.Manifest().Len()) }, func() { k.withdraw(s) })
 }

@@ -395,11 +395,14 @@ func (o *Offers) ReadRun(id share.ID, p share.Piece, first share.Block, n int, d
 	return k, o.reply(id, s, err)
 }
 
-// Look looks at the next n files and folders of a share, as [Tree.Look] does, and removes the share if one has changed.
+// Look looks at the next n files and folders of a share, as [Tree.Look] does, or at all that a Partial has in its place, and removes
+// the share if one has changed.
 func (o *Offers) Look(id share.ID, n int) {
-	s, _ := o.find(id)
-	if t, ok := s.(*Tree); ok {
-		o.reply(id, s, t.Look(n))
+	switch s, _ := o.find(id); s := s.(type) {
+	case *Tree:
+		o.reply(id, s, s.Look(n))
+	case *Partial:
+		o.reply(id, s, s.lookAtAll())
 	}
 }
 

@@ -112,3 +112,31 @@ func (p *Partial) stamped(entry int) stamped {
 		func(vfs.Stamp) bool { return true },
 		func() (vfs.File, error) { return p.openFile(entry) }, true, 0}
 }
+
+// lookAtAll compares the sizes and times of the files in their place with what they were, as [Tree.Look] does.
+func (p *Partial) lookAtAll() error {
+	for i := range p.m.Len() {
+		if err := p.lookAt(i); errors.Is(err, share.ErrChanged) {
+			return fmt.Errorf("%s: %w", path.Join(p.m.Name, p.m.Entry(i).Path), err)
+		}
+	}
+	return nil
+}
+
+// lookAt is lookAtAll for one entry. Others may go on in between.
+func (p *Partial) lookAt(entry int) error {
+	p.life.RLock()
+	defer p.life.RUnlock()
+	var f stamped
+	switch {
+	case p.m.Entry(entry).Kind != share.File:
+		return nil
+	case p.tree != nil:
+		f = p.tree.stamped(entry)
+	case p.sel.done && p.isPlaced(entry) && p.sel.out != nil:
+		f = p.stamped(entry)
+	default:
+		return nil
+	}
+	return f.byName(f.like, entry)
+}

@@ -137,11 +137,8 @@ func (t *Tree) Look(n int) error {
 		p := parts[t.lookPart]
 		if t.lookEntry < p.m.Len() && p.m.Entry(t.lookEntry).Kind == share.File {
 			f := p.stamped(t.lookEntry)
-			info, err := f.in.Lstat(f.name)
-			if err != nil || info.Type != 0 || !f.like(info.Stamp()) {
-				if err = f.changed(t.lookEntry, err); errors.Is(err, share.ErrChanged) {
-					return p.named(t.lookEntry, err)
-				}
+			if err := f.byName(f.like, t.lookEntry); errors.Is(err, share.ErrChanged) {
+				return p.named(t.lookEntry, err)
 			}
 		}
 		if t.lookEntry++; t.lookEntry >= p.m.Len() {
