@@ -301,6 +301,9 @@ func (d *Daemon) remove(ctx context.Context, k *keeper, data bool) (api.Removed,
 	d.mu.Lock()
 	delete(d.keepers, k.id)
 	d.bound(e)
+	if e.Visible != "" {
+		announce(d, e)
+	}
 	d.mu.Unlock()
 	if data {
 		r.Data, r.Kept = d.removeFiles(d.life, e, m) // even if the client no longer waits

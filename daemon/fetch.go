@@ -45,7 +45,7 @@ func (k *keeper) fetch(e catalog.Entry) {
 		k.stumble(err)
 		return
 	}
-	k.revisible(t.ID(), e.Wish)
+	k.revisible(e.Wish)
 	k.calm()
 	k.mu.Lock()
 	k.transfer = t

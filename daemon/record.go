@@ -206,6 +206,12 @@ func (r *record) write(show bool, f func() (catalog.Entry, error)) (catalog.Entr
 		r.d.bound(e)
 		r.d.mu.Unlock()
 	}
+	if reshown(was, e) {
+		r.d.mu.Lock()
+		announce(r.d, was)
+		announce(r.d, e)
+		r.d.mu.Unlock()
+	}
 	return e, nil
 }
 

@@ -260,7 +260,7 @@ func (k *keeper) serving(e catalog.Entry, s *fetcher.Share) {
 		}
 		st.Share, st.Title, st.Bytes, st.Files, st.Mounts = s.ID(), m.Name, m.Layout().Bytes(), files, mounts
 	})
-	k.revisible(s.ID(), e.Wish)
+	k.revisible(e.Wish)
 	if was != s.ID() {
 		k.d.replaced(k, was) // another entry may serve the earlier version
 	}

@@ -56,11 +56,6 @@ func (d *Daemon) Set(ctx context.Context, id int64, s api.Set) (api.Entry, error
 	if s.Rescan && k.entry().Kind == catalog.Fetch {
 		k.touch()
 	}
-	if e := k.entry(); s.Visible != nil {
-		if err := d.node.SetVisible(shareOf(e), visible(e.Wish)); err != nil {
-			return api.Entry{}, err
-		}
-	}
 	k.tell()
 	switch {
 	case s.Paused != nil && *s.Paused != (was.State == api.Paused):

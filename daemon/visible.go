@@ -6,7 +6,6 @@ import (
 	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/api"
 	"github.com/piecelease/fetcher/catalog"
-	"github.com/piecelease/fetcher/share"
 )
 
 // private is the name for a share that is announced nowhere; a wish leaves it empty.
@@ -36,14 +35,39 @@ func visible(w catalog.Wish) (v fetcher.Visibility) {
 	return v
 }
 
-// revisible announces a share as its owner wants now. That may differ from was, the wish as it
-// was read before the share was there.
-func (k *keeper) revisible(id share.ID, was catalog.Wish) {
-	now := visible(k.entry().Wish)
-	if now == visible(was) {
-		return
+// announce has the share of an entry announced as widely as one of the entries that serve or fetch it wants. The caller holds mu.
+func announce(d *Daemon, e catalog.Entry) {
+	id, most := shareOf(e), fetcher.Private
+	for _, k := range d.keepers {
+		o := k.entry()
+		if o.ID == e.ID && shareOf(o) == id || o.Share == id {
+			most = max(most, shown(o))
+		}
 	}
-	if err := k.d.node.SetVisible(id, now); err != nil {
-		k.d.log.Error("cannot change where a share is announced", "id", k.id, "error", err)
+	if err := d.node.SetVisible(id, most); err != nil {
+		d.log.Error("cannot change where a share is announced", "id", e.ID, "error", err)
+	}
+}
+
+// shown returns where an entry has its share announced as it is now.
+func shown(e catalog.Entry) fetcher.Visibility {
+	if e.Paused || e.State == catalog.Ended || e.State == catalog.Missing || e.State == catalog.Failed {
+		return fetcher.Private
+	}
+	return visible(e.Wish)
+}
+
+// reshown reports whether a change of an entry may change where its share is announced.
+func reshown(was, e catalog.Entry) bool {
+	return was.Visible+e.Visible != "" && (was.Visible != e.Visible || was.Paused != e.Paused || was.State != e.State || was.Share != e.Share)
+}
+
+// revisible announces its share as its owner wants now, who may have paused it, too. That may differ from was, the wish as it
+// was read before the share was there.
+func (k *keeper) revisible(was catalog.Wish) {
+	if e := k.entry(); e.Visible != was.Visible || e.Paused != was.Paused {
+		k.d.mu.Lock()
+		announce(k.d, e)
+		k.d.mu.Unlock()
 	}
 }
