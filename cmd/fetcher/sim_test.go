@@ -321,6 +321,26 @@ func TestCtrlCEndsASearch(t *testing.T) {
 	}
 }
 
+// A search that a panic or Ctrl-C has ended has not found out whether the scenario holds.
+func TestWhatWasNotTriedIsNotSaidToHold(t *testing.T) {
+	for _, panics := range []bool{true, false} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		s := &simnet.Scenario{Name: "cut-short", Set: func(r *simnet.Run) {
+			r.AtLeast(time.Second)
+			r.After(0, func() {
+				if panics {
+					panic("at sea")
+				}
+				cancel(signalled{syscall.SIGINT})
+			})
+		}}
+		out, _, err := simulate(ctx, s, simFlags{seed: 1, seeds: 1}, true)
+		if sum := objects(t, out)["summary"][0]; err == nil || sum["done_seeds"] != 0. || sum["holds"] == true {
+			t.Errorf("panics: %v: %v, and the summary is %v", panics, err, sum)
+		}
+	}
+}
+
 // Worlds share nothing: each of many at once runs as it does alone. Under -race this is
 // where it would show.
 func TestWorldsAtOnceAreTheSame(t *testing.T) {
