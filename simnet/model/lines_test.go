@@ -49,3 +49,21 @@ func TestWhatIsUrgentDoesNotWaitBehindBulk(t *testing.T) {
 		t.Errorf("%d parcels came, the last after %v", len(bulk), last)
 	}
 }
+
+// A line that loses its limit lets out first what waits in it.
+func TestNothingOvertakesInAPipeThatLosesItsLimit(t *testing.T) {
+	w := system.NewWorld(1)
+	p := &Pipe{World: w, Rate: 125_000}
+	var came []int
+	send := func(i int) { p.Pass(125_000, false, func() { came = append(came, i) }) }
+	send(1)
+	send(2)
+	w.After(time.Millisecond, func() {
+		p.Rate = 0
+		send(3)
+	})
+	w.Run(time.Minute)
+	if !slices.Equal(came, []int{1, 2, 3}) {
+		t.Error("came:", came)
+	}
+}
