@@ -4,7 +4,9 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/piecelease/fetcher/fleet"
 	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/simnet"
 )
@@ -60,5 +62,30 @@ func TestFleetsOfAllSizes(t *testing.T) {
 			s.Set = func(r *simnet.Run) { fleetOfMany(r, pieces, 1.02) }
 			tried(t, &s, uint64(from)+seed, nodes)
 		}
+	}
+}
+
+// A bound on how long it takes until another coordinator is elected does not hold if there never is one.
+func TestATakeoverThatNeverComesIsAFault(t *testing.T) {
+	s := &simnet.Scenario{Name: "no takeover", Set: func(r *simnet.Run) {
+		f := joined(r, 4, 3, 8*simnet.Mbit)
+		r.After(2*time.Second, func() {
+			x := f.store.Holder()
+			f.store.Stop() // nobody can be elected
+			x.Freeze()
+			f.takeover(2*fleet.DefaultHeartbeat + time.Second)
+			r.After(10*time.Second, x.Thaw)
+			r.After(11*time.Second, f.store.Start)
+		})
+		f.copies(1.1)
+	}}
+	r := s.Run(1, 0)
+	for _, e := range r.Timeline.Entries() {
+		if strings.Contains(e.Text, "is elected") {
+			t.Log(e)
+		}
+	}
+	if r.OK() {
+		t.Error("the coordinator stood still for ten seconds, nobody else was elected, and the scenario holds")
 	}
 }
