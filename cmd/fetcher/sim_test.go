@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -318,6 +319,27 @@ func TestCtrlCEndsASearch(t *testing.T) {
 	_, errs, err := simulate(ctx, endless, simFlags{seed: 1, seeds: 1000}, false)
 	if exitCode(err) != exitInterrupted || !strings.Contains(errs, "endless: 0 of 1000 seeds tried, and none failed") {
 		t.Errorf("exit %d: %v\n%s", exitCode(err), err, errs)
+	}
+}
+
+// A seed that fails is reported, and not a higher one that panicked sooner on another core.
+func TestTheLowestSeedIsFoundBesideAPanic(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
+	higher := make(chan struct{})
+	bad := failing(1)
+	bad.Nodes = 20
+	set, first := bad.Set, simnet.New(1).Rand("seed").Uint64()
+	bad.Set = func(r *simnet.Run) {
+		if r.Rand("seed").Uint64() != first {
+			close(higher)
+			panic("at sea")
+		}
+		<-higher
+		set(r)
+	}
+	out, _, err := simulate(t.Context(), bad, simFlags{seed: 1, seeds: 2}, false)
+	if exitCode(err) != exitOther || !strings.HasPrefix(err.Error(), "made-up failed with seed 1: ") || !strings.Contains(out, "made-up DOES NOT HOLD with seed 1") {
+		t.Errorf("exit %d: %.60s\n%s", exitCode(err), err, out)
 	}
 }
 
