@@ -118,3 +118,23 @@ func TestWhatMayFailAndComesBackIsWaitedFor(t *testing.T) {
 		t.Errorf("%v", r.Faults)
 	}
 }
+
+// What a node blamed an honest source for in an earlier life is a fault, too.
+func TestBlameOfAnEarlierLifeIsAFault(t *testing.T) {
+	s := &Scenario{Name: "blames", Set: func(r *Run) {
+		c := r.File("film", 8<<20)
+		source := r.Add(NodeConfig{Name: "source", Line: Line{Up: 20 * Mbit, Down: 20 * Mbit}}).Seed(c)
+		x := r.Add(NodeConfig{Name: "node"})
+		f := x.Fetch(c, source)
+		r.After(time.Second, func() {
+			p := f.last
+			p.Sources = []actors.Source{{Peer: source.id, BadBlocks: 1, Lie: "a bad block"}}
+			f.Notify(p)
+			x.Kill()
+			x.Start()
+		})
+	}}
+	if r := s.Run(1, 0); len(ruled(r, "blame")) != 1 {
+		t.Errorf("the node said that an honest source lied, and the referee said: %v", r.Faults)
+	}
+}
