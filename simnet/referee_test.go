@@ -138,3 +138,16 @@ func TestBlameOfAnEarlierLifeIsAFault(t *testing.T) {
 		t.Errorf("the node said that an honest source lied, and the referee said: %v", r.Faults)
 	}
 }
+
+// A run that its limit cuts short of the time that it was to last is a fault: what was to happen then has not happened.
+func TestARunThatIsCutShortOfItsStoryIsAFault(t *testing.T) {
+	looked := false
+	s := &Scenario{Name: "long", Set: func(r *Run) {
+		r.Add(NodeConfig{Name: "node"})
+		r.AtLeast(20 * time.Minute)
+		r.After(15*time.Minute, func() { looked = true; r.Expect(false, "what the story is about does not hold") })
+	}}
+	if r := s.Run(1, 0); r.OK() {
+		t.Errorf("it holds after %v of 20 m; the story came to its point: %v", r.Virtual, looked)
+	}
+}
