@@ -228,7 +228,11 @@ func (x *Node) leave() {
 
 // close ends the program, and then reports what is wrong with it.
 func (x *Node) close() {
-	if err := x.program.Close(context.Background()); err != nil {
+	err := x.program.Close(context.Background())
+	if x.net.Interrupted() { // and what that leaves is no fault
+		return
+	}
+	if err != nil {
 		x.net.ref.broken(x.id, "close", "%v", err)
 	}
 	if what := x.program.Remains(); len(what) > 0 {

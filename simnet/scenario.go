@@ -165,23 +165,13 @@ func (s *Scenario) run(ctx context.Context, n *Net, o RunOptions) (*Result, erro
 	}
 	r := &Run{Net: n, Nodes: nodes}
 	s.Set(r)
+	r.Interrupted = func() bool { return ctx.Err() != nil || r.ref.spins() }
 	steps := 0
-	over := func() bool {
-		if steps++; steps%1024 == 0 && (ctx.Err() != nil || r.ref.spins()) {
-			return true
-		}
-		if r.Elapsed() < r.until {
-			return false
-		}
-		for _, x := range r.nodes {
-			for _, f := range x.fetches {
-				if !f.over() {
-					return false
-				}
-			}
-		}
-		return true
+	ends := func() bool {
+		steps++
+		return steps%1024 == 0 && r.Interrupted()
 	}
+	over := func() bool { return ends() || r.over() }
 	limit := cmp.Or(s.Limit, 10*time.Minute)
 	for r.Elapsed() < limit && ctx.Err() == nil && !over() && !r.ref.inCircles {
 		r.Pass(over, min(time.Second, limit-r.Elapsed()))
@@ -189,30 +179,51 @@ func (s *Scenario) run(ctx context.Context, n *Net, o RunOptions) (*Result, erro
 			o.Tell(r.Elapsed())
 		}
 	}
-	if ctx.Err() != nil {
-		return nil, ctx.Err()
-	}
 	took := r.Elapsed()
 	if r.rec != nil {
 		r.rec.end()
 	}
-	r.Pass(r.ref.spins, 2*time.Second) // what is in flight arrives
+	r.Pass(ends, 2*time.Second) // what is in flight arrives
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
 	r.ref.final()
 	for _, f := range r.checks {
 		f()
+	}
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
 	}
 	res := s.result(r, took)
 	if !r.ref.inCircles {
 		for _, x := range r.nodes {
 			x.Stop()
 		}
-		r.Pass(r.ref.spins, time.Minute)
+		r.Pass(ends, time.Minute)
+	}
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
 	}
 	res.Trace, res.Steps, res.Faults = r.Trace(), r.Steps(), r.ref.Faults
 	if r.rec != nil {
 		res.Recording = &r.rec.out
 	}
 	return res, nil
+}
+
+// over says whether the story is over: it lasted long enough, and every fetch has ended.
+func (r *Run) over() bool {
+	if r.Elapsed() < r.until {
+		return false
+	}
+	for _, x := range r.nodes {
+		for _, f := range x.fetches {
+			if !f.over() {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // result is the result of a run that took this long, while its nodes still exist.

@@ -1,6 +1,7 @@
 package system
 
 import (
+	"cmp"
 	"context"
 	crand "crypto/rand"
 	"encoding/binary"
@@ -139,12 +140,12 @@ var errInside = errors.New("called from inside the world's loop")
 // awaitGone waits until a root has stopped.
 func (s *System) awaitGone(ctx context.Context, r *root) error {
 	if s.world != nil {
-		s.world.Settle()
+		settled := s.world.Settle()
 		select {
 		case <-r.gone:
 			return nil
 		default:
-			return errInside
+			return cmp.Or(settled, errInside)
 		}
 	}
 	select {
@@ -159,9 +160,9 @@ func (s *System) awaitGone(ctx context.Context, r *root) error {
 func (s *System) awaitIdle(ctx context.Context) error {
 	if s.world != nil {
 		s.world.finishTasks(s)
-		s.world.Settle()
+		settled := s.world.Settle()
 		if s.active.n.Load() != 0 {
-			return errInside
+			return cmp.Or(settled, errInside)
 		}
 		return nil
 	}

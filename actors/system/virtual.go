@@ -2,6 +2,7 @@ package system
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -42,6 +43,9 @@ type World struct {
 	// Observe is told of every message as it is handed to its actor; default
 	// nobody.
 	Observe func(Delivery)
+	// Interrupted says whether whoever lets the world run from inside a step, for a system to
+	// close or an answer to come, gives up. It is asked now and then; default never.
+	Interrupted func() bool
 
 	seed   uint64
 	now    time.Duration
@@ -89,6 +93,7 @@ func NewWorld(seed uint64) *World {
 	w.order, w.chance, w.links = w.Rand("order"), w.Rand("tasks"), w.Rand("links")
 	w.Latency = func(_, _ peers.ID, _ *rand.Rand) time.Duration { return 10 * time.Millisecond }
 	w.Drop = func(_, _ peers.ID, _ *rand.Rand) bool { return false }
+	w.Interrupted = func() bool { return false }
 	w.TaskDelay = func(rng *rand.Rand) time.Duration { return time.Duration(rng.Int64N(int64(2 * time.Millisecond))) }
 	return w
 }
@@ -159,12 +164,21 @@ func (w *World) Next() (at time.Duration, ok bool) {
 	return w.events[0].at, true
 }
 
-// Settle does everything that is to be done at the present instant by mailboxes.
-func (w *World) Settle() {
-	for len(w.ready) > 0 {
+// Settle does everything that is to be done at the present instant by mailboxes, or gives up.
+func (w *World) Settle() error {
+	for n := 1; len(w.ready) > 0; n++ {
+		if w.interrupted(n) {
+			return errInterrupted
+		}
 		w.Step()
 	}
+	return nil
 }
+
+var errInterrupted = errors.New("the world was interrupted")
+
+// interrupted asks Interrupted, in one of many steps.
+func (w *World) interrupted(step int) bool { return step%1024 == 0 && w.Interrupted() }
 
 // Run does everything that happens within d, and leaves the clock there.
 func (w *World) Run(d time.Duration) {
@@ -191,7 +205,8 @@ func (w *World) RunUntil(done func() bool, d time.Duration) bool {
 const askFor = 10 * time.Minute
 
 func (w *World) await(ctx context.Context, answer <-chan any) (any, error) {
-	for end := w.now + askFor; w.now <= end; {
+	end := w.now + askFor
+	for n := 1; w.now <= end; n++ {
 		select {
 		case a := <-answer:
 			return a, nil
@@ -199,6 +214,9 @@ func (w *World) await(ctx context.Context, answer <-chan any) (any, error) {
 		}
 		if err := ctx.Err(); err != nil {
 			return nil, err
+		}
+		if w.interrupted(n) {
+			return nil, errInterrupted
 		}
 		if !w.Step() {
 			return nil, ErrNoAnswer
