@@ -136,13 +136,17 @@ type storeView struct {
 
 var errAway = errors.New("no connection with the store")
 
-// through makes a call, unless the store is out of reach, or its answer is lost.
-func through[T any](v storeView, call func() (T, error)) (T, error) {
+// through makes a call, unless the store is out of reach, or its answer is lost. A deadline that has passed means nothing:
+// it is by the machine's clock, and here an answer comes at once.
+func through[T any](ctx context.Context, v storeView, call func(context.Context) (T, error)) (T, error) {
 	var none T
 	if v.s.down || v.s.cut[v.x] {
 		return none, errAway
 	}
-	out, err := call()
+	if !errors.Is(ctx.Err(), context.Canceled) {
+		ctx = context.WithoutCancel(ctx)
+	}
+	out, err := call(ctx)
 	if v.s.loses > 0 && v.s.rng.Float64() < v.s.loses {
 		return none, errAway
 	}
@@ -150,19 +154,19 @@ func through[T any](v storeView, call func() (T, error)) (T, error) {
 }
 
 func (v storeView) Get(ctx context.Context, key string) (rounds.Entry, error) {
-	return through(v, func() (rounds.Entry, error) { return v.s.kv.Get(ctx, key) })
+	return through(ctx, v, func(ctx context.Context) (rounds.Entry, error) { return v.s.kv.Get(ctx, key) })
 }
 
 func (v storeView) Create(ctx context.Context, key string, value []byte) (uint64, error) {
-	return through(v, func() (uint64, error) { return v.s.kv.Create(ctx, key, value) })
+	return through(ctx, v, func(ctx context.Context) (uint64, error) { return v.s.kv.Create(ctx, key, value) })
 }
 
 func (v storeView) Update(ctx context.Context, key string, value []byte, rev uint64) (uint64, error) {
-	return through(v, func() (uint64, error) { return v.s.kv.Update(ctx, key, value, rev) })
+	return through(ctx, v, func(ctx context.Context) (uint64, error) { return v.s.kv.Update(ctx, key, value, rev) })
 }
 
 func (v storeView) Delete(ctx context.Context, key string, rev uint64) (uint64, error) {
-	return through(v, func() (uint64, error) { return v.s.kv.Delete(ctx, key, rev) })
+	return through(ctx, v, func(ctx context.Context) (uint64, error) { return v.s.kv.Delete(ctx, key, rev) })
 }
 
 // Watch fails: a world has nobody that could wait.
