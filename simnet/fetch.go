@@ -53,7 +53,7 @@ type Fetch struct {
 	bytes    int64         // verified, in all lives
 	twice    int64         // of duplicates, in all lives
 	leases   LeaseEnds     // in lives that are over
-	stalled  time.Duration // when it last said why nothing moves
+	stalled  time.Duration // when it last said why nothing moves; negative: not yet
 	why      actors.Stalled
 	needless bool
 	helpers  map[*Node]time.Duration // which could have helped, and since when
@@ -90,7 +90,7 @@ func (f *Fetch) begin() {
 	now := x.net.Elapsed()
 	f.life, f.ended = x.life, nil
 	f.last.State, f.last.Reason, f.last.Sources = transfer.Finding, "", nil // what the life before told is over
-	f.started, f.moved, f.stalled = now, now, now
+	f.started, f.moved, f.stalled = now, now, -1
 	x.host.Fetch(f)
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/piecelease/fetcher/internal/words"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/transfer"
 )
 
 // referee checks every message and every node, and knows what must hold
@@ -220,6 +221,9 @@ func (r *referee) helper(f *Fetch, since time.Duration) (*Node, share.Piece) {
 		return nil, 0
 	}
 	have := f.Verified()
+	if have == nil && f.last.State == transfer.Finding {
+		have = share.NewSet(f.c.Manifest.Layout().Pieces())
+	}
 	if have == nil {
 		return nil, 0
 	}
