@@ -58,6 +58,7 @@ type Fetch struct {
 	needless bool
 	helpers  map[*Node]time.Duration // which could have helped, and since when
 	boasts   bool                    // it serves pieces that it has not verified
+	blames   map[*Node]bool          // honest nodes that it said lied
 }
 
 // Fetches returns everything that the node was told to fetch, in that order.
@@ -70,7 +71,7 @@ func (x *Node) Fetch(c *Content, from ...*Node) *Fetch {
 
 // FetchWith is Fetch with options.
 func (x *Node) FetchWith(c *Content, opt FetchOptions, from ...*Node) *Fetch {
-	f := &Fetch{x: x, c: c, opt: opt, from: from, began: x.net.Elapsed()}
+	f := &Fetch{x: x, c: c, opt: opt, from: from, began: x.net.Elapsed(), blames: map[*Node]bool{}}
 	if f.opt.Config.Verifiers == 0 {
 		f.opt.Config.Verifiers = 2
 	}

@@ -291,18 +291,31 @@ func (r *referee) told(f *Fetch, e actors.Event) {
 	if f.ended != nil {
 		r.broken(f.x.id, "end", "the fetch has ended, and still reports something (%T)", e)
 	}
-	if p, ok := e.(actors.Planned); ok {
-		f.toCome = p.Pieces
+	switch e := e.(type) {
+	case actors.Planned:
+		f.toCome = e.Pieces
+	case actors.Progress:
+		r.blame(f, e.Sources)
+	case actors.Ended:
+		r.blame(f, e.Last.Sources)
+	}
+}
+
+// blame checks what a fetch says of its sources.
+func (r *referee) blame(f *Fetch, sources []actors.Source) {
+	for _, s := range sources {
+		if s.BadBlocks == 0 && !s.Banned {
+			continue
+		}
+		if y := r.n.byID[s.Peer]; y != nil && y.acts.honest() && !f.blames[y] {
+			f.blames[y] = true // report it only once
+			r.broken(f.x.id, "blame", "%s is honest; lies that it is blamed for in this run: %d (%s); banned: %v", y.Name(), s.BadBlocks, cmp.Or(s.Lie, "none"), s.Banned)
+		}
 	}
 }
 
 // ended checks a fetch that is over.
 func (r *referee) ended(f *Fetch) {
-	for _, s := range f.last.Sources {
-		if y := r.n.byID[s.Peer]; y != nil && y.acts.honest() && (s.BadBlocks > 0 || s.Banned) {
-			r.broken(f.x.id, "blame", "%s is honest; lies that it is blamed for in this run: %d (%s); banned: %v", y.Name(), s.BadBlocks, cmp.Or(s.Lie, "none"), s.Banned)
-		}
-	}
 	if f.ended.Err != nil {
 		return
 	}
