@@ -98,6 +98,7 @@ func (f *Fetch) begin() {
 // resume continues in the node's next life.
 func (f *Fetch) resume() {
 	switch {
+	case f.x.net.ref.over:
 	case f.ended == nil || f.ended.Err != nil:
 		f.begin()
 	case !f.opt.Leave: // whole: recognise it, and serve it

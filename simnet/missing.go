@@ -20,7 +20,7 @@ func (r *referee) missing() (out []Missing) {
 	for _, x := range r.n.nodes {
 		for _, f := range x.fetches {
 			switch {
-			case f.ended == nil && f.opt.MayFail && x.state == stopped:
+			case f.ended == nil && f.opt.MayFail && f.life != x.life:
 			case f.ended != nil && (f.ended.Err == nil || f.opt.MayFail || is(f.ended.Err, f.opt.Want)):
 			default:
 				out = append(out, Missing{x.Name(), f.c.Manifest.Name, f.lacks()})

@@ -44,6 +44,8 @@ type referee struct {
 	second    time.Duration // when the present second began
 	steps     uint64        // ... and the steps until then
 	inCircles bool
+
+	over bool // the story is: what starts from now on fetches nothing
 }
 
 // served names what one node serves of some content.
@@ -399,7 +401,7 @@ func (r *referee) final() {
 // verdict says whether a fetch ended as it should.
 func (r *referee) verdict(f *Fetch) {
 	switch {
-	case f.ended == nil && f.opt.MayFail && f.x.state == stopped:
+	case f.ended == nil && f.opt.MayFail && f.life != f.x.life:
 	case f.ended == nil:
 		r.broken(f.x.id, "end", "has not ended: %v, %d of %d bytes%s", f.last.State, f.last.Verified, f.c.bytes, f.because())
 		if f.x.state == running {

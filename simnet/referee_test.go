@@ -105,7 +105,7 @@ func TestPanicsAreFaultsOfNodesThatMayComplain(t *testing.T) {
 
 // A fetch that may fail, on a node that was killed and comes back when all others are done, is no fault: the run does not
 // end between the two, and then find that it has not ended.
-func TestWhatMayFailAndComesBackIsWaitedFor(t *testing.T) {
+func TestWhatMayFailAndComesBackIsNoFault(t *testing.T) {
 	s := &Scenario{Name: "back", Set: func(r *Run) {
 		c := r.File("film", 8<<20)
 		source := r.Add(NodeConfig{Name: "source", Line: Line{Up: 8 * Mbit, Down: 8 * Mbit}}).Seed(c)

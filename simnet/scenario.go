@@ -180,6 +180,7 @@ func (s *Scenario) run(ctx context.Context, n *Net, o RunOptions) (*Result, erro
 		}
 	}
 	took := r.Elapsed()
+	r.ref.over = true
 	if r.rec != nil {
 		r.rec.end()
 	}
