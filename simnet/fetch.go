@@ -95,7 +95,7 @@ func (f *Fetch) begin() {
 	x.host.Fetch(f)
 }
 
-// resume continues in the node's next life.
+// resume continues in the node's next life, unless the story is over.
 func (f *Fetch) resume() {
 	switch {
 	case f.x.net.ref.over:

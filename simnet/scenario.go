@@ -70,7 +70,8 @@ func (r *Run) Soon(took, bound time.Duration) bool {
 // The default is 40 s; negative: for ever.
 func (r *Run) Patience(d time.Duration) { r.ref.patience, r.ref.exempt = d, d < 0 }
 
-// AtLeast makes the run go on until then, even if every fetch has ended.
+// AtLeast makes the run go on until then, even if every fetch has ended. A run that its
+// Limit ends sooner does not hold.
 func (r *Run) AtLeast(d time.Duration) { r.until = d }
 
 // Result is the result of a run.
@@ -181,6 +182,9 @@ func (s *Scenario) run(ctx context.Context, n *Net, o RunOptions) (*Result, erro
 	}
 	took := r.Elapsed()
 	r.ref.over = true
+	if took >= limit && took < r.until {
+		r.ref.broken("", "limit", "the run ends after %s, before its story is over", words.Duration(limit))
+	}
 	if r.rec != nil {
 		r.rec.end()
 	}

@@ -16,6 +16,7 @@ var crowds = []*simnet.Scenario{
 	{
 		Name:  "crowd-one-by-one",
 		Says:  "Nodes come one after the other, each when the one before it has the share, and all stay: each fetches from all that came before.",
+		Limit: 3 * time.Hour, // for a thousand nodes
 		Nodes: 10,
 		Set: func(r *simnet.Run) {
 			c, source := homeSource(r)
@@ -66,6 +67,7 @@ var crowds = []*simnet.Scenario{
 	{
 		Name:  "crowd-free-riders",
 		Says:  "Of a crowd that comes bit by bit, every third node says that it passes the share on, and answers no request.",
+		Limit: 3 * time.Hour, // for a thousand nodes
 		Nodes: 18,
 		Set: func(r *simnet.Run) {
 			c, source := homeSource(r)
