@@ -2,6 +2,7 @@ package scenarios
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -65,10 +66,11 @@ var crowds = []*simnet.Scenario{
 		},
 	},
 	{
-		Name:  "crowd-free-riders",
-		Says:  "Of a crowd that comes bit by bit, every third node says that it passes the share on, and answers no request.",
-		Limit: 3 * time.Hour, // for a thousand nodes
-		Nodes: 18,
+		Name:   "crowd-free-riders",
+		Says:   "Of a crowd that comes bit by bit, every third node says that it passes the share on, and answers no request.",
+		Limit:  3 * time.Hour, // for a thousand nodes
+		Nodes:  18,
+		Fewest: 14, // fewer pass too little on: over 60 seeds the source sent 14 at most 4.00 copies, of 4.25 allowed
 		Set: func(r *simnet.Run) {
 			c, source := homeSource(r)
 			rng := r.Rand("crowd")
@@ -136,10 +138,11 @@ func homeLine(away int) simnet.Line {
 
 // oneOwner is a crowd of identities of one owner, from one network, before others from as many networks.
 var oneOwner = &simnet.Scenario{
-	Name:  "one-owner",
-	Says:  "Many identities from one network come first and take all they can; whoever comes from elsewhere is at once served ahead of them.",
-	Nodes: 40,
-	Only:  "whole nodes have more places for children than there are nodes",
+	Name:   "one-owner",
+	Says:   "Many identities from one network come first and take all they can; whoever comes from elsewhere is at once served ahead of them.",
+	Nodes:  40,
+	Fewest: 4,
+	Only:   "whole nodes have more places for children than there are nodes",
 	Set: func(r *simnet.Run) {
 		c, places := r.Folder("photos", 48, 256<<10), max(8, r.Nodes/4)
 		source := r.Add(simnet.NodeConfig{Name: "source", Line: even(50*simnet.Mbit, 10*time.Millisecond), Deps: func(d *actors.Deps) {
@@ -163,10 +166,13 @@ var oneOwner = &simnet.Scenario{
 		}
 		done := func() bool { return !slices.ContainsFunc(fetches, func(f *simnet.Fetch) bool { return !over(f) }) }
 		r.After(5*time.Second, func() {
-			come(places / 2)                                   // they need some of the places
-			r.When(done, func() { come(2*places - places/2) }) // and they more than there are
+			come(places / 2) // they need some of the places
+			r.When(done, func() {
+				come(2*places - places/2) // and they more than there are
+				r.AtLeast(0)
+			})
 		})
-		r.AtLeast(6 * time.Second)
+		r.AtLeast(math.MaxInt64)
 		r.Patience(-1) // there are many, and the line is short
 		here, active, lost := 0, 0, 0
 		var before []*simnet.Node // active ones

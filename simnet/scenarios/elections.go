@@ -29,10 +29,11 @@ var elections = []*simnet.Scenario{
 		},
 	},
 	{
-		Name:  "election-killed",
-		Says:  "The coordinator that a fleet has elected is killed, and so is the next; both come back later.",
-		Nodes: 4,
-		Only:  storeIsModelled,
+		Name:   "election-killed",
+		Says:   "The coordinator that a fleet has elected is killed, and so is the next; both come back later.",
+		Nodes:  4,
+		Fewest: 2,
+		Only:   storeIsModelled,
 		Set: func(r *simnet.Run) {
 			f := joined(r, 12, r.Nodes, 8*simnet.Mbit)
 			rng := r.Rand("killed")
@@ -55,10 +56,11 @@ var elections = []*simnet.Scenario{
 		},
 	},
 	{
-		Name:  "election-leaves",
-		Says:  "The coordinator that a fleet has elected leaves in good order, and so does the next; both come back later.",
-		Nodes: 4,
-		Only:  storeIsModelled,
+		Name:   "election-leaves",
+		Says:   "The coordinator that a fleet has elected leaves in good order, and so does the next; both come back later.",
+		Nodes:  4,
+		Fewest: 3,
+		Only:   storeIsModelled,
 		Set: func(r *simnet.Run) {
 			f := joined(r, 12, r.Nodes, 8*simnet.Mbit)
 			rng := r.Rand("leaves")

@@ -11,7 +11,7 @@ func TestScenariosHoldWithTheFewestNodes(t *testing.T) {
 	rig.Slow(t)
 	rig.OneGoroutine(t)
 	for _, s := range All() {
-		if s.Nodes == 0 || s.Fewest >= fewNodes {
+		if s.Nodes == 0 || s.Fewest >= 2*fewNodes {
 			continue
 		}
 		t.Run(s.Name, func(t *testing.T) {
