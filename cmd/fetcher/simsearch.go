@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"runtime"
@@ -25,8 +24,9 @@ type search struct {
 
 	mu      sync.Mutex                 // guards the fields below
 	next    int                        // of the seeds
-	broken  error                      // a run panicked
-	failed  *seen                      // of the lowest seed that does not hold
+	lowest  int                        // of the seeds that failed, by number; so many as there are: none did
+	failed  *seen                      // its run
+	broken  error                      // ... or its panic
 	running map[int]context.CancelFunc // by number of the seed
 }
 
@@ -36,10 +36,10 @@ type seen struct {
 	wall time.Duration
 }
 
-// run ends with the run of the lowest seed that does not hold, or with none, or
+// run ends with the run of the lowest seed that does not hold, or with its panic, or with none, or
 // with the context. It waits for all that it started.
 func (s *search) run(ctx context.Context) (failed *seen, err error) {
-	s.running = map[int]context.CancelFunc{}
+	s.running, s.lowest = map[int]context.CancelFunc{}, s.seeds
 	var all sync.WaitGroup
 	for range min(runtime.GOMAXPROCS(0), s.seeds) {
 		all.Go(func() {
@@ -48,13 +48,16 @@ func (s *search) run(ctx context.Context) (failed *seen, err error) {
 		})
 	}
 	all.Wait()
-	return s.failed, cmp.Or(s.broken, ctx.Err())
+	if s.broken != nil {
+		return nil, s.broken
+	}
+	return s.failed, ctx.Err()
 }
 
 // one runs the next seed. It returns false if there is none, or no need.
 func (s *search) one(ctx context.Context) bool {
 	s.mu.Lock()
-	if s.failed != nil || s.broken != nil || s.next == s.seeds || ctx.Err() != nil {
+	if s.lowest < s.seeds || s.next == s.seeds || ctx.Err() != nil {
 		s.mu.Unlock()
 		return false
 	}
@@ -71,25 +74,25 @@ func (s *search) one(ctx context.Context) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.running, i)
-	if err != nil {
-		if ctx.Err() == nil {
-			s.broken = err
-		}
+	if err != nil && ctx.Err() != nil {
 		return false
 	}
 	x := seen{r, time.Since(began)}
-	s.told(x)
-	if !r.OK() {
-		if s.failed == nil || r.Seed < s.failed.Seed {
-			s.failed = &x
-		}
-		for k, stop := range s.running {
-			if k > i {
-				stop() // a lower seed that fails is still wanted
-			}
+	if err == nil {
+		s.told(x)
+	}
+	if err == nil && r.OK() {
+		return true
+	}
+	if i < s.lowest {
+		s.lowest, s.failed, s.broken = i, &x, err
+	}
+	for k, stop := range s.running {
+		if k > i {
+			stop() // a lower seed that fails is still wanted
 		}
 	}
-	return true
+	return false
 }
 
 // world is one run. A panic in it is an error with its seed, so that it can be

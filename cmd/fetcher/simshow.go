@@ -40,7 +40,7 @@ func (a *app) simulate(ctx context.Context, s *simnet.Scenario, fl simFlags) err
 	failed, err := find.run(ctx)
 	a.stderr.clear()
 	a.out.sum(map[string]any{"scenario": s.Name, "seed": fl.seed, "seeds": fl.seeds, "done_seeds": all.runs, "holds": failed == nil, "seconds": time.Since(began).Seconds()})
-	if err != nil && ctx.Err() == nil {
+	if find.broken != nil {
 		return err
 	}
 	if err != nil && failed == nil {
