@@ -39,7 +39,7 @@ func (a *app) simulate(ctx context.Context, s *simnet.Scenario, fl simFlags) err
 	}
 	failed, err := find.run(ctx)
 	a.stderr.clear()
-	a.out.sum(map[string]any{"scenario": s.Name, "seed": fl.seed, "seeds": fl.seeds, "done_seeds": all.runs, "holds": failed == nil, "seconds": time.Since(began).Seconds()})
+	a.out.sum(map[string]any{"scenario": s.Name, "seed": fl.seed, "seeds": fl.seeds, "done_seeds": all.runs, "seconds": time.Since(began).Seconds()})
 	if find.broken != nil {
 		return err
 	}
@@ -47,6 +47,7 @@ func (a *app) simulate(ctx context.Context, s *simnet.Scenario, fl simFlags) err
 		fmt.Fprintf(a.stderr, "%s: %d of %s tried, and none failed\n", s.Name, all.runs, words.Count(fl.seeds, "seed"))
 		return cause(ctx)
 	}
+	a.out.sum(map[string]any{"holds": failed == nil})
 	shown := failed
 	if shown == nil {
 		shown = all.first
