@@ -92,10 +92,6 @@ type Pipe struct {
 
 // Pass calls then when n bytes are through.
 func (p *Pipe) Pass(n int, urgent bool, then func()) {
-	if p.Rate == 0 {
-		then()
-		return
-	}
 	if urgent {
 		p.urgent = append(p.urgent, parcel{n, then})
 	} else {
@@ -117,7 +113,10 @@ func (p *Pipe) next() {
 		x := (*line)[0]
 		*line = (*line)[1:]
 		now := p.World.Elapsed()
-		p.free = max(p.free, now-p.Burst) + duration(float64(x.size)/p.Rate)
+		p.free = max(p.free, now-p.Burst)
+		if p.Rate > 0 {
+			p.free += duration(float64(x.size) / p.Rate)
+		}
 		if p.free <= now {
 			x.sent()
 			continue
