@@ -171,8 +171,8 @@ func (t *Transfer) WasHere() bool {
 }
 
 // Adopted reports whether some of what was chosen lay in its place already, as it is in the share, though no earlier fetch
-// had put it there, as far as DIR/NAME.partial tells: known with Planned. If there was none, it is taken for what an earlier
-// fetch had put there if one has had the whole share.
+// had put it there, as far as DIR/NAME.partial tells: known with Planned, and of what was put there since, once it is done. If there was
+// no DIR/NAME.partial, it is taken for what an earlier fetch had put there if one has had the whole share.
 func (t *Transfer) Adopted(whole bool) bool {
 	p := t.place()
 	return p != nil && p.Adopted(whole)

@@ -220,7 +220,7 @@ func (k *keeper) arrived(t *fetcher.Transfer) {
 	mounts := mountsOf(e, t.Manifest())
 	k.become(func(s *catalog.Status) {
 		s.State, s.Why, s.Share, s.Path, s.Title, s.Bytes, s.Files, s.Verified, s.Mounts = catalog.Kept, "", t.ID(), e.Path, p.Name, p.Bytes, p.Files, p.Verified, mounts
-		s.Guarded = s.Guarded || t.Guarded()
+		s.Guarded, s.Found = s.Guarded || t.Guarded(), s.Found || t.Adopted(true)
 		if s.Done.IsZero() {
 			s.Done = time.Now()
 		}

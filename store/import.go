@@ -172,7 +172,7 @@ func warnings(m *share.Manifest, skipped int) (out []string) {
 
 // scan finds what there is, and refuses what cannot be shared.
 func (im *importing) scan(ctx context.Context) error {
-	if im.sharing && ownOfState(im.where.path) {
+	if im.sharing && ownOfState(im.where.path) != "" {
 		return words.Error(share.ErrPath, "what is secret in the state directory of a node, such as its private key, is never shared")
 	}
 	s := scan{links: im.opt.Links, exclude: im.opt.Exclude, sharing: im.sharing, of: im.opt.Of}

@@ -120,7 +120,7 @@ func OpenPartial(ctx context.Context, dir string, m *share.Manifest, opt Partial
 		d, err = opt.FS.Sub(path.Clean(dir))
 	} else {
 		d, abs, err = locateDir(dir)
-		if err == nil && OfState(filepath.Join(abs, m.Name)) {
+		if err == nil && onState(abs, m.Name) {
 			d.Close()
 			err = words.Error(share.ErrPath, "%s there would be for a node alone, in its state directory", m.Name)
 		}

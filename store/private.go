@@ -47,9 +47,9 @@ func stateAmong(d vfs.FS, list []vfs.Listed) bool {
 	})
 }
 
-// ownOfState reports whether what is at a path, without symlinks, belongs to a node of which a folder above it is the
-// state directory.
-func ownOfState(path string) bool {
+// ownOfState returns the file or folder of a state directory that is, or has, what is at a path without symlinks, and belongs to its node;
+// empty: there is none.
+func ownOfState(path string) string {
 	below := "" // the path, from at on
 	for at := path; filepath.Dir(at) != at; at = filepath.Dir(at) {
 		name := filepath.Base(at)
@@ -58,15 +58,21 @@ func ownOfState(path string) bool {
 		}
 		served := filepath.Base(path) == ledger && strings.Count(filepath.ToSlash(below), "/") == 1 && slices.ContainsFunc(ledgers, is)
 		if (slices.ContainsFunc(stateOwn, is) || slices.ContainsFunc(stateFolders, is)) && !served && stateAt(filepath.Dir(at)) {
-			return true
+			return strings.ToLower(name)
 		}
 		below = filepath.Join(name, below)
 	}
-	return false
+	return ""
 }
 
 // OfState reports whether a path, without symlinks, is that of a node's state directory, or of what is for the node alone there.
-func OfState(path string) bool { return stateAt(path) || ownOfState(path) }
+func OfState(path string) bool { return stateAt(path) || ownOfState(path) != "" }
+
+// onState reports whether a share in a folder would be, or be among, what is for a node alone in a state directory. The node itself fetches
+// into its folders of ledgers.
+func onState(dir, name string) bool {
+	return OfState(filepath.Join(dir, name)) && !slices.Contains(ledgers, ownOfState(dir))
+}
 
 // stateAt is isState for the folder at a path.
 func stateAt(path string) bool {

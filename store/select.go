@@ -37,9 +37,10 @@ type selection struct {
 	out    *vfs.Handles      // the target's folder; nil while there is none
 	done   bool              // all that was wanted lies there
 
-	again   bool // an earlier run has left NAME.partial
-	adopted bool // something that is wanted lay at the target, as it is in the share, and no earlier run is known to have moved it there
-	here    bool // something of the share was here when it was opened
+	again   bool         // an earlier run has left NAME.partial
+	adopted bool         // something that is wanted lay at the target, as it is in the share, and no earlier run is known to have moved it there
+	taken   map[int]bool // files that others put there since it was opened; the next run finds them as those that lay there
+	here    bool         // something of the share was here when it was opened
 
 	carried bool // some of it lies on another file system than NAME.partial
 
@@ -130,7 +131,12 @@ func (p *Partial) takeThere(ctx context.Context, entry int, info vfs.Info, way *
 		err := p.leaveFile(entry, st)
 		p.life.Lock()
 		defer p.life.Unlock()
-		p.sel.adopted = p.sel.adopted || err == nil
+		if err == nil {
+			if p.sel.taken == nil {
+				p.sel.taken = map[int]bool{}
+			}
+			p.sel.taken[entry] = true
+		}
 		return true, err
 	case p.opt.Wanted == nil || p.opt.Wanted[entry]:
 		way.block(e.Path, p.sinceFound(entry, info))
@@ -218,7 +224,7 @@ func readPlaced(stage vfs.FS, m *share.Manifest) (map[int]vfs.Stamp, error) {
 func (p *Partial) Adopted(whole bool) bool {
 	p.life.RLock()
 	defer p.life.RUnlock()
-	return p.sel.adopted && (p.sel.again || !whole)
+	return len(p.sel.taken) > 0 || p.sel.adopted && (p.sel.again || !whole)
 }
 
 // WasHere says whether anything of the share was here when it was opened: pieces, wanted or not, what an earlier run has put
@@ -230,6 +236,8 @@ func (p *Partial) WasHere() bool {
 }
 
 func (p *Partial) writePlaced(placed map[int]vfs.Stamp) error {
+	placed = maps.Clone(placed)
+	maps.DeleteFunc(placed, func(entry int, _ vfs.Stamp) bool { return p.sel.taken[entry] })
 	return vfs.WriteFile(p.stage, "placed", "placed.new", encodePlaced(p.m.ID(), placed), true)
 }
 

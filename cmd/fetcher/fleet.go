@@ -178,7 +178,7 @@ func (a fleetApp) through(ctx context.Context, fl storeFlags, f func(fleetDoor) 
 
 // looking is through for commands that create no store.
 func (a fleetApp) looking(ctx context.Context, fl storeFlags, f func(fleetDoor) error) error {
-	if err := isStore(fl.url, "--fleet", "fetcher fleet invite"); err != nil {
+	if err := isStore(fl.url, "--fleet", "fetcher fleet invite"); err != nil && fl.secret != "" {
 		return err
 	}
 	return a.through(ctx, fl, f)
