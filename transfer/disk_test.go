@@ -427,3 +427,33 @@ func TestTheEndSaysWhatTheDiskDoes(t *testing.T) {
 		}
 	}
 }
+
+// What a disk takes to be opened or to finish is no time that was waited for room: a disk that turns out to be full after that is waited for, as long
+// as at any other time.
+func TestADiskThatIsFullAfterLongWorkIsWaitedFor(t *testing.T) {
+	for name, work := range map[string]func(*world){
+		"opening": func(w *world) {
+			w.happens(func() { w.x.DiskFailed(lostPieces{errors.New("lost")}, w.now) })
+			w.ends()
+			w.worked(nil, 0, 0)
+			w.pass(time.Hour)
+			w.opens(nil, share.NoRoom(2, 1))
+		},
+		"finishing": func(w *world) {
+			w.piece("a", thePieces-1)
+			w.happens(func() { w.x.PlanDone(w.now) })
+			w.pass(time.Hour)
+			w.worked(share.NoRoom(2, 1), 0, 0)
+		},
+	} {
+		w := fetching(t, Config{Stall: time.Minute}, "a")
+		for p := range share.Piece(thePieces - 1) {
+			w.piece("a", p)
+		}
+		work(w)
+		w.pass(time.Second)
+		if p := w.progress(); w.x.ending != nil || p.State != DiskFull {
+			t.Errorf("%s: it is %v: %s", name, p.State, p.Reason)
+		}
+	}
+}
