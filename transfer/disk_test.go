@@ -457,3 +457,20 @@ func TestADiskThatIsFullAfterLongWorkIsWaitedFor(t *testing.T) {
 		}
 	}
 }
+
+// A transfer that waits for room to begin again has waited since it began to, however often the place is tried meanwhile.
+func TestHowLongThereIsNoRoomToBeginAgainIsTold(t *testing.T) {
+	w := fetching(t, Config{Stall: time.Hour}, "a")
+	w.happens(func() { w.x.DiskFailed(lostPieces{errors.New("lost")}, w.now) })
+	w.ends()
+	w.worked(nil, 0, 0)
+	w.opens(nil, share.NoRoom(2, 1))
+	began := w.now
+	for range 10 {
+		w.pass(lookEvery)
+		w.opens(nil, share.NoRoom(2, 1))
+	}
+	if p := w.progress(); p.State != DiskFull || !p.Since.Equal(began) {
+		t.Errorf("%v for %v, want %v", p.State, w.now.Sub(p.Since), w.now.Sub(began))
+	}
+}
