@@ -1,6 +1,10 @@
 package transfer
 
-import "time"
+import (
+	"time"
+
+	"github.com/piecelease/fetcher/internal/times"
+)
 
 // core is what the parts of a Transfer have in common.
 type core struct {
@@ -17,6 +21,7 @@ type core struct {
 	changed bool      // since Progress was last told
 	working bool      // there is a LeaseManager
 	placed  bool      // there is a place on disk
+	long    time.Time // since when the disk is opened or finishes, which does not count as silence; zero: it is not
 	again   bool      // it is being given up, to begin again
 	ending  *Ended
 	over    bool // the end was told
@@ -31,6 +36,9 @@ func (c *core) FindAgain(now time.Time) {
 		c.then(FindSources{})
 	}
 }
+
+// takesLong says that what the disk does from now on cannot be hurried.
+func (c *core) takesLong() { c.long = times.Earliest(c.long, c.now) }
 
 // notify tells whoever asked for the share; nothing is told after the end.
 func (c *core) notify(e Event) {
@@ -51,7 +59,11 @@ func (c *core) stopWorkers() {
 	c.then(StopWorkers{})
 }
 
-func (c *core) enter(s State) { c.state, c.since = s, c.now }
+func (c *core) enter(s State) {
+	if c.state != s {
+		c.state, c.since = s, c.now
+	}
+}
 
 // because sets the reason that people see while nothing moves.
 func (c *core) because(wait Wait, why string) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/piecelease/fetcher/internal/times"
 	"github.com/piecelease/fetcher/share"
 )
 
@@ -63,7 +64,7 @@ func (t *Transfer) lookForRoom() (next time.Time) {
 		return t.roomAt
 	}
 	if !t.placed {
-		t.open(t.manifest)
+		t.workOpen() // it is the reason until that has succeeded
 		return next
 	}
 	t.work(OnDisk{LookForRoom})
@@ -112,11 +113,18 @@ func (t *Transfer) diskFailed(err error) {
 	}
 }
 
-func (d *disk) waitForRoom(err error) {
-	d.enter(DiskFull)
-	d.because(ForRoom, err.Error())
-	d.roomAt = d.now
-	d.toLeases(Pause{err.Error()})
+func (t *Transfer) waitForRoom(err error) {
+	if !t.long.IsZero() {
+		t.moved = times.Earliest(t.moved.Add(t.now.Sub(t.long)), t.now)
+		t.long = time.Time{}
+	}
+	if !t.roomTried.IsZero() {
+		t.roomTried = t.now // a try that took long is no wait
+	}
+	t.enter(DiskFull)
+	t.because(ForRoom, err.Error())
+	t.roomAt = t.now
+	t.toLeases(Pause{err.Error()})
 }
 
 // unopened waits for room if the disk is too full to begin again, and ends the transfer for any other trouble, or if it

@@ -458,6 +458,28 @@ func TestADiskThatIsFullAfterLongWorkIsWaitedFor(t *testing.T) {
 	}
 }
 
+// ... and is given up all the same if it is full each time.
+func TestADiskThatIsFullAfterEachLongWorkIsGivenUp(t *testing.T) {
+	w := fetching(t, Config{Stall: time.Minute}, "a")
+	for p := range share.Piece(thePieces) {
+		w.piece("a", p)
+	}
+	tried := 0
+	for ; w.x.ending == nil && tried < 100; w.pass(time.Second) {
+		switch w.work {
+		case Finish:
+			tried++
+			w.pass(time.Hour)
+			w.worked(share.ErrDiskFull, 0, 0)
+		case LookForRoom:
+			w.worked(nil, 1, 2)
+		}
+	}
+	if tried < 5 || tried > 15 {
+		t.Errorf("it was tried %d times", tried)
+	}
+}
+
 // A transfer that waits for room to begin again has waited since it began to, however often the place is tried meanwhile.
 func TestHowLongThereIsNoRoomToBeginAgainIsTold(t *testing.T) {
 	w := fetching(t, Config{Stall: time.Hour}, "a")

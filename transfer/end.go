@@ -18,6 +18,7 @@ func (t *Transfer) finishIfHere() {
 
 // finish makes the share whole. If the disk is at work, the end of that work comes back here.
 func (t *Transfer) finish() {
+	t.takesLong()
 	t.enter(Finishing)
 	t.because(NoWait, durable)
 	for _, src := range t.order {

@@ -30,7 +30,7 @@ type quiet struct {
 	reads     *readers
 	unread    bool      // nobody waited for a byte at the last check
 	listed    time.Time // until when the manifest has come fast enough to wait for the rest
-	moved     time.Time // when a byte was last verified, or the transfer began
+	moved     time.Time // when a byte was last verified, or the transfer began; later by what does not count
 	stalled   string    // the reason last told in Stalled
 	stalledAt time.Time
 	changes   few.Limiter[struct{}] // of the reason that were told at once: peers can cause as many as they like
@@ -121,7 +121,7 @@ func (q *quiet) lookAtEnd() (next time.Time) {
 // canStall reports whether the transfer waits for peers or for room on the disk. Work of
 // the disk cannot be hurried, and does not count.
 func (q *quiet) canStall() bool {
-	return q.state == Finding || q.state == Fetching && !q.isUnread() || q.state == DiskFull
+	return q.long.IsZero() && (q.state == Finding || q.state == Fetching && !q.isUnread() || q.state == DiskFull)
 }
 
 // isUnread reports whether only readers cause fetching, and none of them waits.

@@ -154,7 +154,12 @@ func (t *Transfer) open(m *share.Manifest) {
 	t.manifest = m
 	t.enter(Opening)
 	t.because(NoWait, "looking at what is here already")
-	t.work(Open{m, slices.Clone(t.chosen)})
+	t.workOpen()
+}
+
+func (t *Transfer) workOpen() {
+	t.takesLong()
+	t.work(Open{t.manifest, slices.Clone(t.chosen)})
 }
 
 // Opened is told of the place on disk, and what was chosen of the share.
@@ -182,7 +187,7 @@ func (t *Transfer) Opened(place Place, chosen Choice, err error, now time.Time) 
 		t.complete(place.Path)
 		return
 	}
-	t.moved = now
+	t.moved, t.long = now, time.Time{}
 	t.enter(Fetching)
 	t.because(NoWait, "")
 	if t.allHere() {
