@@ -145,6 +145,9 @@ func (n *node) fetch(ctx actor.Context, m FetchShare) {
 	if x := n.mirrors[m.Share]; x.pid != nil && !m.ListOnly && x.m.Heard == nil {
 		ctx.Stop(x.pid) // a source that hears it again takes this node for done, and its subscription for over
 		n.mirrors[m.Share] = mirroring{m: x.m}
+		if m.Config.Anonymous { // it is not to be named from now on, however this ends
+			delete(n.mirrors, m.Share)
+		}
 	}
 	n.started++
 	m.Notify, m.seat = untilEnded(m.Notify), n.fleets.seats[m.Share].pid
