@@ -81,9 +81,25 @@ func (c *catalog) serves(t *Transfer) bool {
 // unkeeps notes that what a transfer has fetched of a share, if any, is not served any more. Its entry, if it is to be served, is to be
 // opened again.
 func (c *catalog) unkeeps(id share.ID, why error) {
+	c.unkeepsIf(id, why, func(*Transfer) bool { return true })
+}
+
+// unkeepsLost is unkeeps if another transfer has taken the place on disk, or has had it given up, and has ended.
+func (c *catalog) unkeepsLost(id share.ID) {
+	c.unkeepsIf(id, nil, func(t *Transfer) bool {
+		return c.shares[id] == nil && !c.offers.Offers(id, t.place()) && c.changedBy(id) == nil // gone handles the last
+	})
+}
+
+// unkeepsIf is unkeeps if that is so; lost is called with mu held.
+func (c *catalog) unkeepsIf(id share.ID, why error, lost func(*Transfer) bool) {
 	c.mu.Lock()
 	t := c.served[id]
-	delete(c.served, id)
+	if t != nil && !lost(t) {
+		t = nil
+	} else {
+		delete(c.served, id)
+	}
 	c.mu.Unlock()
 	if t != nil {
 		c.reopen(t.Entry(), id)

@@ -478,5 +478,6 @@ func (n *Node) leave(t *Transfer) {
 		if p != nil {
 			n.catalog.offers.Drop(p) // unless the share is offered again
 		}
+		n.catalog.unkeepsLost(t.id)
 	})
 }
