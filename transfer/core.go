@@ -21,7 +21,8 @@ type core struct {
 	changed bool      // since Progress was last told
 	working bool      // there is a LeaseManager
 	placed  bool      // there is a place on disk
-	long    time.Time // since when the disk is opened or finishes, which does not count as silence; zero: it is not
+	moved   time.Time // when a byte was last verified, or the transfer began; later by what does not count as silence
+	long    time.Time // since when the disk is opened or finishes, which does not count; zero: it is not
 	again   bool      // it is being given up, to begin again
 	ending  *Ended
 	over    bool // the end was told

@@ -2,6 +2,7 @@ package transfer
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/piecelease/fetcher/internal/times"
@@ -64,7 +65,8 @@ func (t *Transfer) lookForRoom() (next time.Time) {
 		return t.roomAt
 	}
 	if !t.placed {
-		t.workOpen() // it is the reason until that has succeeded
+		t.takesLong()
+		t.work(Open{t.manifest, slices.Clone(t.chosen)}) // it is the reason until that has succeeded
 		return next
 	}
 	t.work(OnDisk{LookForRoom})
@@ -113,18 +115,18 @@ func (t *Transfer) diskFailed(err error) {
 	}
 }
 
-func (t *Transfer) waitForRoom(err error) {
-	if !t.long.IsZero() {
-		t.moved = times.Earliest(t.moved.Add(t.now.Sub(t.long)), t.now)
-		t.long = time.Time{}
+func (d *disk) waitForRoom(err error) {
+	if !d.long.IsZero() {
+		d.moved = times.Earliest(d.moved.Add(d.now.Sub(d.long)), d.now)
+		d.long = time.Time{}
 	}
-	if !t.roomTried.IsZero() {
-		t.roomTried = t.now // a try that took long is no wait
+	if !d.roomTried.IsZero() {
+		d.roomTried = d.now // a try that took long is no wait
 	}
-	t.enter(DiskFull)
-	t.because(ForRoom, err.Error())
-	t.roomAt = t.now
-	t.toLeases(Pause{err.Error()})
+	d.enter(DiskFull)
+	d.because(ForRoom, err.Error())
+	d.roomAt = d.now
+	d.toLeases(Pause{err.Error()})
 }
 
 // unopened waits for room if the disk is too full to begin again, and ends the transfer for any other trouble, or if it

@@ -30,7 +30,6 @@ type quiet struct {
 	reads     *readers
 	unread    bool      // nobody waited for a byte at the last check
 	listed    time.Time // until when the manifest has come fast enough to wait for the rest
-	moved     time.Time // when a byte was last verified, or the transfer began; later by what does not count
 	stalled   string    // the reason last told in Stalled
 	stalledAt time.Time
 	changes   few.Limiter[struct{}] // of the reason that were told at once: peers can cause as many as they like

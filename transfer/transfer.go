@@ -45,12 +45,12 @@ type Transfer struct {
 
 // New is a transfer that begins.
 func New(cfg Config, fetch Fetch, now time.Time) *Transfer {
-	t := &Transfer{core: core{cfg: cfg.withDefaults(), fetch: fetch, now: now, since: now}}
+	t := &Transfer{core: core{cfg: cfg.withDefaults(), fetch: fetch, now: now, since: now, moved: now}}
 	t.sources = sources{core: &t.core, places: newPlaces(t.cfg.MaxSources, now), byID: map[peers.ID]*source{}}
 	t.content = content{core: &t.core, count: Progress{Share: fetch.Share}}
 	t.readers = readers{core: &t.core, content: &t.content}
 	t.disk = disk{core: &t.core}
-	t.quiet = quiet{core: &t.core, sources: &t.sources, reads: &t.readers, moved: now, changes: few.Limiter[struct{}]{Most: changesTold, Per: time.Minute}}
+	t.quiet = quiet{core: &t.core, sources: &t.sources, reads: &t.readers, changes: few.Limiter[struct{}]{Most: changesTold, Per: time.Minute}}
 	t.then(FindSources{})
 	if fetch.Manifest != nil {
 		t.open(fetch.Manifest)
@@ -154,12 +154,8 @@ func (t *Transfer) open(m *share.Manifest) {
 	t.manifest = m
 	t.enter(Opening)
 	t.because(NoWait, "looking at what is here already")
-	t.workOpen()
-}
-
-func (t *Transfer) workOpen() {
 	t.takesLong()
-	t.work(Open{t.manifest, slices.Clone(t.chosen)})
+	t.work(Open{m, slices.Clone(t.chosen)})
 }
 
 // Opened is told of the place on disk, and what was chosen of the share.
