@@ -97,13 +97,13 @@ type depotVisit struct {
 	last   share.ID
 	at     time.Time // by the depot's clock, when it began to say it
 	tasks  []renewal.Task
-	begun  bool   // it was asked what it keeps
-	waits  bool   // for the book
-	unsure bool   // it waited for that in vain
-	turn   func() // ends our turn to renew the fleet's leases; nil: we do not have it
-	others error  // ... as another member is to do it
-	pays   int    // number of payments for the first of tasks
-	most   int64  // units that may still be paid for it
+	waits  bool                  // for the book
+	unsure bool                  // it waited for that in vain
+	turn   func()                // ends our turn to renew the fleet's leases; nil: we do not have it
+	others error                 // ... as another member is to do it
+	pays   int                   // number of payments for the first of tasks
+	most   int64                 // units that may still be paid for it
+	paying *[wire.PaymentID]byte // the payment that was sent, and is not answered yet; nil: none
 }
 
 // visitError is why something went wrong in a visit.

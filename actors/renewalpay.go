@@ -100,16 +100,18 @@ func (r *renewals) pay(ctx actor.Context, m payReady) {
 	case len(m.m.Passes) == 0:
 		r.goOn(ctx, v)
 	default:
+		v.paying = &m.m.ID
 		r.ask(ctx, v, m.m)
 	}
 }
 
-// settle has the purse enter the depot's answer.
+// settle has the purse enter the depot's answer to the payment that was sent.
 func (r *renewals) settle(ctx actor.Context, v *depotVisit, m wire.Paid) {
-	if r.cfg.Purse == nil {
+	if v.paying == nil || *v.paying != m.ID {
 		r.failed(v, errOtherAnswer)
 		return
 	}
+	v.paying = nil
 	v.giveUp = r.s.Now().Add(visitTime)
 	id, serial, purse := v.to.ID, v.serial, r.cfg.Purse
 	r.s.Task(ctx, func(ctx context.Context) any {
@@ -136,9 +138,9 @@ func (r *renewals) paid(ctx actor.Context, m payDone) {
 	if m.units > 0 && r.core.Count(v.to.ID, m.payment) {
 		r.core.Bank(m.lease, m.units, r.s.Wall())
 		r.dirty = true
-	}
-	if m.lease == v.lease() {
-		v.most -= m.units
+		if m.lease == v.lease() {
+			v.most -= m.units
+		}
 	}
 	if m.err != nil {
 		r.unpaid(ctx, v, m.err)
@@ -171,10 +173,9 @@ func (r *renewals) unpaid(ctx actor.Context, v *depotVisit, err error) {
 
 // goOn goes on with a visit: first it asks what the depot keeps, then it does the tasks.
 func (r *renewals) goOn(ctx actor.Context, v *depotVisit) {
-	if v.begun {
+	if v.listed {
 		r.work(ctx, v)
 		return
 	}
-	v.begun = true
 	r.ask(ctx, v, wire.Holdings{})
 }
