@@ -44,7 +44,7 @@ func (r *renewals) loaded(ctx actor.Context, m holdsLoaded) {
 	} else {
 		r.core = renewal.New(r.cfg.Renewal, r.s.Seed("renewals"))
 		r.core.Resume(m.book, r.s.Wall())
-		r.core.Over(m.over)
+		r.core.Over(m.over, r.s.Wall())
 	}
 	for _, e := range r.early {
 		r.command(ctx, e.what, e.who, m.err)
@@ -93,7 +93,7 @@ func (r *renewals) saved(ctx actor.Context, m holdsSaved) {
 	r.saving = false
 	if m.err == nil {
 		r.words.written = r.words.writing
-		r.core.Over(m.over)
+		r.core.Over(m.over, r.s.Wall())
 	} else {
 		r.unsaved(ctx, m.err)
 	}

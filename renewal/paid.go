@@ -55,9 +55,13 @@ func (s *Service) Count(id peers.ID, payment [16]byte) bool {
 }
 
 // Over forgets payments that the wallet does not have any more.
-func (s *Service) Over(payments [][16]byte) {
+func (s *Service) Over(payments [][16]byte, now time.Time) {
 	for _, d := range s.depots {
+		if len(d.Counted) == 0 {
+			continue
+		}
 		d.Counted = slices.DeleteFunc(slices.Clone(d.Counted), func(p [16]byte) bool { return slices.Contains(payments, p) })
+		s.tidy(d, now)
 	}
 }
 

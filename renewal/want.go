@@ -355,7 +355,7 @@ func (s *Service) tidy(d *depot, now time.Time) {
 			return
 		}
 	}
-	if len(d.holds) == 0 && d.Budget == 0 { // what was paid counts, also for what is held there next
+	if len(d.holds) == 0 && d.Budget == 0 && len(d.Counted) == 0 { // what was paid counts, also for what is held there next; and it counts once
 		delete(s.depots, d.Depot)
 	}
 }
