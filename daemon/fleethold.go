@@ -248,17 +248,20 @@ func (f *fleetHolds) elsewhere(l fetcher.ListedShare) fetcher.ListedShare {
 }
 
 // released reports whether the list says of each depot that is to keep a share no more that it was released, and later than what it said when
-// this node had it keep the share: that was of another lease.
+// this node had it keep the share: that was of another lease. So is one of a depot that was not on the list then.
 func released(all fetcher.HoldList, want fetcher.Hold, l fetcher.ListedShare) bool {
 	return want.ID == 0 || !slices.ContainsFunc(all.Holds, func(h fetcher.HoldStanding) bool {
-		return h.Of(want.ID) && !listsDepot(l.Kept, h.Depot) && !l.Released[h.Depot].After(want.Released[h.Depot])
+		before, listed := want.Released[h.Depot]
+		return h.Of(want.ID) && !listsDepot(l.Kept, h.Depot) && !(listed && l.Released[h.Depot].After(before))
 	})
 }
 
-// lastReleases says when each depot that is to keep a share was last released.
+// lastReleases says of each depot that is to keep a share when it was last released; zero: never.
 func lastReleases(l fetcher.ListedShare) map[peers.ID]time.Time {
-	out := maps.Clone(l.Released)
-	maps.DeleteFunc(out, func(id peers.ID, _ time.Time) bool { return !listsDepot(l.Kept, id) })
+	out := map[peers.ID]time.Time{}
+	for _, id := range depotsOf(l.Kept) {
+		out[id] = l.Released[id]
+	}
 	return out
 }
 

@@ -27,8 +27,8 @@ type Want struct {
 	Pin   bool   // it keeps its Share, whatever happens to the entry
 	Keep  int    // how many earlier versions a depot that has them keeps beside the Share
 	Fleet bool   // others want the same with the same account: only one of them at a time makes and renews its leases
-	// Released says when each depot was last released for the fleet, before it was to keep the share for this Want. The
-	// Service only keeps it.
+	// Released says when each depot that the fleet's list had for this Want was last released for the fleet before; zero: never. One that it
+	// does not name was not on the list yet. The Service only keeps it.
 	Released map[peers.ID]time.Time `json:",omitempty"`
 	// Was are the shares before, the latest last, as far as depots have them for it. The Service
 	// keeps it.
