@@ -175,12 +175,16 @@ func (m *member) Update(ctx context.Context, changed []fetcher.ListedShare, gone
 	}
 	for _, id := range gone {
 		k := has[id]
-		if k == nil || !k.entry().Fleet || m.leaves(ctx, k) {
-			continue
-		}
-		if _, err := m.d.remove(ctx, k, false); err != nil {
-			m.d.log.Warn("a share was taken off the fleet's list, and its entry could not be removed", "id", k.id, "error", err)
-			continue
+		if k != nil && k.entry().Fleet {
+			if m.leaves(ctx, k) {
+				continue
+			}
+			if _, err := m.d.remove(ctx, k, false); err != nil {
+				m.d.log.Warn("a share was taken off the fleet's list, and its entry could not be removed", "id", k.id, "error", err)
+				continue
+			}
+		} else if k != nil && k.entry().Dir == m.internal(id) {
+			continue // its owner's
 		}
 		if err := os.RemoveAll(m.internal(id)); err != nil {
 			m.d.log.Warn("a share was taken off the fleet's list, and its files cannot be removed", "error", err)

@@ -19,7 +19,7 @@ func TestAMemberThatWasMovedKeepsNothingThatTheFleetDoesNot(t *testing.T) {
 			m := Membership{URL: "sqlite:" + filepath.Join(t.TempDir(), "kv"), Secret: "the secret of a fleet"}
 			from := filepath.Join(t.TempDir(), "from")
 			a, b := begun(t, t.TempDir(), inFleet(m)), begun(t, from, inFleet(m))
-			e := added(t, a, api.Add{Paths: []string{file(t, large(9), t.TempDir(), "leases")}})
+			e := added(t, a, api.Add{Paths: []string{file(t, large(9), t.TempDir(), "leases.db")}})
 			id, err := a.member.store.AddInternal(t.Context(), e.Ticket, "photos")
 			must(t, err)
 			until(t, b, entriesOf(t, b, 1)[0].ID, "served", in(api.Served))
