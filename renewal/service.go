@@ -347,15 +347,15 @@ func (s *Service) Renewed(id peers.ID, heard Heard, now time.Time) {
 	s.settle(d, heard.Share, now)
 }
 
-// Stands reports whether a task of a visit is still to be done: the owner may have said something else meanwhile. One that is not
-// counts as done, and the depot is visited again.
+// Stands reports whether a task of a visit is still to be done: the owner may have said something else meanwhile, or left the lease to
+// the fleet, for which that takes the turn. One that is not counts as done, and the depot is visited again.
 func (s *Service) Stands(id peers.ID, t Task, now time.Time) bool {
 	d := s.depots[id]
 	if d == nil || !d.busy {
 		return false
 	}
 	switch h := d.holds[t.Share]; {
-	case h == nil:
+	case h == nil, t.Verb != Release && !t.Fleet && s.ofFleet(h):
 	case t.Verb == Release && s.fate(h) == release,
 		t.Verb == Renew && s.fate(h) == keep && t.Length <= s.length(h),
 		t.Verb == Offer && s.needs(h) != nil && t.Length <= s.length(h):

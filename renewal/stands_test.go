@@ -18,6 +18,9 @@ func TestATaskStandsWhileItIsNeeded(t *testing.T) {
 	}{
 		"renewed":               {Renew, []Heard{{State: Stable, Left: day}}, &Want{}, &Want{}, true},
 		"renewed for longer":    {Renew, []Heard{{State: Stable, Left: day}}, &Want{}, &Want{Length: 366 * day}, true},
+		"renewed for a fleet":   {Renew, []Heard{{State: Stable, Left: day}}, &Want{Fleet: true}, &Want{}, true},
+		"left to a fleet":       {Renew, []Heard{{State: Stable, Left: day}}, &Want{}, &Want{Fleet: true}, false},
+		"offered by a fleet":    {Offer, nil, &Want{}, &Want{Fleet: true}, false},
 		"renewed for less long": {Renew, []Heard{{State: Stable, Left: day}}, &Want{Length: 366 * day}, &Want{}, false},
 		"not to be renewed":     {Renew, []Heard{{State: Stable, Left: day}}, &Want{}, nil, false},
 		"offered":               {Offer, nil, &Want{}, &Want{}, true},
