@@ -103,7 +103,7 @@ func (k *keeper) account(n *fetcher.Node, quota int64) depot.Account {
 func (k *keeper) crawled() {
 	k.Helper()
 	first := int64(0)
-	for late := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+	for late := time.Now().Add(2 * time.Minute); ; time.Sleep(10 * time.Millisecond) { // it looks for a disk that was away once a minute
 		s, err := k.node.DepotDo(k.Context(), fetcher.DepotCrawl{})
 		if err != nil || time.Now().After(late) {
 			k.Fatalf("the crawler's cycle does not end: %+v, %v", s.Crawl, err)

@@ -89,7 +89,7 @@ func (h *ListedHold) check() error {
 	if n := len(h.Depots); n > MaxListedDepots {
 		return fmt.Errorf("the depots that are to keep the share for the fleet have %d addresses together, and the fleet's list has room for %d", n, MaxListedDepots)
 	} else if n < 1 || h.Copies < 0 || h.Copies > n || h.Bytes < 0 || h.Length != 0 && (h.Length < MinHoldLength || h.Length > MaxHoldLength) {
-		return fmt.Errorf("a share that depots keep for a fleet needs one depot at least, no more copies than depots, and leases of %s to %s",
+		return fmt.Errorf("a share that depots keep for a fleet must have at least one depot, no more copies than depots, and leases of %s to %s",
 			words.Duration(MinHoldLength), words.Duration(MaxHoldLength))
 	}
 	_, err := depotsAt(h.Depots)

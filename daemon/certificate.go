@@ -19,7 +19,7 @@ type shownCertificate struct {
 }
 
 // get implements [tls.Config.GetCertificate]. While what is there cannot be used, as when one of the files is replaced before the other,
-// the last one is shown.
+// the last one stays in use.
 func (c *shownCertificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -40,7 +40,7 @@ func (c *shownCertificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	case c.last == nil:
 		return nil, err
 	default:
-		c.log.Warn("a certificate was replaced, and the new one cannot be used: the last one is shown on", "certificate", c.cert, "key", c.key, "error", err)
+		c.log.Warn("a certificate was replaced, and the new one cannot be used: the previous one stays in use", "certificate", c.cert, "key", c.key, "error", err)
 	}
 	return c.last, nil
 }

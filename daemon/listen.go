@@ -145,9 +145,9 @@ func confineSocket(path string, mode fs.FileMode, own bool) error {
 	case !errors.Is(err, vfs.ErrNotPrivate):
 		return err
 	case own:
-		return words.Error(errors.Join(fetcher.ErrStateDir, err), "others could use this node by its socket %s, as that disk does not keep permissions; choose a state directory on a disk that does", path)
+		return words.Error(errors.Join(fetcher.ErrStateDir, err), "others could use this node through its socket %s, as that disk does not keep permissions; choose a state directory on a disk that does", path)
 	}
-	return words.Error(errors.Join(ErrSettings, err), "everybody could use this node by the socket %s, as that disk does not keep permissions; set socket to a path on a disk that does, in node.toml or as a flag", path)
+	return words.Error(errors.Join(ErrSettings, err), "everybody could use this node through the socket %s, as that disk does not keep permissions; set socket to a path on a disk that does, in node.toml or as a flag", path)
 }
 
 // answered reports whether some program listens at a socket, of whatever type, busy or not.

@@ -54,7 +54,7 @@ var (
 )
 
 // ErrAnew says that the crawler is to begin anew: the database is another one, or its disk was elsewhere, since it began.
-var ErrAnew = errors.New("the database of leases was begun anew, or its disk was used with another, meanwhile")
+var ErrAnew = errors.New("in the meantime the database of leases was begun anew, or the depot's disk was used with another database")
 
 // Why a share is not collected. Nothing was changed.
 var (

@@ -194,7 +194,7 @@ func (p *Partial) stillWrong(entry int, now vfs.Info) bool {
 // file with the same times, and nobody knows the hash of the one that was there: the next opening looks at it again.
 func (p *Partial) sinceFound(entry int, now vfs.Info) string {
 	if was, wrong := p.sel.wrong[entry]; wrong && was.Renumbered(now) {
-		return "has another inode number than when it was looked at; if it is still the same file, repair it again"
+		return "has a different inode number than when it was looked at; if it is still the same file, repair it again"
 	}
 	return "was put there, or changed, while the share was fetched"
 }

@@ -222,7 +222,7 @@ func (s *State) LoadRanking() []byte {
 // SavePort keeps the port that the node listens on, durably. What cannot be read of an earlier run it leaves as it is.
 func (s *State) SavePort(port int) error {
 	if _, err := s.loadPort(); err != nil {
-		return fmt.Errorf("which it was before cannot be read: %w", err)
+		return fmt.Errorf("the port saved earlier cannot be read: %w", err)
 	}
 	return s.save("port", vfs.EncodeRecord(vfs.PortRecord, binary.LittleEndian.AppendUint16(nil, uint16(port))), true)
 }

@@ -65,7 +65,7 @@ func nameless(all []api.Entry) string {
 	case 0:
 		return ""
 	case 1:
-		return fmt.Sprintf(", and entry %d has no name until its list of files is here", ids[0])
+		return fmt.Sprintf("; entry %d has no name until its list of files is here: if you mean that one, give its number", ids[0])
 	}
-	return fmt.Sprintf(", and %d entries have no name until their lists of files are here: give the number", len(ids))
+	return fmt.Sprintf("; %d entries have no name until their lists of files are here: if you mean one of those, give its number", len(ids))
 }

@@ -49,12 +49,12 @@ when and how much it pays.`})
 	list := &cobra.Command{Use: "list", Short: "List the passes that are left, by depot", Args: noArgs,
 		Long: `List the passes that are left, by depot. PENDING are passes in payments and
 orders that the depot has not answered yet. The node sends those again when it
-next visits the depot, or when the code is entered again; it visits a depot as
-long as that keeps something for it. No pass is lost or paid twice. INVALID are
-too old, or were refused by the depot. VALID UNTIL is when the earliest of the
-passes expire: a pass is good for half a year to a year, and those that were
-signed in the same half year expire together. BUDGET is what is left of
-fetcher hold --budget in the current period of 31 days.`,
+next visits the depot, or when the code is entered again; it goes on visiting a
+depot as long as the depot keeps something for it. No pass is lost or paid
+twice. INVALID are too old, or were refused by the depot. VALID UNTIL is when
+the earliest of the passes expire: a pass is good for half a year to a year,
+and those that were signed in the same half year expire together. BUDGET is
+what is left of fetcher hold --budget in the current period of 31 days.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.asking(cmd.Context(), func(c *api.Client) error {
 				all, err := c.Passes(cmd.Context())

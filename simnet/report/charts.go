@@ -190,7 +190,7 @@ func (v *view) doings() *chart {
 	if len(shown) > 16 {
 		row = 11
 	}
-	p := v.plot("What each node did", "The slowest on top, those that only serve at the bottom. Point at a strip for the reason that the node itself gave.", row*num(len(shown)))
+	p := v.plot("What each node did", "The slowest are on top; at the bottom are those that only serve. Point at a strip for the reason that the node itself gave.", row*num(len(shown)))
 	p.frame()
 	used := map[simnet.Doing]bool{}
 	for i, node := range shown {

@@ -129,7 +129,11 @@ func (v *view) story() (out []string) {
 	case n.Err != nil:
 		out = append(out, fmt.Sprintf("%s %s, with %s of %s.", n.Name, v.fate(slow), bytesText(n.Samples[v.rec.Samples-1].Verified), bytesText(n.Wanted)))
 	case len(v.order) > 2:
-		out = append(out, fmt.Sprintf("The slowest node is %s: %s; the median %s.", n.Name, seconds(v.took(slow)), v.fate(v.order[len(v.order)/2])))
+		half, median := v.order[len(v.order)/2], "median"
+		if n := v.rec.Nodes[half]; n.Stopped() || n.Err != nil {
+			median = "median node"
+		}
+		out = append(out, fmt.Sprintf("The slowest node is %s: %s; the %s %s.", n.Name, seconds(v.took(slow)), median, v.fate(half)))
 	}
 	if f, _ := v.flat(slow); f.to > f.from {
 		out = append(out, fmt.Sprintf("The longest time in which nothing new was verified on %s is from %s to %s%s.", n.Name, seconds(v.at(f.from)), seconds(v.at(f.to)), f.why))

@@ -186,7 +186,7 @@ func TestTheMedianOfFetchesThatFailedHasFailed(t *testing.T) {
 		}
 	}}
 	_, page := recorded(t, s, 0)
-	check(t, page, "The slowest node is good: ", "; the median failed after ")
+	check(t, page, "The slowest node is good: ", "; the median node failed after ")
 }
 
 func TestNothingToDrawIsNoReasonToFail(t *testing.T) {

@@ -78,7 +78,7 @@ var ticking = []*simnet.Scenario{
 		frozen(s, d, false)
 		s.Kept(d, c)
 	}),
-	ofDepot("a-year-ahead-for-a-month", "The clock is a year ahead for a month, across restarts: whatever is held is kept, and when the clock is right again its holder has time to renew it.", func(s *depots.Story) {
+	ofDepot("a-year-ahead-for-a-month", "A depot's clock is a year ahead for a month, across restarts: whatever is held is kept, and when the clock is right again its holder has time to renew it.", func(s *depots.Story) {
 		d, a, c := pair(s)
 		d.Synced = s.Rand("synced").IntN(2) == 0
 		s.Hold(a, d, c, 31*day)
@@ -101,7 +101,7 @@ var ticking = []*simnet.Scenario{
 		left(s, a, d, 31*day)
 		holds(s, a, d, c)
 	}),
-	ofDepot("jumps-every-day", "The clock jumps 23 hours every day, or 11, forward or back, while the machine is on or off: what is held for a month is kept for a month.", func(s *depots.Story) {
+	ofDepot("jumps-every-day", "A depot's clock jumps 23 hours every day, or 11, forward or back, while its machine is on or off: what is held for a month is kept for a month.", func(s *depots.Story) {
 		d, a, c := pair(s)
 		rng := s.Rand("jumps")
 		d.Synced = false
@@ -126,7 +126,7 @@ var ticking = []*simnet.Scenario{
 		s.Kept(d, c)
 		until(s, a, d, h)
 	}),
-	ofDepot("asleep-every-night", "A machine sleeps every night, and is off every third: its clock is believed all the time, and what is renewed every day never lapses.", func(s *depots.Story) {
+	ofDepot("asleep-every-night", "A depot's machine sleeps every night, and every third night is off: the depot believes its clock all the time, and a lease that is renewed every day never lapses.", func(s *depots.Story) {
 		d, a, c := pair(s)
 		s.Hold(a, d, c, 2*day)
 		s.Kept(d, c)

@@ -46,7 +46,7 @@ var losing = []*simnet.Scenario{
 		d.Rot(c, s.Rand("rot"))
 		s.Do(d, actors.ScrubNow{})
 		s.Pass(30 * time.Minute)
-		s.Expect(d.State(c) == depot.Stable && d.Here(c) != nil, "after one look the state of the share is %v, and should be stable while the disk still has the damage; what is wrong with its files: %v", d.State(c), orNothing(d.Here(c)))
+		s.Expect(d.State(c) == depot.Stable && d.Here(c) != nil, "after one look the share should still be stable, and the damage still be on the disk; its state is %v; what is wrong with its files: %v", d.State(c), orNothing(d.Here(c)))
 		sent := a.Sent()
 		s.Until("the share is whole again", 2*time.Hour, func() bool { return d.State(c) == depot.Stable && d.Here(c) == nil })
 		s.Expect(a.Sent()-sent < c.Bytes()*3/4, "%d bytes were sent to mend a single bit of a share of %d", a.Sent()-sent, c.Bytes())
@@ -87,7 +87,7 @@ var losing = []*simnet.Scenario{
 		complete(s, d)
 		until(s, a, d, h)
 	}),
-	ofDepot("database-lost", "The database is lost: nothing is collected until everything that the disk knows is entered again, and each lease ends when it would have.", func(s *depots.Story) {
+	ofDepot("database-lost", "A depot's database is lost: nothing is collected until everything that the disk knows is entered again, and each lease ends when it would have.", func(s *depots.Story) {
 		d, a, c := pair(s)
 		h := s.Hold(a, d, c, 20*day)
 		s.Kept(d, c)
@@ -137,7 +137,7 @@ var losing = []*simnet.Scenario{
 		s.Kept(d, c)
 		s.Gone(d, more) // which nobody found
 	}),
-	ofDepot("restored-from-an-old-backup", "The database is set back by days: what was promised or prolonged in those days still stands, and none of it is removed.", func(s *depots.Story) {
+	ofDepot("restored-from-an-old-backup", "A depot's database is restored from a backup that is days old: what was promised or prolonged in those days still stands, and none of it is removed.", func(s *depots.Story) {
 		d, a, c := pair(s)
 		b := s.Add(simnet.NodeConfig{Name: "bert"})
 		d.Account("bert", 1e9, b)
@@ -174,7 +174,7 @@ var losing = []*simnet.Scenario{
 		holds(s, a, d, c, more[1])
 		s.Gone(d, more[2])
 	}),
-	ofDepot("going-in-an-old-backup", "A share that was being removed when the backup was made has been held again since: the database that comes back removes nothing of it.", func(s *depots.Story) {
+	ofDepot("going-in-an-old-backup", "A share that a depot was removing when its database was backed up has been held again since: with that backup restored, the depot removes nothing of it.", func(s *depots.Story) {
 		d, a, c := pair(s)
 		s.Hold(a, d, c, 5*day)
 		s.Kept(d, c)

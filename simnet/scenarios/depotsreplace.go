@@ -56,7 +56,7 @@ var replacing = []*simnet.Scenario{
 		s.Gone(d, won)
 		holds(s, a, d, lost)
 	}),
-	ofDepot("replace-over-quota", "Both versions count until the new one is there: a replacement that has no room is refused, and the old one stays.", func(s *depots.Story) {
+	ofDepot("replace-over-quota", "At a depot both versions count towards the quota until the new one is there: a replacement for which there is no room is refused, and the old version stays.", func(s *depots.Story) {
 		d, a, v := versions(s)
 		d.Account("anna", depot.Bytes(v[0].Manifest)+depot.Bytes(v[1].Manifest)-1)
 		r := s.Refused(a, d, depot.OverQuota, s.ReplaceOf(d, "photos", v[0], v[1], 10*day))
@@ -73,7 +73,7 @@ var replacing = []*simnet.Scenario{
 		s.Gone(d, v[0])
 		holds(s, a, d, v[1])
 	}),
-	ofDepot("replace-superseded", "A version that is coming is superseded by the next: it goes at once, and the old one stays until the next is there.", func(s *depots.Story) {
+	ofDepot("replace-superseded", "A version that is coming is superseded by the next: the superseded one goes at once, and the old one stays until the next is there.", func(s *depots.Story) {
 		d, a, v := versions(s)
 		nobody := s.Folder("nobody", 2, 200_000) // no node has it
 		s.Replace(a, d, "photos", v[0], nobody, 10*day)
