@@ -106,11 +106,12 @@ func (s *Service) Unwant(id int64, now time.Time) {
 	s.replan(w.Share, now)
 }
 
-// Lapse drops a Want as Unwant does, but leases that nothing needs any more are not released: they lapse.
+// Lapse drops a Want as Unwant does, but leases that nothing needs any more are not released: they lapse. What was to be released before
+// is.
 func (s *Service) Lapse(id int64, now time.Time) {
 	for _, d := range s.depots {
 		for _, h := range d.versions[id] {
-			h.Lapses = true // until a Want needs it, see plan
+			h.Lapses = h.Lapses || s.fate(h) != release // until a Want needs it, see plan
 		}
 	}
 	s.Unwant(id, now)
