@@ -86,8 +86,8 @@ func (t *transferActor) stopWorkers(ctx actor.Context) {
 }
 
 func (t *transferActor) workerGone(who *actor.PID) {
-	n := len(t.verifiers)
-	t.verifiers = slices.DeleteFunc(t.verifiers, func(v *actor.PID) bool { return v.Equal(who) })
+	n := len(t.verifiers) // the pools have these, too
+	t.verifiers = slices.DeleteFunc(slices.Clone(t.verifiers), func(v *actor.PID) bool { return v.Equal(who) })
 	if len(t.verifiers) < n {
 		t.core.VerifierGone(t.s.Now())
 	}

@@ -39,7 +39,7 @@ func TestAReleaseThatWaitsForItsDepotOutlivesTheNextChangeOfTheList(t *testing.T
 	_, err = first.SetAccount(t.Context(), "fleet", api.SetAccount{RemoveKey: me})
 	must(t, err)
 	for i, d := range all[:2] {
-		_, _ = a.Release(t.Context(), api.Release{Share: e.Share, Depot: on[i]}) // the first does not let it in
+		_, _ = a.Release(t.Context(), api.Release{Share: e.Share, Depot: on[i]})      // the first does not let it in
 		for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) { // until the list is carried out
 			l, err := a.node.Holds(t.Context())
 			must(t, err)

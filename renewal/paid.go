@@ -130,7 +130,11 @@ func (h *Hold) cover(now time.Time, added time.Duration) {
 // heard of it: the answer was lost, or another member of a fleet did it.
 func (s *Service) reported(d *depot, h *Hold, said Heard, now time.Time, visit bool) {
 	d.Heard = later(d.Heard, now)
+	arrived := h.State != Stable && said.State == Stable
 	h.is(said.State, now)
+	if arrived {
+		s.replaced(h, now)
+	}
 	h.Bytes, h.Expires = said.Bytes, now.Add(max(said.Left, 0))
 	length := s.length(h)
 	if added := Added(h.Covered, now.Add(min(said.Left, length)), now); added > 0 {
@@ -141,6 +145,15 @@ func (s *Service) reported(d *depot, h *Hold, said Heard, now time.Time, visit b
 	}
 	if most := now.Add(2*length + s.cfg.renewWithin()); h.Covered.After(most) { // the clock was set back
 		h.Covered = most
+	}
+}
+
+// replaced makes the depots due at once that had kept a share until a hold that took their place is whole.
+func (s *Service) replaced(by *Hold, now time.Time) {
+	for id, d := range s.depots {
+		if h := d.holds[by.Share]; h != nil && h.State != Missing && s.fate(h) == release {
+			s.Hurry(id, now)
+		}
 	}
 }
 
