@@ -135,8 +135,8 @@ func (r *record) noted(f func(*catalog.Status), show bool) {
 			f(s)
 		})
 		if r.unwritten = err; err != nil {
-			r.d.unwritten.Store(&err)
 			if r.life.Err() == nil { // else the entry was removed
+				r.d.unwritten.Store(&err)
 				r.d.log.Error("the catalog was not written", "entry", r.id, "error", err)
 			}
 			e = before
