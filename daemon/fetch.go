@@ -244,7 +244,11 @@ func (k *keeper) stumble(err error) {
 		return
 	}
 	if errors.Is(err, fetcher.ErrNotHere) {
-		miss(k, fmt.Sprintf("some of what was fetched is no longer at %s. Put it back, or repair the entry with fetcher set", k.entry().Path))
+		e := k.entry()
+		k.fail(catalog.Missing, fmt.Sprintf("some of what was fetched is no longer at %s. Put it back, or repair the entry with fetcher set", e.Path))
+		if k.entry().State == catalog.Missing { // else its owner wants it to be fetched by now
+			k.lookOut([]string{e.Path}, false, k.d.setting().Rescan)
+		}
 		return
 	}
 	var at *fs.PathError // not a connection that a firewall does not permit
@@ -263,10 +267,6 @@ func (k *keeper) stumble(err error) {
 		k.mu.Lock()
 		k.code = api.ProblemOf(err).Code
 		k.mu.Unlock()
-		if wasFetched(k.found) { // else the next start would fetch what its owner has removed
-			miss(k, why)
-			return
-		}
 		k.fail(catalog.Failed, why)
 		k.rest(0)
 		return
@@ -275,14 +275,6 @@ func (k *keeper) stumble(err error) {
 	k.d.log.Info("a fetch will be tried again", "id", k.id, "in", wait, "reason", err)
 	k.show(api.Waiting, fmt.Sprintf("%s; the fetch is tried again at %s", words.Plain(err), words.Date(time.Now().Add(wait))))
 	k.rest(wait)
-}
-
-// miss says why not all that was fetched is here, and looks whether it is back.
-func miss(k *keeper, why string) {
-	k.fail(catalog.Missing, why)
-	if e := k.entry(); e.State == catalog.Missing { // else its owner wants it to be fetched by now
-		k.lookOut([]string{e.Path}, false, k.d.setting().Rescan)
-	}
 }
 
 // seedEvery is how often seed checks whether an entry was served for long enough, and whether it is to be looked at.
