@@ -4,9 +4,6 @@ import (
 	"slices"
 	"testing"
 	"time"
-
-	"github.com/piecelease/fetcher/leasemgr"
-	"github.com/piecelease/fetcher/share"
 )
 
 // Who has served a part of a share on, and fetches the rest so that nobody is told of it, is named to nobody after that.
@@ -15,12 +12,7 @@ func TestWhoServesOnAndFetchesMoreAnonymouslyIsNotNamed(t *testing.T) {
 	m, content := testFolder(t, 1<<20, 1<<20)
 	a := sw.add("a", 4e6).seed(m, content)
 	n := sw.add("node", 1e6)
-	n.fetchSome(m.ID(), TransferConfig{Keep: true}, func(e share.Entry) leasemgr.Priority {
-		if e.Path == "00" {
-			return leasemgr.Normal
-		}
-		return leasemgr.Skip
-	}, a)
+	n.fetchSome(m.ID(), TransferConfig{Keep: true}, firstFile, a)
 	sw.run(time.Minute, n)
 	n.end = nil
 	n.fetchWith(m.ID(), TransferConfig{Keep: true, Anonymous: true}, a)

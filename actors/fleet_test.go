@@ -270,12 +270,7 @@ func TestAMemberThatFetchesMoreStaysWithAllOfIt(t *testing.T) {
 	f.coordinate(f.members...)
 	n := f.members[0]
 	cfg := TransferConfig{Verifiers: 2, Keep: true, Fleet: FleetConfig{Coordinator: peers.Addr{ID: f.seat.id}}}
-	n.fetchSome(f.m.ID(), cfg, func(e share.Entry) leasemgr.Priority {
-		if e.Path == "00" {
-			return leasemgr.Normal
-		}
-		return leasemgr.Skip
-	}, f.origin)
+	n.fetchSome(f.m.ID(), cfg, firstFile, f.origin)
 	f.run(time.Minute, n)
 	f.w.Run(10 * time.Second)
 	if st := f.status(); st.Verified != 1 || len(st.Members) != 1 || st.Members[0].Gone {
@@ -299,12 +294,7 @@ func TestAMemberWhoseFetchOfMoreFailsStaysWithItsPart(t *testing.T) {
 	f.coordinate(f.members...)
 	n := f.members[0]
 	cfg := TransferConfig{Verifiers: 2, Keep: true, Stall: time.Minute, Fleet: FleetConfig{Coordinator: peers.Addr{ID: f.seat.id}}}
-	n.fetchSome(f.m.ID(), cfg, func(e share.Entry) leasemgr.Priority {
-		if e.Path == "00" {
-			return leasemgr.Normal
-		}
-		return leasemgr.Skip
-	}, f.origin)
+	n.fetchSome(f.m.ID(), cfg, firstFile, f.origin)
 	f.run(time.Minute, n)
 	f.origin.down = true
 	for range 2 {

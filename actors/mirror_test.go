@@ -12,7 +12,6 @@ import (
 
 	"github.com/piecelease/fetcher/actors/system"
 	"github.com/piecelease/fetcher/internal/rig"
-	"github.com/piecelease/fetcher/leasemgr"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/wire"
@@ -96,12 +95,7 @@ func TestWhoServesOnHearsOfNewPiecesAsItFetchesMore(t *testing.T) {
 	have.Add(0)
 	a.offer(m.ID(), 4, have)
 	n := sw.add("node", 1e6)
-	n.fetchSome(m.ID(), TransferConfig{Keep: true}, func(e share.Entry) leasemgr.Priority {
-		if e.Path == "00" {
-			return leasemgr.Normal
-		}
-		return leasemgr.Skip
-	}, a)
+	n.fetchSome(m.ID(), TransferConfig{Keep: true}, firstFile, a)
 	sw.run(time.Minute, n)
 	n.end = nil
 	n.fetchWith(m.ID(), TransferConfig{Keep: true, Stall: time.Hour}, a)
@@ -133,12 +127,7 @@ func TestWhoServesOnIsNamedAgainWhenItsFetchOfMoreFails(t *testing.T) {
 		have.Add(0)
 		a.offer(m.ID(), 2, have)
 		n := sw.add("node", 1e6)
-		n.fetchSome(m.ID(), TransferConfig{Keep: true}, func(e share.Entry) leasemgr.Priority {
-			if e.Path == "00" {
-				return leasemgr.Normal
-			}
-			return leasemgr.Skip
-		}, a)
+		n.fetchSome(m.ID(), TransferConfig{Keep: true}, firstFile, a)
 		sw.run(time.Minute, n)
 		n.end = nil
 		n.fetchWith(m.ID(), TransferConfig{Keep: true, Stall: time.Hour}, a)

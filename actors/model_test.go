@@ -167,6 +167,14 @@ func (n *simNode) fetchWith(id share.ID, cfg TransferConfig, from ...*simNode) {
 }
 
 // fetchSome fetches what choose selects; nil: everything.
+// firstFile chooses the first file of a testFolder.
+func firstFile(e share.Entry) leasemgr.Priority {
+	if e.Path == "00" {
+		return leasemgr.Normal
+	}
+	return leasemgr.Skip
+}
+
 func (n *simNode) fetchSome(id share.ID, cfg TransferConfig, choose func(share.Entry) leasemgr.Priority, from ...*simNode) {
 	n.sw.t.Helper()
 	var addrs []peers.Addr

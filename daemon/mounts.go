@@ -120,5 +120,5 @@ func apart(at string) bool {
 	return err == nil && err2 == nil && vfs.Device(in) != vfs.Device(above)
 }
 
-// within0 is a folder by its own name for itself: what is mounted there when it is used is mounted then.
+// itself is a folder by its own name for itself: if something is mounted there only when it is used, it is mounted then.
 func itself(at string) string { return at + string(filepath.Separator) + "." }

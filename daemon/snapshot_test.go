@@ -39,7 +39,7 @@ func newDepotFleet(t *testing.T) depotFleet {
 // snapshot adds an account to the depot, so that the snapshot that it makes is another share.
 func (f depotFleet) snapshot(t *testing.T, account string, at rounds.Target) (id share.ID, err error) {
 	t.Helper()
-	_, err = f.keeper.AddAccount(t.Context(), api.AddAccount{Name: account, Key: string(f.other.node.ID()), Quota: 1 << 30})
+	_, err = f.keeper.AddAccount(t.Context(), api.AddAccount{Name: account, Key: string(begun(t, t.TempDir()).node.ID()), Quota: 1 << 30})
 	must(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

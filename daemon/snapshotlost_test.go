@@ -1,14 +1,10 @@
 package daemon
 
 import (
-	"context"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"testing"
-	"time"
 
-	"github.com/piecelease/fetcher/api"
 	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/rounds"
 	"github.com/piecelease/fetcher/share"
@@ -19,35 +15,25 @@ import (
 func TestSnapshotsFromBeforeALossGo(t *testing.T) {
 	rig.Slow(t)
 	t.Parallel()
-	m := Membership{URL: "sqlite:" + filepath.Join(t.TempDir(), "kv"), Secret: "the secret of a fleet"}
-	folder := t.TempDir()
-	begin := func(dir string) *Daemon { return begun(t, dir, func(c *Config) { c.Depot = folder; inFleet(m)(c) }) }
-	other := begun(t, t.TempDir(), inFleet(m)) // who fetches them
-	snapshot := func(d *Daemon, seq uint64) share.ID {
+	f := newDepotFleet(t)
+	snapshot := func(seq uint64) share.ID {
 		t.Helper()
-		_, err := d.AddAccount(t.Context(), api.AddAccount{Name: fmt.Sprint("account", seq), Key: string(begun(t, t.TempDir()).node.ID()), Quota: 1 << 30}) // so that it is another share
-		must(t, err)
-		name, err := d.lender.db.Meta(t.Context())
-		must(t, err)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		id, err := d.member.snapshot(ctx, name.Depot, rounds.Target{Term: 1_000_000 * seq, Seq: 1})
+		id, err := f.snapshot(t, fmt.Sprint("account", seq), rounds.Target{Term: 1_000_000 * seq, Seq: 1})
 		must(t, err)
 		return id
 	}
-	d := begin(t.TempDir())
-	before := []share.ID{snapshot(d, 1), snapshot(d, 2)}
-	must(t, d.Close())
+	before := []share.ID{snapshot(1), snapshot(2)}
+	must(t, f.keeper.Close())
 
 	dir := t.TempDir() // the state directory was lost, with the key
-	must(t, m.Save(dir))
-	_, err := RestoreLeases(t.Context(), Config{Dir: dir, Settings: Settings{Depot: folder, Listen: []string{"127.0.0.1:0"}}})
+	must(t, f.Save(dir))
+	_, err := RestoreLeases(t.Context(), Config{Dir: dir, Settings: Settings{Depot: f.folder, Listen: []string{"127.0.0.1:0"}}})
 	must(t, err)
-	d = begin(dir)
+	f.keeper = begun(t, dir, func(c *Config) { c.Depot = f.folder; inFleet(f.Membership)(c) })
 	for seq := range uint64(3) {
-		snapshot(d, 3+seq)
+		snapshot(3 + seq)
 	}
-	list, err := other.member.store.Rollout(t.Context())
+	list, err := f.other.member.store.Rollout(t.Context())
 	must(t, err)
 	for _, x := range list.Shares {
 		if slices.Contains(before, x.ID) {
