@@ -23,10 +23,17 @@ export function bytes(n) {
   return out;
 }
 
-// scratch is a folder that goes with the test.
+const running = new WeakMap(); // by test: its commands, which may still write
+
+// scratch is a folder that goes with the test, after its commands.
 export async function scratch(t) {
   const dir = await mkdtemp(join(tmpdir(), 'interop-'));
-  t.after(() => rm(dir, { recursive: true, force: true }));
+  const commands = running.get(t) ?? [];
+  running.set(t, commands);
+  t.after(async () => {
+    await Promise.all(commands.map((command) => command.stop()));
+    await rm(dir, { recursive: true, force: true });
+  });
   return dir;
 }
 
@@ -102,10 +109,13 @@ export class Binary {
     this.stderr = '';
     this.process.stderr.setEncoding('utf8').on('data', (text) => { this.stderr += text; });
     this.ended = Promise.all([once(this.process, 'close'), once(createInterface(this.process.stdout).on('line', (line) => this.line(JSON.parse(line))), 'close')]);
-    t.after(async () => {
-      this.process.kill('SIGKILL');
-      await this.ended;
-    });
+    running.get(t)?.push(this);
+    t.after(() => this.stop());
+  }
+
+  async stop() {
+    this.process.kill('SIGKILL');
+    await this.ended;
   }
 
   line(line) {
