@@ -189,7 +189,7 @@ func (s *Server) guarded(a Access) http.Handler {
 }
 
 // beyond says what those who may only look may not read, and why.
-var beyond = map[string]string{exportPath: "an export has the data of all accounts", holdingsPath: "to ask a depot, the node has to connect to it"}
+var beyond = map[string]string{exportPath: "an export has the data of all accounts", holdingsPath: "asking a depot makes the node connect to it"}
 
 // answering gives a client requestTime to accept an answer from where that begins, however long the node has worked on it.
 type answering struct {

@@ -251,7 +251,7 @@ func unserved(ks map[catalog.ID]*keeper, id share.ID) string {
 			return fmt.Sprintf("the share's files were edited on this member: undo the edits; or, on this member, run fetcher fleet remove %s and then fetcher fleet add PATH", id)
 		}
 	}
-	return fmt.Sprintf("the share's ticket names this member, which does not serve it: run fetcher fleet add PATH on it, if no file changed, or fetcher fleet remove %s", id)
+	return fmt.Sprintf("the ticket names this member, which does not serve the share: there, run fetcher fleet add PATH if no file changed, or fetcher fleet remove %s", id)
 }
 
 // setTime is how long Set waits for a change to take effect.

@@ -150,7 +150,7 @@ func TestWhatAnOwnerAskedForIsNotTheFleets(t *testing.T) {
 func TestTheAdviceOnWhatIsNotServedFitsAReport(t *testing.T) {
 	t.Parallel()
 	id := share.IDOf([]byte("x"))
-	if got := unserved(nil, id); !strings.HasSuffix(got, ": run fetcher fleet add PATH on it, if no file changed, or fetcher fleet remove "+id.String()) || len(got) > 200 {
+	if got := unserved(nil, id); !strings.HasSuffix(got, ": there, run fetcher fleet add PATH if no file changed, or fetcher fleet remove "+id.String()) || len(got) > 200 {
 		t.Errorf("%d bytes: %s", len(got), got)
 	}
 }

@@ -179,7 +179,7 @@ func ParseListing(b []byte) (Listing, error) {
 		}
 		for _, o := range l {
 			if o.Size == k.Size && o.Epoch == k.Epoch || o.raw == k.raw {
-				return nil, fmt.Errorf("%w: a listing with two keys for one size, or one for two", ErrMessage)
+				return nil, fmt.Errorf("%w: a listing with two keys of one size for the same half year, or with one key twice", ErrMessage)
 			}
 		}
 		l = append(l, k)

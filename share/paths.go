@@ -30,7 +30,7 @@ func (e *PathError) add(path, why string, args ...any) {
 
 func (e *PathError) Error() string {
 	var b strings.Builder
-	b.WriteString("paths that are unsafe, or that this system cannot hold:")
+	b.WriteString("paths that are unsafe, or that cannot exist on this system:")
 	for _, p := range e.Problems {
 		fmt.Fprintf(&b, "\n  %q %s", p.Path, p.Why)
 	}

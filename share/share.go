@@ -54,7 +54,7 @@ var (
 	ErrNotAllowed = errors.New("not allowed")
 	ErrManifest   = errors.New("invalid list of files")
 	ErrLimit      = errors.New("too large for the share format")
-	ErrPath       = errors.New("the path is unsafe, or this system cannot hold it")
+	ErrPath       = errors.New("the path is unsafe, or cannot exist on this system")
 	ErrExists     = errors.New("target exists and differs")
 	ErrHeld       = errors.New("held by another process")
 	ErrDiskFull   = errors.New("disk full")

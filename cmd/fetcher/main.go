@@ -272,7 +272,7 @@ be repeated takes its values there separated by spaces.
 Exit codes, the first that holds in this order:
     2  usage: a flag, a path that is not there or cannot be shared, a ticket
        that cannot be read, an ID that nobody announces, or nothing selected
-   14  a path that is unsafe, or that this system cannot hold
+   14  a path that is unsafe, or that cannot exist on this system
    13  the target exists and differs (identical content is success)
    11  the target, the state directory, the depot's folder or a socket is in use
        by another process, or the node has the share already

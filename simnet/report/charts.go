@@ -336,9 +336,9 @@ func holders(from, to uint16) string {
 	return fmt.Sprintf("first %d, then %d nodes have it", from, to)
 }
 
-// waste is the bytes that came for nothing, over time.
+// waste is the bytes that were wasted, over time.
 func (v *view) waste() *chart {
-	p := v.plot("Came for nothing", "All nodes together: bytes that came twice, and on top of them bytes of requests that had been cancelled.", 90)
+	p := v.plot("Wasted bytes", "All nodes together: bytes that came twice, and on top of them bytes of requests that had been cancelled.", 90)
 	twice, all := make([]float64, v.rec.Samples), make([]float64, v.rec.Samples)
 	for i := range v.rec.Samples {
 		for _, n := range v.rec.Nodes {

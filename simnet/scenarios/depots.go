@@ -218,7 +218,7 @@ var holding = []*simnet.Scenario{
 	}),
 	{
 		Name: "ten-thousand-accounts", Limit: depots.Limit, Only: "depots here run on simulated machines",
-		Says:  "Hundreds of accounts, or thousands, hold shares, and up to a hundred or so of them hold the same one; each account is charged for exactly what it holds, also after the database is lost, and when the leases end, all of it is freed.",
+		Says:  "Hundreds of accounts, or thousands, hold shares, and up to a hundred or so of them hold the same one; each account is charged for exactly what it holds, even after the database is lost; when the leases end, all of it is freed.",
 		Nodes: 200, Fewest: 20,
 		Set: func(r *simnet.Run) { depots.Tell(r, manyAccounts) },
 	},

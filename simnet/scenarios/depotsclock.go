@@ -78,7 +78,7 @@ var ticking = []*simnet.Scenario{
 		frozen(s, d, false)
 		s.Kept(d, c)
 	}),
-	ofDepot("a-year-ahead-for-a-month", "A depot's clock is a year ahead for a month, across restarts: whatever is held is kept, and when the clock is right again its holder has time to renew it.", func(s *depots.Story) {
+	ofDepot("a-year-ahead-for-a-month", "A depot's clock is a year ahead for a month, across restarts: whatever is held is kept, and once the clock is right again, there is time to renew the leases.", func(s *depots.Story) {
 		d, a, c := pair(s)
 		d.Synced = s.Rand("synced").IntN(2) == 0
 		s.Hold(a, d, c, 31*day)

@@ -255,7 +255,7 @@ var muteSources = &simnet.Scenario{
 		cfg := actors.TransferConfig{Verifiers: 2, Anonymous: true, MaxSources: r.Nodes}
 		f := r.Add(simnet.NodeConfig{Name: "node"}).FetchWith(c, simnet.FetchOptions{Config: cfg, Manifest: true}, from...)
 		r.Finally(func() {
-			r.Expect(r.Soon(f.Took(), 25*time.Second), "the fetch took %v; a good source that takes part after 10 s needs 7 s by itself", f.Took())
+			r.Expect(r.Soon(f.Took(), 25*time.Second), "the fetch took %v; a good source gets its place after 10 s, and needs 7 s from then on", f.Took())
 		})
 	},
 }

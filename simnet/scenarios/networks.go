@@ -100,7 +100,7 @@ var networks = []*simnet.Scenario{
 	},
 	{
 		Name:  "three-offices",
-		Says:  "Three offices with fast networks and thin lines to the world: each byte leaves the office with the source about once, and comes about once to each of the others.",
+		Says:  "Three offices with fast networks and thin lines to the world: each byte leaves the source's office about once, and reaches each of the others about once.",
 		Nodes: 9,
 		Set: func(r *simnet.Run) {
 			c := r.Folder("photos", 64, 256<<10)
