@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"os"
 	"sync"
-	"time"
 )
 
 // shownCertificate is what the API shows over TLS. It is read again when its files have changed, as most are replaced every few weeks.
@@ -15,7 +14,7 @@ type shownCertificate struct {
 
 	mu   sync.Mutex // guards the fields below
 	last *tls.Certificate
-	read [2]time.Time // when the files that were read last were changed
+	read [2]os.FileInfo // of what was read last; nil where there was nothing
 }
 
 // get implements [tls.Config.GetCertificate]. While what is there cannot be used, as when one of the files is replaced before the other,
@@ -23,13 +22,11 @@ type shownCertificate struct {
 func (c *shownCertificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var now [2]time.Time
+	var now [2]os.FileInfo
 	for i, path := range []string{c.cert, c.key} {
-		if info, err := os.Stat(path); err == nil {
-			now[i] = info.ModTime()
-		}
+		now[i], _ = os.Stat(path)
 	}
-	if c.last != nil && now == c.read {
+	if c.last != nil && unchanged(c.read[0], now[0]) && unchanged(c.read[1], now[1]) {
 		return c.last, nil
 	}
 	c.read = now
@@ -43,4 +40,12 @@ func (c *shownCertificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 		c.log.Warn("a certificate was replaced, and the new one cannot be used: the previous one stays in use", "certificate", c.cert, "key", c.key, "error", err)
 	}
 	return c.last, nil
+}
+
+// unchanged is whether a and b, of one path, are of the same file with the same content, as far as its times tell.
+func unchanged(a, b os.FileInfo) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return os.SameFile(a, b) && a.ModTime().Equal(b.ModTime())
 }
