@@ -77,7 +77,7 @@ func (m modelled) Read(r *Reading) {
 			return
 		}
 		if o.Entry != r.entry {
-			m.net.ref.broken(m.id, "reader", "%q is entry %d, not %d", e.Path, o.Entry, r.entry)
+			m.net.ref.broken(m.id, "reader", "%q was opened as entry %d; it is entry %d", e.Path, o.Entry, r.entry)
 		}
 		r.goOn(actors.MoveReader{Reader: o.Reader, Ahead: ReadAhead})
 	})

@@ -24,7 +24,7 @@ func left(s *depots.Story, x *simnet.Node, d *depots.Depot, want time.Duration) 
 	s.Expect(err == nil && len(all) == 1, "%s should have a lease at %s; the depot says %+v, error: %v", x.Name(), d.Name(), all, orNothing(err))
 	if len(all) == 1 {
 		got := time.Unix(all[0].Expires, 0).Sub(d.Reading().Wall)
-		s.Expect((got-want).Abs() < time.Hour, "time left of the lease: %v; it should be %v, give or take an hour", got, want)
+		s.Expect((got-want).Abs() < time.Hour, "time left on the lease: %v; it should be %v, give or take an hour", got, want)
 	}
 }
 

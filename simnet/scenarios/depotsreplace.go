@@ -29,7 +29,7 @@ func versions(s *depots.Story) (d *depots.Depot, a *simnet.Node, v []*simnet.Con
 // replacing are scenarios in which one version replaces another. The old one is
 // there until the new one is, whatever happens.
 var replacing = []*simnet.Scenario{
-	ofDepot("replace-races", "Two nodes of an account try to replace the same version by different ones at once: one succeeds, the other is told what is there now.", func(s *depots.Story) {
+	ofDepot("replace-races", "Two nodes of an account try at the same time to replace a version, each with one of its own: one succeeds, the other is told what is there now.", func(s *depots.Story) {
 		d, a, v := versions(s)
 		b := s.Add(simnet.NodeConfig{Name: "anna2"}).Seed(v[1]).Seed(v[2])
 		d.Account("anna", 1e9, b)
