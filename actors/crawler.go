@@ -146,13 +146,18 @@ func (d *depotActor) slice(ctx actor.Context) {
 			}
 		}
 		c.Did(v.s.Wall(), v.s.Now().Sub(begin), at, done)
-		if out.err != nil { // the disk or the ledger is away: do not retry at once
-			c.Rest = v.s.Wall().Add(depotRetry)
-		}
 		out.place = crawlPlace{c, scrub}
-		out.err = errors.Join(out.err, v.store(ctx, out.place, done))
+		v.end(ctx, &out, &out.place.Crawl, done)
 		return out
 	})
+}
+
+// end stores where the crawler is after a slice. If that or the slice has failed, as the disk or the ledger is away, it goes on soon but
+// not at once, and the last slice of a cycle is done again.
+func (v surveyor) end(ctx context.Context, out *crawled, c *depot.Crawl, done bool) {
+	if out.err = errors.Join(out.err, v.store(ctx, out.place, done)); out.err != nil {
+		c.Done, c.Rest = false, v.s.Wall().Add(depotRetry)
+	}
 }
 
 // store keeps where the crawler is, and the report of a whole cycle.
@@ -343,11 +348,8 @@ func (d *depotActor) scrub(ctx actor.Context) {
 			r = reading{}
 		}
 		c.Did(v.s.Wall(), v.s.Now().Sub(begin), at, done)
-		if out.err != nil {
-			c.Rest = v.s.Wall().Add(depotRetry)
-		}
 		out.read, out.place = r, crawlPlace{crawl, c}
-		out.err = errors.Join(out.err, v.store(ctx, out.place, false))
+		v.end(ctx, &out, &out.place.Scrub, false)
 		return out
 	})
 }
