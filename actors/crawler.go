@@ -59,6 +59,7 @@ type crawled struct {
 	place crawlPlace
 	read  reading
 	scrub bool // the slice was of a scrub
+	first int  // so many of depotActor.lost were looked at
 	found []visit
 	err   error
 }
@@ -80,6 +81,9 @@ func (d *depotActor) crawl(ctx actor.Context, now time.Time) time.Time {
 		return now.Add(everyHour) // the end of the slice checks again
 	}
 	wall := d.s.Wall()
+	if len(d.lost) > 0 {
+		hurry(&c.crawl, wall)
+	}
 	wait := c.crawl.Next(wall)
 	if wait == 0 {
 		c.busy = true
@@ -112,14 +116,13 @@ func (d *depotActor) surveyor() surveyor {
 	return surveyor{d.cfg.Ledger, d.cfg.Keep, d.time, d.s, d.crawler}
 }
 
-// slice looks at the next shares.
+// slice looks at what the ledger has forgotten, and at the next shares.
 func (d *depotActor) slice(ctx actor.Context) {
-	v, c, scrub := d.surveyor(), d.crawler.crawl, d.crawler.scrub
+	v, c, scrub, ids := d.surveyor(), d.crawler.crawl, d.crawler.scrub, d.lost
 	d.s.Task(ctx, func(ctx context.Context) any {
 		begin := v.s.Now()
 		out := crawled{of: v.of}
-		at, done := c.At, false
-		var ids []share.ID
+		at, done, first := c.At, false, len(ids)
 		for range sliceShares {
 			var err error
 			if len(ids) == 0 {
@@ -137,11 +140,16 @@ func (d *depotActor) slice(ctx actor.Context) {
 			}
 			id := ids[0]
 			ids = ids[1:]
-			if seen, x := v.visit(ctx, id); !x.gone {
-				c.Report.Add(seen)
+			seen, x := v.visit(ctx, id)
+			if !x.gone {
 				out.found = append(out.found, x)
 			}
-			if at = id; v.s.Now().Sub(begin) >= depot.Slice {
+			if out.first < first { // out of the order of the cycle
+				out.first++
+			} else if at = id; !x.gone {
+				c.Report.Add(seen)
+			}
+			if v.s.Now().Sub(begin) >= depot.Slice {
 				break
 			}
 		}
@@ -412,6 +420,7 @@ func (d *depotActor) crawled(ctx actor.Context, m crawled) {
 	if errors.Is(m.err, depot.ErrAnew) && !d.loading {
 		d.load(ctx)
 	}
+	d.lost = d.lost[m.first:]
 	if m.scrub {
 		c.scrub, c.reading, c.stuckScrub = m.place.Scrub, m.read, m.err
 	} else {

@@ -60,12 +60,13 @@ type depotActor struct {
 	here     int64      // bytes already on the disk of shares that are coming
 	watchers map[depot.Account][]*actor.PID
 	crawler  *crawler
-	hourly   time.Time // when the clock is stored, and what has expired is swept and collected
-	passes   int       // passes of collecting that are under way
-	removed  int64     // shares that were removed, as nobody held them
-	stored   bool      // the clock was stored as frozen: at once, as a start may not see why
-	steps    bool      // it is being stored as it goes forward: at once, as time stands still until then
-	retry    time.Time // when to try again to load
+	lost     []share.ID // shares on the disk that the ledger has forgotten: the crawler looks at them first
+	hourly   time.Time  // when the clock is stored, and what has expired is swept and collected
+	passes   int        // passes of collecting that are under way
+	removed  int64      // shares that were removed, as nobody held them
+	stored   bool       // the clock was stored as frozen: at once, as a start may not see why
+	steps    bool       // it is being stored as it goes forward: at once, as time stands still until then
+	retry    time.Time  // when to try again to load
 	wake     system.Alarm
 }
 
@@ -387,7 +388,7 @@ func (d *depotActor) done(ctx actor.Context, m depotDone) {
 			d.removed++
 		}
 		if n.outdated {
-			hurry(&d.crawler.crawl, d.s.Wall())
+			d.lost = append(d.lost, n.id)
 		}
 		switch {
 		case !n.held:
