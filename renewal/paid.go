@@ -148,10 +148,15 @@ func (s *Service) reported(d *depot, h *Hold, said Heard, now time.Time, visit b
 	}
 }
 
-// replaced makes the depots due at once that had kept a share until a hold that took their place is whole.
+// replaced makes the other depots due at once that had kept a share, or an earlier version of it, until a hold that took their place is whole.
 func (s *Service) replaced(by *Hold, now time.Time) {
+	over := func(h *Hold) bool { return h != nil && h.State != Missing && s.fate(h) == release }
 	for id, d := range s.depots {
-		if h := d.holds[by.Share]; h != nil && h.State != Missing && s.fate(h) == release {
+		some := over(d.holds[by.Share])
+		for _, w := range s.byShare[by.Share] {
+			some = some || w.at(by.Key) && slices.ContainsFunc(d.versions[w.ID], over)
+		}
+		if some && id != by.Depot {
 			s.Hurry(id, now)
 		}
 	}
