@@ -5,6 +5,14 @@ import (
 	"time"
 )
 
+// hear visits the depot of budgeted, and returns what is left of its budget.
+func hear(s *Service, now time.Time) int64 {
+	s.Hurry("d", now)
+	s.Due(now)
+	s.Visited("d", []Heard{{Share: shareID(0), State: Stable, Bytes: 31 << 20, Left: 300 * day}}, now)
+	return s.Budgets(now)["d"].Left
+}
+
 // A clock was ahead for one visit, in which all of a month's budget was paid, and was set right. The month is over when it has passed since then, and the
 // next one has all of its budget, also at the time that the clock had shown once: nothing was paid in it, and depots were visited all the time.
 func TestAMonthThatAWrongClockHasShownOnceHasAllOfItsBudget(t *testing.T) {
@@ -12,14 +20,70 @@ func TestAMonthThatAWrongClockHasShownOnceHasAllOfItsBudget(t *testing.T) {
 	for _, ahead := range []time.Duration{20 * day, 45 * day} {
 		s := budgeted(10, 300*day)
 		s.depots["d"].spend(10, epoch.Add(ahead))
-		for now := epoch; now.Before(epoch.Add(ahead + UnitTime)); now = now.Add(2 * day) {
-			s.Hurry("d", now)
-			s.Due(now)
-			s.Visited("d", []Heard{{Share: shareID(0), State: Stable, Bytes: 31 << 20, Left: 300 * day}}, now)
-			if b := s.Budgets(now)["d"]; now.Sub(epoch) >= UnitTime && b.Left != 10 {
-				t.Errorf("ahead by %v: %v after it was set right %d of 10 are left", ahead, now.Sub(epoch), b.Left)
-				break
+		for after := time.Duration(0); after < ahead+UnitTime; after += 2 * day {
+			if left := hear(s, epoch.Add(after)); (left == 10) != (after >= UnitTime) {
+				t.Fatalf("ahead by %v: %v after it was set right %d of 10 are left", ahead, after, left)
 			}
+		}
+	}
+}
+
+// A lease that ends in such a month is not said to lapse.
+func TestALeaseInAMonthThatAWrongClockHasShownIsPaid(t *testing.T) {
+	t.Parallel()
+	s := budgeted(31, 40*day)
+	s.depots["d"].spend(31, epoch.Add(20*day))
+	s.Hurry("d", epoch)
+	s.Due(epoch)
+	s.Visited("d", []Heard{{Share: shareID(0), State: Stable, Bytes: 31 << 20, Left: 40 * day}}, epoch)
+	if due := s.Lapses(epoch); len(due) > 0 {
+		t.Errorf("%+v", due)
+	}
+}
+
+// A clock is set back after all of a month's budget was paid, and is set right later, between two visits or in one. Till the month is over nothing is left
+// of it, by whichever clock, and then all is.
+func TestAClockThatWasSetBackOpensNoBudget(t *testing.T) {
+	t.Parallel()
+	for _, behind := range []time.Duration{time.Hour, day, 3 * day, 15 * day, 30 * day, 365 * day} {
+		for wrong := time.Duration(0); wrong < UnitTime; wrong += 7 * day {
+			for _, every := range []time.Duration{6 * time.Hour, 40 * time.Hour, 8 * day} {
+				for _, within := range []bool{false, true} {
+					s := budgeted(10, 300*day)
+					hear(s, epoch)
+					s.depots["d"].spend(10, epoch)
+					at := time.Minute // since then
+					for ; at <= wrong+time.Minute; at += every {
+						if left := hear(s, epoch.Add(at-behind)); left > 0 {
+							t.Fatalf("behind by %v for %v, visits each %v: %d are left", behind, at, every, left)
+						}
+					}
+					if within {
+						s.Renewed("d", Heard{Share: shareID(0), State: Stable, Bytes: 31 << 20, Left: 300 * day}, epoch.Add(at-every+time.Second))
+					}
+					for ; at < UnitTime; at += every {
+						if left := hear(s, epoch.Add(at)); left > 0 {
+							t.Fatalf("behind by %v for %v, visits each %v: %v after all was paid %d are left", behind, wrong, every, at, left)
+						}
+					}
+					if left := hear(s, epoch.Add(UnitTime)); left != 10 {
+						t.Fatalf("behind by %v for %v, visits each %v: a month after all was paid %d are left", behind, wrong, every, left)
+					}
+				}
+			}
+		}
+	}
+}
+
+// Nor does one that was set back, and then almost right, before it was right.
+func TestAClockThatWasSetRightInTwoStepsOpensNoBudget(t *testing.T) {
+	t.Parallel()
+	s := budgeted(10, 300*day)
+	hear(s, epoch)
+	s.depots["d"].spend(10, epoch)
+	for _, at := range []time.Duration{-365 * day, -100 * day, day} {
+		if left := hear(s, epoch.Add(at)); at > 0 && left > 0 {
+			t.Errorf("a day after all was paid %d are left", left)
 		}
 	}
 }
