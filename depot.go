@@ -200,8 +200,11 @@ func (d *Depot) AskIssuer(ctx context.Context, question any) (any, error) {
 	return d.ask(ctx, question)
 }
 
-// errAnswer says that a depot's answer does not fit the question.
-var errAnswer = fmt.Errorf("%w: the answer of the depot does not fit the question", peers.ErrProtocol)
+var (
+	// errAnswer says that a depot's answer does not fit the question.
+	errAnswer  = fmt.Errorf("%w: the answer of the depot does not fit the question", peers.ErrProtocol)
+	errEndless = fmt.Errorf("%w: the depot says after %d pages of leases that there are more", peers.ErrProtocol, wire.MaxHoldingPages)
+)
 
 func newRequest(r string) string {
 	if r == "" {
@@ -281,7 +284,8 @@ func holding(at int64, h wire.Holding) Holding {
 
 // Holdings are the live leases of the account, by share ID.
 func (d *Depot) Holdings(ctx context.Context) (out []Holding, err error) {
-	for after := (share.ID{}); ; {
+	after := share.ID{}
+	for range wire.MaxHoldingPages {
 		answer, err := d.ask(ctx, wire.Holdings{After: after})
 		if err != nil {
 			return nil, err
@@ -304,6 +308,7 @@ func (d *Depot) Holdings(ctx context.Context) (out []Holding, err error) {
 			return out, nil
 		}
 	}
+	return nil, errEndless
 }
 
 // Usage is what the account uses.

@@ -55,7 +55,6 @@ var (
 const (
 	visitTime = 2 * depotTime // how long a depot may take for one request, connecting included
 	lookEvery = time.Hour     // the clock may be set, or the machine may have slept
-	maxPages  = 1 << 10       // of what a depot says it holds for us
 )
 
 // renewals makes depots keep what the owner wants: it visits them, and renews, offers and
@@ -243,7 +242,7 @@ var errOtherAnswer = fmt.Errorf("%w: the answer of the depot does not fit the qu
 
 // page takes what a depot says it keeps for us.
 func (r *renewals) page(ctx actor.Context, v *depotVisit, m wire.HoldingsPage) {
-	if v.listed || v.pages >= maxPages {
+	if v.listed || v.pages >= wire.MaxHoldingPages {
 		r.failed(v, errOtherAnswer)
 		return
 	}

@@ -11,12 +11,13 @@ import (
 
 // Limits of the messages between an account and a depot.
 const (
-	MaxRequestID   = 32      // bytes of the ID of a request
-	MaxHoldName    = 256     // bytes of the name of a holding
-	MaxHoldSources = 8       // peers to fetch a share from
-	MaxHeldBytes   = 1 << 53 // bytes that a share takes
-	MaxHoldings    = 1_024   // leases in one HoldingsPage
-	maxSeconds     = 1 << 40 // of a time since 1970
+	MaxRequestID    = 32      // bytes of the ID of a request
+	MaxHoldName     = 256     // bytes of the name of a holding
+	MaxHoldSources  = 8       // peers to fetch a share from
+	MaxHeldBytes    = 1 << 53 // bytes that a share takes
+	MaxHoldings     = 1_024   // leases in one HoldingsPage
+	MaxHoldingPages = 1_024   // HoldingsPages that an account reads one after the other
+	maxSeconds      = 1 << 40 // of a time since 1970
 )
 
 // seconds is a time since 1970, in seconds; 0 if it is none.
