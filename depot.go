@@ -271,13 +271,18 @@ func (d *Depot) held(ctx context.Context, id share.ID, question any, request, na
 	if m.Refused != 0 {
 		return h, &HoldRefused{Reason: HoldReason(m.Refused), Room: m.Room, Retry: m.Retry, Current: m.Current, Coming: m.Coming}
 	}
-	return Held{Holding: holding(m.At, wire.Holding{Share: m.Share, State: m.State, Bytes: m.Bytes, Expires: m.Expires}), Added: time.Duration(m.Added) * time.Second}, nil
+	return Held{Holding: holding(m.At, wire.Holding{Share: m.Share, State: m.State, Bytes: m.Bytes, Expires: m.Expires}), Added: lasting(m.Added)}, nil
 }
 
+// A depot may say any time, and it is to be shown all the same: moment is one that JSON has in any zone, and lasting a duration of 272 years
+// at most.
+func moment(seconds int64) time.Time      { return time.Unix(min(seconds, 1<<37), 0) }
+func lasting(seconds int64) time.Duration { return time.Duration(min(seconds, 1<<33)) * time.Second }
+
 func holding(at int64, h wire.Holding) Holding {
-	out := Holding{Share: h.Share, State: HoldState(h.State), Bytes: h.Bytes, At: time.Unix(at, 0), Here: h.Here, Delay: HoldDelay(h.Delay)}
+	out := Holding{Share: h.Share, State: HoldState(h.State), Bytes: h.Bytes, At: moment(at), Here: h.Here, Delay: HoldDelay(h.Delay)}
 	if h.Expires != 0 {
-		out.Expires = time.Unix(h.Expires, 0)
+		out.Expires = moment(h.Expires)
 	}
 	return out
 }
@@ -328,7 +333,7 @@ func usageOf(answer any) (DepotUsage, error) {
 	case m.Refused != 0:
 		return DepotUsage{}, &HoldRefused{Reason: HoldReason(m.Refused)}
 	}
-	return DepotUsage{m.Used, m.Quota, time.Duration(min(m.MaxLease, int64(1<<33))) * time.Second, m.Complete, time.Unix(m.At, 0)}, nil
+	return DepotUsage{m.Used, m.Quota, lasting(m.MaxLease), m.Complete, moment(m.At)}, nil
 }
 
 // Watch calls changed for each change of a share of the account, and for each lease that
