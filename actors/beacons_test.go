@@ -371,6 +371,30 @@ func TestWhatIsToBeAnnouncedIsLookedAtNowAndThen(t *testing.T) {
 	}
 }
 
+// When the node begins it has addresses, and the one by which others reach it comes a moment later: the router forwards a port. Later that
+// is another port. A beacon, with which it is connected all the time, hears of each soon, and not a quarter of an hour later.
+func TestABeaconHearsOfTheAddressThatANodeGets(t *testing.T) {
+	sw := newSwarm(t, 1)
+	m, content := testShare(t, 1<<20)
+	b := sw.add("beacon", 1e6, isBeacon)
+	var said []string
+	sw.w.Observe = func(d system.Delivery) {
+		if a, ok := d.Message.(wire.Announce); ok {
+			said = a.Addrs
+		}
+	}
+	seeder := sw.add("seeder", 1e6, meets(at(m.ID(), "beacon")...)).seed(m, content)
+	seeder.addrs = []string{"host private"}
+	sw.w.Run(10 * time.Second)
+	for _, forwarded := range []string{"port 4001", "port 4002"} {
+		seeder.addrs = []string{"host private", forwarded}
+		sw.w.Run(2 * meetAnew)
+		if n := b.remembered(); n != 1 || !slices.Contains(said, forwarded) {
+			t.Errorf("%d records, and the beacon was told of %q, %s after the router forwarded %s", n, said, 2*meetAnew, forwarded)
+		}
+	}
+}
+
 // A beacon that is connected, and never ends an answer, holds nothing up: a fetch without another source ends with what
 // is wrong with those that it has, and one with a source goes on.
 func TestABeaconThatNeverAnswersHoldsNothingUp(t *testing.T) {
