@@ -11,6 +11,7 @@ import (
 	"github.com/ipfs/go-datastore"
 	pb "github.com/libp2p/go-libp2p-kad-dht/pb"
 	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/core/peerstore"
 	ma "github.com/multiformats/go-multiaddr"
 
 	"github.com/piecelease/fetcher"
@@ -215,4 +216,35 @@ func (l locked) Write(b []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.to.Write(b)
+}
+
+// Strangers who enter something name as many addresses as this node remembers, each for an hour. Some of them make way for new ones: whoever
+// enters a share afterwards is named with where it is, and the nodes that a question leads to can be asked.
+func TestStrangersDoNotTakeTheRoomForAddressesOfOthers(t *testing.T) {
+	t.Parallel()
+	_, d := open(t, Config{})
+	<-d.ready
+	store, known := d.table.Load().ProviderStore(), d.table.Load().Host().Peerstore()
+	var addrs []ma.Multiaddr
+	for _, b := range at(maxAddrs, "/ip4/127.0.%d.%d/tcp/4001") {
+		addrs = append(addrs, ma.Cast(b))
+	}
+	const strangers = maxNamed / maxAddrs
+	for i := range strangers {
+		key := keyOf(share.IDOf(fmt.Append(nil, i))).Hash()
+		if err := store.AddProvider(t.Context(), key, peer.AddrInfo{ID: invented(i), Addrs: addrs}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	key := keyOf(share.IDOf([]byte("x"))).Hash()
+	if err := store.AddProvider(t.Context(), key, peer.AddrInfo{ID: invented(strangers), Addrs: addrs[:1]}); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := store.GetProviders(t.Context(), key); err != nil || len(got) != 1 || len(got[0].Addrs) != 1 {
+		t.Errorf("who has the share is named as %v: %v", got, err)
+	}
+	known.AddAddrs(invented(strangers+1), addrs[:1], peerstore.TempAddrTTL)
+	if got := known.Addrs(invented(strangers + 1)); len(got) != 1 {
+		t.Errorf("a node to be asked is said to be at %v", got)
+	}
 }
