@@ -1,8 +1,10 @@
 package p2p
 
 import (
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
@@ -49,5 +51,24 @@ func TestAnAddressThatHidesANearOneIsNear(t *testing.T) {
 	}
 	if far := "/ip6/64:ff9b::808:404/tcp/8080"; len(peers.Named(Endpoints([]string{far}), share.Anywhere)) == 0 {
 		t.Errorf("%s: it leads to 8.8.4.4", far)
+	}
+}
+
+// Nor may a peer have more of such addresses dialled at once, by writing them in those ways, than there may be of their network (formats.md, 6.7).
+func TestAnAddressThatLeadsToIPv4CountsWithItsNetwork(t *testing.T) {
+	var all []peers.Endpoint
+	for i := range 8 {
+		for _, form := range []string{"/ip4/8.8.4.%[1]d/tcp/4001", "/ip6/2002:808:4%02[1]x::1/tcp/4001", "/ip6/64:ff9b::808:4%02[1]x/tcp/4001"} {
+			all = append(all, Endpoints([]string{fmt.Sprintf(form, i)})...)
+		}
+	}
+	dials, at := peers.NewDials(), 0
+	for i, p := range all {
+		if _, ok := dials.Begin(peers.ID(fmt.Sprint("namer", i)), "", []peers.Endpoint{p}, time.Now()); ok {
+			at++
+		}
+	}
+	if at > peers.MaxEndpoints {
+		t.Errorf("of the %d addresses, all of 8.8.4.0/24, %d are dialled at once, want %d", len(all), at, peers.MaxEndpoints)
 	}
 }
