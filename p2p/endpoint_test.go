@@ -72,3 +72,25 @@ func TestAnAddressThatLeadsToIPv4CountsWithItsNetwork(t *testing.T) {
 		t.Errorf("of the %d addresses, all of 8.8.4.0/24, %d are dialled at once, want %d", len(all), at, peers.MaxEndpoints)
 	}
 }
+
+// A machine goes from one network to another, and connects anew. The end of the connection that it had is not known yet: where it is now is the
+// other end of the new one. A beacon that looked for its address at the old one would refuse it for a quarter of an hour.
+func TestAPeerIsWhereItConnectedFromLast(t *testing.T) {
+	h := newHost(t, Config{})
+	h.OnMessages(func(peers.ID, []byte) {}, func(peers.ID) {})
+	var last peers.Endpoint
+	for i := range 2 {
+		x := newHost(t, Config{Key: seedKey(2), Listen: []string{"none"}}) // the same node, at another port
+		if _, err := x.connect(t.Context(), addr(h)); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "the connection", func() bool { return len(h.swarm.ConnsToPeer(hostID(seedKey(2)))) == i+1 })
+		at, ok := endpointOf(x.swarm.ConnsToPeer(h.host.ID())[0].LocalMultiaddr())
+		if last = at; !ok {
+			t.Fatal("no endpoint")
+		}
+	}
+	if at, ok := h.Where(peerOf(seedKey(2))); !ok || at.Addr != last.Addr {
+		t.Errorf("it is at %s, want %s", at.Addr, last.Addr)
+	}
+}
