@@ -170,6 +170,33 @@ func runErrand(what string) {
 			return false
 		})
 		fmt.Println("lost")
+	case "forward": // a port, for whoever asks by NAT-PMP (RFC 6886)
+		c, err := net.ListenPacket("udp", "10.77.0.2:5351")
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			io.Copy(io.Discard, os.Stdin)
+			c.Close()
+		}()
+		fmt.Println("forwards")
+		for b := make([]byte, 16); ; {
+			n, from, err := c.ReadFrom(b)
+			if err != nil {
+				return
+			}
+			switch answer := []byte{0, b[1] + 128, 0, 0, 0, 0, 0, 1}; {
+			case n == 2: // the address
+				c.WriteTo(append(answer, 8, 8, 8, 8), from)
+			case n == 12: // a port
+				answer = append(answer, b[4], b[5], b[4], b[5])
+				c.WriteTo(append(answer, b[8:12]...), from)
+			}
+		}
+	case "map":
+		h := newHost(t, Config{Listen: []string{"4001"}, Reach: Reach{MapPorts: true}})
+		eventually(t, "the port that the router forwards", func() bool { return strings.Contains(strings.Join(h.Addrs(), " "), "/ip4/8.8.8.8/tcp/") })
+		fmt.Println("forwarded")
 	case "serve-bare":
 		h := newHost(t, Config{Streams: e.Streams, Listen: []string{listen}, Key: seedKey(1)})
 		x := newMemory(t, 64<<20)

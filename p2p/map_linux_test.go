@@ -1,0 +1,22 @@
+package p2p
+
+import (
+	"testing"
+	"time"
+
+	"github.com/piecelease/fetcher/internal/rig"
+)
+
+// A router that knows NAT-PMP, and no UPnP, is asked for a port by a node that is to have one forwarded.
+func TestARouterForwardsAPortByNATPMP(t *testing.T) {
+	rig.Slow(t)
+	t.Parallel()
+	line := rig.New(t, rig.Path{Mbit: 100, Delay: 5 * time.Millisecond, Queue: 100 * time.Millisecond, MTU: 1500})
+	if _, err := send(t, line.Ends[1], errand{Role: "forward"}).ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	rig.Sh(t, "ip -n %s route add default via %s", line.Ends[0], line.Addr(1))
+	if got, err := send(t, line.Ends[0], errand{Role: "map"}).ReadString('\n'); err != nil || got != "forwarded\n" {
+		t.Errorf("%q, %v", got, err)
+	}
+}
