@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/libp2p/go-libp2p/p2p/net/nat"
+
 	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/peers"
 )
@@ -28,6 +30,7 @@ type errand struct {
 	Window  int // bytes in flight
 	Bytes   int
 	QUIC    bool
+	Late    bool // the router comes later
 }
 
 // send runs an errand in a namespace; its process ends with the test at the latest.
@@ -195,6 +198,10 @@ func runErrand(what string) {
 		}
 	case "map":
 		h := newHost(t, Config{Listen: []string{"4001"}, Reach: Reach{MapPorts: true}})
+		if e.Late {
+			time.Sleep(nat.DiscoveryTimeout + time.Second) // nobody forwards a port
+			fmt.Println("alone")
+		}
 		eventually(t, "the port that the router forwards", func() bool { return strings.Contains(strings.Join(h.Addrs(), " "), "/ip4/8.8.8.8/tcp/") })
 		fmt.Println("forwarded")
 	case "serve-bare":
