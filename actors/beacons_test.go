@@ -395,6 +395,23 @@ func TestABeaconHearsOfTheAddressThatANodeGets(t *testing.T) {
 	}
 }
 
+// Somebody's ticket names a beacon of this node too, at as many hosts as a ticket may name (16, over two transports), and none is the beacon's. It is
+// dialled all the same where the node's owner says that it is.
+func TestATicketDoesNotHideWhereABeaconIs(t *testing.T) {
+	sw := newSwarm(t, 1)
+	b := newBeacons(sw.add("node", 1e6).program.s, nil, nil, nil)
+	var invented []string
+	for i := range 16 {
+		invented = append(invented, fmt.Sprintf("/ip4/192.0.2.%d/tcp/4001", i), fmt.Sprintf("/ip4/192.0.2.%d/udp/4001/quic-v1", i))
+	}
+	const right = "/ip4/198.51.100.1/tcp/4001"
+	b.post(peers.Addr{ID: "beacon", Addrs: append(invented, right)}) // as one share by that ticket is announced: the ticket's and the owner's
+	p := b.post(peers.Addr{ID: "beacon", Addrs: []string{right}})    // as all others are
+	if !slices.Contains(p.at.Addrs, right) || len(p.at.Addrs) > maxAddrs {
+		t.Errorf("it is dialled at %d addresses, and not at %s", len(p.at.Addrs), right)
+	}
+}
+
 // A beacon that is connected, and never ends an answer, holds nothing up: a fetch without another source ends with what
 // is wrong with those that it has, and one with a source goes on.
 func TestABeaconThatNeverAnswersHoldsNothingUp(t *testing.T) {
