@@ -1,6 +1,7 @@
 package fetcher
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -91,6 +92,21 @@ func secretIn(t *testing.T, ticket string) []byte {
 	tk, err := share.ParseTicket(ticket)
 	must(t, err)
 	return tk.Secret[:]
+}
+
+// A machine has more addresses than a message holds, as one with several networks of containers has. The beacon is told of the one by which it is
+// connected with the node, whichever that is: of all others it keeps none.
+func TestABeaconIsToldOfTheAddressThatItSees(t *testing.T) {
+	t.Parallel()
+	beacon := openBeacon(t)
+	source := openNode(t, uses(addrOf(beacon)), func(c *Config) {
+		for i := range 4 {
+			c.Announce = append(c.Announce, fmt.Sprintf("/ip4/198.51.100.%d/tcp/4001", i), fmt.Sprintf("/ip4/198.51.100.%d/udp/4001/quic-v1", i))
+		}
+	})
+	_, err := source.Share(t.Context(), someFile(t, 1<<20), ShareOptions{})
+	must(t, err)
+	remembers(t, beacon, 1)
 }
 
 // The source is at another address, with another port, and gives out the same secret.
