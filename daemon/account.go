@@ -147,7 +147,7 @@ func longest(s string) (time.Duration, error) {
 }
 
 func checkKey(key string) error {
-	if _, err := share.ParseAddr("/p2p/" + key); err != nil || key == "" {
+	if a, err := share.ParseAddr("/p2p/" + key); err != nil || a.String() != "/p2p/"+key { // a peer's ID has but one text
 		return api.Refuse(api.ErrRequest, "%q is not a peer ID, which is the first line that \"fetcher id\" prints on the machine that is to hold leases", key)
 	}
 	return nil

@@ -1,6 +1,7 @@
 package p2p
 
 import (
+	"errors"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -29,9 +30,19 @@ func Endpoints(addrs []string) []peers.Endpoint {
 	return out
 }
 
+// decode is a peer's ID as libp2p has it. Its text is unique: libp2p reads other texts as the same ID, and whoever gave a
+// peer another would have it taken for two peers.
+func decode(id peers.ID) (peer.ID, error) {
+	p, err := peer.Decode(string(id))
+	if err == nil && p.String() != string(id) {
+		return "", errors.New("an ID of a peer has but one text")
+	}
+	return p, err
+}
+
 // Where returns the other end of an open connection with a peer. Not ok: there is none, or only one through a relay.
 func (h *Host) Where(id peers.ID) (p peers.Endpoint, ok bool) {
-	to, err := peer.Decode(string(id))
+	to, err := decode(id)
 	if err != nil {
 		return p, false
 	}
@@ -46,7 +57,7 @@ func (h *Host) Where(id peers.ID) (p peers.Endpoint, ok bool) {
 // Dialled returns the addresses, without the peer ID, at which a node has reached a peer and is connected to it; none
 // if there is no such connection, or it was the peer that connected, or a relay leads there.
 func Dialled(h *Host, id peers.ID) (out []string) {
-	to, err := peer.Decode(string(id))
+	to, err := decode(id)
 	if err != nil {
 		return nil
 	}

@@ -423,7 +423,7 @@ func (h *Host) connect(ctx context.Context, to peers.Addr) (peer.ID, error) {
 
 // connectBy is connect with a way of its own to dial.
 func connectBy(ctx context.Context, h *Host, to peers.Addr, dial func(context.Context, peer.ID) error) (peer.ID, error) {
-	id, err := peer.Decode(string(to.ID))
+	id, err := decode(to.ID)
 	switch {
 	case err != nil:
 		return "", said{fmt.Sprintf("%q is not a peer ID", to.ID), peers.ErrUnreachable, err}

@@ -94,7 +94,7 @@ func (h *Host) Send(to peers.ID, frame []byte) bool {
 	x := m.with[to]
 	m.mu.Unlock()
 	if x == nil {
-		id, err := peer.Decode(string(to))
+		id, err := decode(to)
 		if err != nil || !h.usable(id) {
 			return false
 		}

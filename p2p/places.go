@@ -178,7 +178,7 @@ func (r *reach) set(p *station, s Place) {
 
 // Placed reports whether a peer has a place at this host, if that is a relay.
 func (h *Host) Placed(id peers.ID) bool {
-	to, err := peer.Decode(string(id))
+	to, err := decode(id)
 	if err != nil {
 		return false
 	}

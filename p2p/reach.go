@@ -354,7 +354,7 @@ const punchedTag = "punched"
 
 // Way returns how a peer is connected at present.
 func (h *Host) Way(id peers.ID) Way {
-	to, err := peer.Decode(string(id))
+	to, err := decode(id)
 	if err != nil {
 		return Unconnected
 	}

@@ -10,7 +10,6 @@ import (
 	"syscall"
 
 	"github.com/libp2p/go-libp2p/core/network"
-	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
 	"github.com/libp2p/go-libp2p/core/sec"
 	"github.com/libp2p/go-libp2p/p2p/net/swarm"
@@ -276,7 +275,7 @@ const owing = " before it had sent all replies"
 
 // stands says whether a connection to a peer is open.
 func stands(h *Host, id peers.ID) bool {
-	p, err := peer.Decode(string(id))
+	p, err := decode(id)
 	return err == nil && slices.ContainsFunc(h.host.Network().ConnsToPeer(p), func(c network.Conn) bool { return !c.IsClosed() })
 }
 

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/network"
-	"github.com/libp2p/go-libp2p/core/peer"
 	goyamux "github.com/libp2p/go-yamux/v5"
 	ma "github.com/multiformats/go-multiaddr"
 	manet "github.com/multiformats/go-multiaddr/net"
@@ -15,7 +14,7 @@ import (
 
 // RoundTrip is the round trip of an open connection with a peer, as last measured; 0: not known.
 func (h *Host) RoundTrip(id peers.ID) time.Duration {
-	to, err := peer.Decode(string(id))
+	to, err := decode(id)
 	if err != nil {
 		return 0
 	}
