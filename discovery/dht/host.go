@@ -74,9 +74,26 @@ func (b *book) PeerInfo(id peer.ID) peer.AddrInfo {
 
 func (b *book) AddAddr(id peer.ID, a ma.Multiaddr, ttl time.Duration) { b.named.AddAddr(id, a, ttl) }
 func (b *book) AddAddrs(id peer.ID, all []ma.Multiaddr, ttl time.Duration) {
-	all = b.believed(all)
-	b.named.AddAddrs(id, all[:min(len(all), maxAddrs)], ttl)
+	var at []ma.Multiaddr
+	for _, a := range b.believed(all) {
+		if a, of := peer.SplitAddr(a); a != nil && (of == "" || of == id) && len(at) < maxAddrs {
+			at = append(at, a)
+		}
+	}
+	if len(at) == 0 || ttl <= 0 {
+		return
+	}
+	b.named.AddAddrs(id, at, ttl)
+	if slices.ContainsFunc(b.named.Addrs(id), at[len(at)-1].Equal) {
+		return
+	}
+	known := b.named.PeersWithAddrs() // in no order; it is full, and some make way
+	for _, old := range known[:min(len(known), maxNamed/maxAddrs/8)] {
+		b.named.ClearAddrs(old)
+	}
+	b.named.AddAddrs(id, at, ttl)
 }
+
 func (b *book) SetAddr(id peer.ID, a ma.Multiaddr, ttl time.Duration) { b.named.SetAddr(id, a, ttl) }
 func (b *book) SetAddrs(id peer.ID, all []ma.Multiaddr, ttl time.Duration) {
 	b.named.SetAddrs(id, all, ttl)
