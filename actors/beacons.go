@@ -46,6 +46,7 @@ type beacons struct {
 	posts map[peers.ID]*beaconPost
 	links linkNumber // opened so far
 	look  time.Time  // when it is looked what is to be announced
+	addrs []string   // of this node, when it was last looked
 	wake  system.Alarm
 }
 
@@ -176,8 +177,15 @@ func (b *beacons) tick(ctx actor.Context) {
 	b.wake.Set(b.s, ctx, next)
 }
 
-// compare adds what is now to be announced, and withdraws what no longer is.
+// compare adds what is now to be announced, and withdraws what no longer is. If this node has other addresses than before, all of it is
+// announced again.
 func (b *beacons) compare(ctx actor.Context, now time.Time) {
+	if is := b.net.Addrs(); !slices.Equal(is, b.addrs) {
+		b.addrs = is
+		for _, p := range b.posts {
+			p.due(now)
+		}
+	}
 	wanted := map[peers.ID]map[share.Hash]bool{}
 	for _, m := range b.say() {
 		p := b.post(m.Beacon)
@@ -202,6 +210,14 @@ func (b *beacons) compare(ctx actor.Context, now time.Time) {
 		if p.up {
 			b.withdraw(ctx, p, gone)
 		}
+	}
+}
+
+// due has everything announced again. An answer that is awaited still is not about that.
+func (p *beaconPost) due(now time.Time) {
+	p.said = nil
+	for k := range p.keys {
+		p.keys[k] = now
 	}
 }
 
@@ -245,11 +261,9 @@ func (b *beacons) call(ctx actor.Context, p *beaconPost, now time.Time) (next ti
 // begin makes everything due again at a beacon, which may have forgotten what it knew.
 func (b *beacons) begin(ctx actor.Context, p *beaconPost) {
 	now := b.s.Now()
-	p.up, p.stood, p.said, p.quiet = true, false, nil, now
+	p.up, p.stood, p.quiet = true, false, now
 	ctx.Watch(p.pid)
-	for k := range p.keys {
-		p.keys[k] = now
-	}
+	p.due(now)
 	for _, a := range p.asks {
 		*a = beaconAsk{share: a.share, finder: a.finder, next: now}
 	}
