@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -40,18 +41,20 @@ func decode(id peers.ID) (peer.ID, error) {
 	return p, err
 }
 
-// Where returns the other end of an open connection with a peer. Not ok: there is none, or only one through a relay.
+// Where returns the other end of the newest open connection with a peer: it may have moved, and left others behind. Not ok: there is
+// none, or only one through a relay.
 func (h *Host) Where(id peers.ID) (p peers.Endpoint, ok bool) {
 	to, err := decode(id)
 	if err != nil {
 		return p, false
 	}
+	var opened time.Time
 	for _, c := range h.swarm.ConnsToPeer(to) {
-		if p, ok = endpointOf(c.RemoteMultiaddr()); ok {
-			return p, true
+		if at, direct := endpointOf(c.RemoteMultiaddr()); direct && c.Stat().Opened.After(opened) {
+			p, ok, opened = at, true, c.Stat().Opened
 		}
 	}
-	return p, false
+	return p, ok
 }
 
 // Dialled returns the addresses, without the peer ID, at which a node has reached a peer and is connected to it; none
