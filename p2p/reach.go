@@ -37,7 +37,7 @@ type Reach struct {
 	// opens a path through most routers.
 	Traverse bool
 
-	// MapPorts asks the router, by UPnP, NAT-PMP or PCP, to forward the ports listened on.
+	// MapPorts asks the router, by UPnP or NAT-PMP, to forward the ports listened on.
 	MapPorts bool
 
 	// Relays are nodes at which this host keeps a place, so that others reach it through
@@ -89,7 +89,7 @@ func (r Reach) options(cfg Config) (out []libp2p.Option) {
 		out[0] = libp2p.EnableRelay()
 	}
 	if r.MapPorts && cfg.Packets == nil {
-		out = append(out, libp2p.NATPortMap())
+		out = append(out, libp2p.NATManager(newRouter))
 	}
 	return append(out, r.transports(cfg)...)
 }

@@ -43,7 +43,7 @@ func (fl *reachFlags) outbound(f *pflag.FlagSet, lanHelp string) {
 // inbound adds those about being reached.
 func (fl *reachFlags) inbound(f *pflag.FlagSet) {
 	f.StringArrayVar(&fl.via, "via", nil, "be reached through the relay at this `ADDR`, a multiaddr that ends in /p2p/ID; may be repeated")
-	f.BoolVar(&fl.mapPort, "map-port", false, "ask the router to forward a port to this node, by UPnP, NAT-PMP or PCP")
+	f.BoolVar(&fl.mapPort, "map-port", false, "ask the router to forward a port to this node, by UPnP or NAT-PMP")
 }
 
 // proxyHelp describes --proxy.
