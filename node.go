@@ -185,12 +185,15 @@ type network struct{ *p2p.Host }
 func (w network) Self() peers.ID { return w.ID() }
 
 // Addrs are those of the host as they are sent: without the peer ID, which is sent beside them.
-func (w network) Addrs() []string {
-	out := w.Host.Addrs()
-	for i, a := range out {
-		out[i] = strings.TrimSuffix(a, "/p2p/"+string(w.ID()))
+func (w network) Addrs() []string { return w.bare(w.Host.Addrs()) }
+
+func (w network) AddrsFor(to peers.ID) []string { return w.bare(p2p.AddrsFor(w.Host, to)) }
+
+func (w network) bare(addrs []string) []string {
+	for i, a := range addrs {
+		addrs[i] = strings.TrimSuffix(a, "/p2p/"+string(w.ID()))
 	}
-	return out
+	return addrs
 }
 
 func (w network) Endpoints(addrs []string) []peers.Endpoint { return p2p.Endpoints(addrs) }

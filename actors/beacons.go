@@ -275,7 +275,7 @@ func (b *beacons) speak(ctx actor.Context, p *beaconPost, now time.Time) (next t
 	if !p.quiet.After(now) {
 		due := p.sorted(func(_ share.Hash, at time.Time) bool { return !at.After(now) })
 		if p.said = due[:min(len(due), wire.MaxBeaconKeys)]; len(due) > 0 {
-			ctx.Request(p.pid, wire.Announce{Keys: p.said, Addrs: b.net.Addrs()})
+			ctx.Request(p.pid, wire.Announce{Keys: p.said, Addrs: b.net.AddrsFor(p.at.ID)})
 			p.quiet = now.Add(beaconRarest)
 		}
 		for _, k := range p.said {

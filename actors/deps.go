@@ -16,6 +16,8 @@ type Network interface {
 	Self() peers.ID
 	// Addrs are the addresses at which others can reach this node; none if it does not listen.
 	Addrs() []string
+	// AddrsFor are Addrs, first those that say best to a connected peer where it sees this node.
+	AddrsFor(to peers.ID) []string
 	// Open begins one attempt to connect to a source of a share. The sink is told
 	// the outcome, last of all Down. The Link must be closed.
 	Open(to peers.Addr, id share.ID, layout *share.Layout, sink Sink) Link

@@ -129,7 +129,7 @@ func (x *mirror) up(ctx actor.Context, m linkUp) {
 func (x *mirror) tell(ctx actor.Context, p *post) {
 	x.s.ExportTo(p.at.ID, ctx.Self())
 	ctx.Watch(p.seeder)
-	ctx.Request(p.seeder, wire.Subscribe{Share: x.m.Share, Addrs: x.net.Addrs(), Nameable: true, Mirror: true, Offer: x.m.Heard != nil, Whole: x.m.Whole})
+	ctx.Request(p.seeder, wire.Subscribe{Share: x.m.Share, Addrs: x.net.AddrsFor(p.at.ID), Nameable: true, Mirror: true, Offer: x.m.Heard != nil, Whole: x.m.Whole})
 }
 
 func (x *mirror) down(ctx actor.Context, m linkDown) {

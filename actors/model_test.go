@@ -370,6 +370,8 @@ func (n *simNode) Send(to peers.ID, frame []byte) bool {
 	return n.sw.w.Outbox(n.id).Send(to, frame)
 }
 
+func (n *simNode) AddrsFor(peers.ID) []string { return n.Addrs() }
+
 func (n *simNode) RoundTrip(peers.ID) time.Duration { return n.roundTrip }
 
 func (n *simNode) Traffic(id peers.ID) (in, out int64) { return n.in[id], n.out[id] }

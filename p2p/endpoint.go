@@ -3,6 +3,7 @@ package p2p
 import (
 	"errors"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -69,6 +70,26 @@ func Dialled(h *Host, id peers.ID) (out []string) {
 			out = append(out, a.String())
 		}
 	}
+	return out
+}
+
+// AddrsFor are Host.Addrs in the order in which they are of use to a connected peer that takes few, and looks for where it sees this node: those
+// with the IP address at this end of a connection with it, and then one of each IP address or name before a second of any.
+func AddrsFor(h *Host, id peers.ID) []string {
+	out, rank, of := h.Addrs(), map[string]int{}, map[string]int{}
+	if to, err := decode(id); err == nil {
+		for _, c := range h.swarm.ConnsToPeer(to) {
+			if here := c.LocalMultiaddr(); len(here) > 0 {
+				of["/"+here[0].Protocol().Name+"/"+here[0].Value()] = -len(out)
+			}
+		}
+	}
+	for _, a := range out {
+		at := strings.Join(strings.SplitN(a, "/", 4)[:3], "/")
+		rank[a] = of[at]
+		of[at]++
+	}
+	slices.SortStableFunc(out, func(a, b string) int { return rank[a] - rank[b] })
 	return out
 }
 

@@ -84,6 +84,9 @@ func (x *Node) Where(id peers.ID) (p peers.Endpoint, ok bool) {
 	return p, true
 }
 
+// AddrsFor implements actors.Network.
+func (x *Node) AddrsFor(peers.ID) []string { return x.Addrs() }
+
 // RoundTrip implements actors.Network.
 func (x *Node) RoundTrip(id peers.ID) time.Duration {
 	if _, ok := x.Where(id); !ok {
