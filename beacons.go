@@ -74,9 +74,10 @@ func (n *Node) meetings() (out []actors.Meeting) {
 	if len(n.host.Addrs()) == 0 {
 		return nil // nobody could connect
 	}
+	own, _ := n.cfg.Beacons.at()
 	for id, ticket := range n.catalog.had() {
 		secret, at := n.meeting(id, ticket)
-		out = append(out, meetAt(id, secret, at)...)
+		out = append(out, meetAt(id, secret, slices.Concat(own, at))...)
 	}
 	return out
 }
@@ -114,9 +115,10 @@ func (n *Node) asked(ticketOrID string) []actors.Meeting {
 		return nil
 	}
 	own, _ := n.cfg.Beacons.at()
-	return meetAt(t.ID, t.Secret, slices.Concat(t.Beacons, own))
+	return meetAt(t.ID, t.Secret, slices.Concat(own, t.Beacons))
 }
 
+// meetAt is a share at beacons. What the node's owner says of where one is comes first, as it is not dialled at all that are said.
 func meetAt(id share.ID, secret *share.Secret, at []ma.Multiaddr) (out []actors.Meeting) {
 	key := id.AtBeacon(secret)
 	all, _ := groupPeers(at) // they come from parsed tickets and validated options

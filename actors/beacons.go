@@ -140,11 +140,9 @@ func (b *beacons) post(at peers.Addr) *beaconPost {
 		b.posts[at.ID] = p
 		b.callAnew(p)
 	}
-	for _, a := range at.Addrs {
-		if len(p.at.Addrs) < maxAddrs && !slices.Contains(p.at.Addrs, a) {
-			p.at.Addrs = append(p.at.Addrs, a)
-		}
-	}
+	was := slices.DeleteFunc(slices.Clone(p.at.Addrs), func(a string) bool { return slices.Contains(at.Addrs, a) })
+	all := slices.Concat(at.Addrs, was) // what was said first makes way
+	p.at.Addrs = all[:min(len(all), maxAddrs)]
 	return p
 }
 
