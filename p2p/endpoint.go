@@ -112,8 +112,12 @@ func endpointOf(a ma.Multiaddr) (peers.Endpoint, bool) {
 	if err != nil || ip.Is4In6() || ip.IsUnspecified() || ip.IsMulticast() || ip == broadcast {
 		return peers.Endpoint{}, false
 	}
-	return peers.Endpoint{Addr: a.String(), Host: ip.String(), Reach: share.Reach(a), Net: prefix(ip, bits), Location: prefix(ip, wide),
-		Port: port, QUIC: transport != "tcp", IPv6: bits == 48}, true
+	out := peers.Endpoint{Addr: a.String(), Host: ip.String(), Reach: share.Reach(a), Port: port, QUIC: transport != "tcp", IPv6: bits == 48}
+	if to, ok := netip.AddrFromSlice(share.LeadsTo(raw)); ok {
+		ip, bits, wide = to, 24, 16
+	}
+	out.Net, out.Location = prefix(ip, bits), prefix(ip, wide)
+	return out, true
 }
 
 var broadcast = netip.AddrFrom4([4]byte{255, 255, 255, 255})

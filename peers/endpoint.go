@@ -7,7 +7,7 @@ type Endpoint struct {
 	Addr  string // the address, without a peer ID
 	Host  string // its IP address
 	Reach int    // from how far it can be dialled, as in share.Reach: less is farther
-	Net   string // its network: the /24 of IPv4, the /48 of IPv6
+	Net   string // its network: the /24 of IPv4, also that to which an address of IPv6 leads, or else the /48 of IPv6
 	// Location is a wider neighbourhood: the /16 of IPv4, the /32 of IPv6.
 	Location string
 	Port     int

@@ -171,17 +171,25 @@ var (
 	sixToFour  = []byte{0x20, 0x02}
 )
 
+// LeadsTo returns the address of IPv4 to which one of IPv6 leads everywhere; nil: there is none.
+func LeadsTo(ip []byte) []byte {
+	switch {
+	case bytes.HasPrefix(ip, nat64):
+		return ip[len(nat64):]
+	case bytes.HasPrefix(ip, sixToFour) && len(ip) == 16:
+		return ip[len(sixToFour):][:4]
+	}
+	return nil
+}
+
 // Reach returns from how far an address can be dialled.
 func Reach(a multiaddr.Multiaddr) int {
-	if ip, err := manet.ToIP(a); err == nil && len(ip) == 16 {
-		switch {
-		case bytes.HasPrefix(ip, nat64Local):
-			return SameNetwork
-		case bytes.HasPrefix(ip, nat64):
-			a, _ = manet.FromIP(ip[len(nat64):])
-		case bytes.HasPrefix(ip, sixToFour):
-			a, _ = manet.FromIP(ip[len(sixToFour):][:4])
-		}
+	ip, err := manet.ToIP(a)
+	if err == nil && bytes.HasPrefix(ip, nat64Local) {
+		return SameNetwork
+	}
+	if to := LeadsTo(ip); to != nil {
+		a, _ = manet.FromIP(to)
 	}
 	switch {
 	case manet.IsPublicAddr(a):
