@@ -1,0 +1,39 @@
+package daemon
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/piecelease/fetcher/api"
+)
+
+// What was fetched is served after a restart also if its disk is full by now, be it all of a share or a part.
+func TestAPartIsServedFromAFullDisk(t *testing.T) {
+	t.Parallel()
+	src := t.TempDir()
+	for _, n := range []string{"1", "2", "3"} {
+		file(t, "content of "+n, src, "tree", n)
+	}
+	served := added(t, begun(t, t.TempDir()), api.Add{Paths: []string{filepath.Join(src, "tree")}})
+	for what, only := range map[string][]string{"the whole": nil, "a part": {"1", "2"}} {
+		to, dir := t.TempDir(), t.TempDir()
+		mount(t, to, "film")
+		d := begun(t, dir)
+		e := until(t, d, added(t, d, api.Add{Ticket: served.Ticket, Dir: to, Only: only}).ID, "here", in(api.Served))
+		must(t, d.Close())
+		f, err := os.Create(filepath.Join(to, "another"))
+		must(t, err)
+		for err == nil {
+			_, err = f.Write(make([]byte, 4096))
+		}
+		must(t, f.Close())
+		d = begun(t, dir)
+		e = until(t, d, e.ID, "looked at", func(e api.Entry) bool {
+			return e.State == api.Served || e.State == api.Waiting || e.State == api.Failed
+		})
+		if e.State != api.Served {
+			t.Errorf("%s is %s: %s", what, e.State, e.Reason)
+		}
+	}
+}
