@@ -104,7 +104,8 @@ func (d *DB) Set(ctx context.Context, id ID, f func(*Wish) error) (e Entry, err 
 }
 
 // Note lets f change an entry's status, and returns the changed entry. Since is set to now if
-// the state changes. An entry with more than MaxOlder earlier versions forgets the oldest.
+// the state changes. An entry with more than MaxOlder earlier versions forgets the oldest. One that is
+// Kept is repaired: what differs later is its owner's.
 func (d *DB) Note(ctx context.Context, now time.Time, id ID, f func(*Status)) (e Entry, err error) {
 	err = d.write(ctx, func(t tx) error {
 		if e, err = t.entry(id); err != nil {
@@ -118,13 +119,21 @@ func (d *DB) Note(ctx context.Context, now time.Time, id ID, f func(*Status)) (e
 		s.Older = s.Older[max(0, len(s.Older)-MaxOlder):]
 		s.Done = timeAt(seconds(s.Done)) // rounded, as it will be read
 		s.Why = s.Why[:min(len(s.Why), maxWhy)]
-		var id any
+		var wish, id any
+		if e.Repair && s.State == Kept {
+			e.Repair = false
+			text, err := json.Marshal(e.Wish)
+			if err != nil {
+				return err
+			}
+			wish = string(text)
+		}
 		if !s.Share.IsZero() {
 			id = s.Share.Bytes()
 		}
 		return t.rows(`UPDATE entries SET state = ?2, why = ?3, since = ?4, share = ?5, title = ?6, path = ?7, bytes = ?8, files = ?9, done = ?10,
-		  sent = ?11, older = ?12, found = ?13, verified = ?14, guarded = ?15, listed = ?16, mounts = ?17 WHERE id = ?1`, nil, int64(e.ID), int64(s.State), s.Why, seconds(s.Since), id, s.Title, s.Path, s.Bytes, s.Files,
-			seconds(s.Done), s.Sent, encodeIDs(s.Older), s.Found, s.Verified, s.Guarded, s.Listed, []byte(strings.Join(s.Mounts, "\x00")))
+		  sent = ?11, older = ?12, found = ?13, verified = ?14, guarded = ?15, listed = ?16, mounts = ?17, wish = ifnull(?18, wish) WHERE id = ?1`, nil, int64(e.ID), int64(s.State), s.Why, seconds(s.Since), id, s.Title, s.Path, s.Bytes, s.Files,
+			seconds(s.Done), s.Sent, encodeIDs(s.Older), s.Found, s.Verified, s.Guarded, s.Listed, []byte(strings.Join(s.Mounts, "\x00")), wish)
 	})
 	return e, err
 }

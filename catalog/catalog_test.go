@@ -90,6 +90,18 @@ func TestAStatusIsCut(t *testing.T) {
 	}
 }
 
+// What is here is repaired once: what differs later is its owner's.
+func TestWhatIsKeptIsRepaired(t *testing.T) {
+	db := fresh(t)
+	e := added(t, db, Wish{Source: share.IDOf(nil).String(), Dir: abs("d"), Repair: true})
+	for _, s := range []State{Failed, Kept} {
+		e, err := db.Note(t.Context(), time.Now(), e.ID, func(st *Status) { st.State = s })
+		if got, err2 := db.Get(t.Context(), e.ID); err != nil || err2 != nil || e.Repair != (s != Kept) || got.Repair != e.Repair || got.Dir != abs("d") {
+			t.Errorf("%v: %v, %+v, %v", s, err, got.Wish, err2)
+		}
+	}
+}
+
 func TestAFullCatalogSaysSo(t *testing.T) {
 	rig.Slow(t)
 	if rig.Raced {

@@ -210,11 +210,6 @@ func (k *keeper) arrived(t *fetcher.Transfer) {
 	k.mu.Lock()
 	k.troubles, k.manifest = 0, t.Manifest()
 	k.mu.Unlock()
-	if k.entry().Repair { // the repair is done: later changes are the owner's
-		if err := k.set(context.WithoutCancel(k.life), func(w *catalog.Wish) error { w.Repair = false; return nil }); err != nil {
-			k.d.log.Warn("the catalog was not written", "entry", k.id, "error", err)
-		}
-	}
 	e := k.entry()
 	e.Path = t.Path()
 	mounts := mountsOf(e, t.Manifest())

@@ -141,6 +141,7 @@ func (r *record) noted(f func(*catalog.Status), show bool) {
 			}
 			e = before
 			f(&e.Status) // as it is, even if it was not stored
+			e.Repair = e.Repair && e.State != catalog.Kept
 		}
 		return e, nil
 	})
