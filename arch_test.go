@@ -53,7 +53,7 @@ var layers = map[string]string{
 	"leasedb":           "share peers depot renewal internal/sqlitedb",
 	"depot/disk":        "share peers depot store store/vfs internal/words",
 	"depot/archive":     "share internal/words",
-	"catalog":           "share passes renewal internal/sqlitedb",
+	"catalog":           "share passes renewal internal/sqlitedb store/vfs",
 	"discovery":         ". share peers",
 	"discovery/dht":     ". p2p share peers",
 	"p2p":               "share peers wire internal/bounds internal/few internal/words",

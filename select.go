@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"log/slog"
 	"strings"
 
 	"github.com/piecelease/fetcher/actors"
 	"github.com/piecelease/fetcher/leasemgr"
 	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/store/vfs"
 )
 
 // Priority is how urgent a file is. Pieces of more urgent files are fetched before
@@ -170,12 +172,13 @@ func (t *Transfer) WasHere() bool {
 	return p != nil && p.WasHere()
 }
 
-// Adopted reports whether some of what was chosen lay in its place already, as it is in the share, though no earlier fetch
-// had put it there, as far as DIR/NAME.partial tells: known with Planned, and of what was put there since, once it is done. If there was
-// no DIR/NAME.partial, it is taken for what an earlier fetch had put there if one has had the whole share.
-func (t *Transfer) Adopted(whole bool) bool {
-	p := t.place()
-	return p != nil && p.Adopted(whole)
+// Made yields the files and links that this transfer has put in their place, by their entries in the list of files, and what each looked
+// like then; what was there already, and was left as it was, is not among them.
+func (t *Transfer) Made() iter.Seq2[int, vfs.Stamp] {
+	if p := t.place(); p != nil {
+		return p.Made()
+	}
+	return func(func(int, vfs.Stamp) bool) {}
 }
 
 // choosing is choose, and keeps the list of files if nothing is selected: it says what the share is called.

@@ -157,6 +157,9 @@ func (d *DB) Remove(ctx context.Context, id ID) (e Entry, err error) {
 		if e, err = t.entry(id); err != nil {
 			return err
 		}
+		if err := t.rows(`DELETE FROM made WHERE entry = ?1`, nil, int64(id)); err != nil {
+			return err
+		}
 		return t.rows(`DELETE FROM entries WHERE id = ?1`, nil, int64(id))
 	})
 	return e, err

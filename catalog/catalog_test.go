@@ -142,6 +142,8 @@ func TestDatabasesOfEveryVersionOpen(t *testing.T) {
 		`INSERT INTO entries(kind, key, wish, added, state, since, share, older, found, verified, guarded, listed, mounts) VALUES ` + row + `, 1, 7, 1, 'film', x'2f6100')`,
 		`INSERT INTO entries(kind, key, wish, added, state, since, share, older, found, verified, guarded, listed, mounts) VALUES ` + row + `, 1, 7, 1, 'film', x'2f6100');
 		 INSERT INTO passes(nonce, token, size, epoch, issuer, depot, request, bad, lease) VALUES (x'00', x'0005' || zeroblob(160), 1, 1, 'i', 'd', zeroblob(16), 0, 'x')`,
+		`INSERT INTO entries(kind, key, wish, added, state, since, share, older, found, verified, guarded, listed, mounts) VALUES ` + row + `, 1, 7, 1, 'film', x'2f6100');
+		 INSERT INTO made(entry, file, size, mtime, ctime, inode) VALUES (1, 0, 1, 2, 3, 4)`,
 	}
 	if len(fill) != len(schema.Steps) {
 		t.Fatalf("%d versions are tried of %d", len(fill), len(schema.Steps))

@@ -7,7 +7,8 @@ import "github.com/piecelease/fetcher/internal/sqlitedb"
 // mounts has paths, with a NUL between them.
 // AUTOINCREMENT makes sure that no ID is used twice. passes.token is the pass as RFC 9577 writes
 // it; orders.keys is a listing of the keys that an order uses, and counts the JSON of how many
-// passes of each it asks for. hold_* are the JSON of the parts of a renewal.Book.
+// passes of each it asks for. hold_* are the JSON of the parts of a renewal.Book. made has the vfs.Stamp of
+// what was put in its place for an entry; made.file is its number in the list of files.
 var schema = sqlitedb.Schema{App: 0x66744361, Private: true, Steps: []string{ // "ftCa"
 	`CREATE TABLE entries(id INTEGER PRIMARY KEY AUTOINCREMENT, kind INTEGER NOT NULL CHECK(kind BETWEEN 1 AND 2),
 	   key TEXT NOT NULL UNIQUE, wish TEXT NOT NULL, added INTEGER NOT NULL,
@@ -28,4 +29,6 @@ var schema = sqlitedb.Schema{App: 0x66744361, Private: true, Steps: []string{ //
 	`ALTER TABLE entries ADD COLUMN listed TEXT NOT NULL DEFAULT ''`,
 	`ALTER TABLE entries ADD COLUMN mounts BLOB`,
 	`ALTER TABLE passes ADD COLUMN lease TEXT NOT NULL DEFAULT ''`,
+	`CREATE TABLE made(entry INTEGER NOT NULL, file INTEGER NOT NULL, size INTEGER NOT NULL, mtime INTEGER NOT NULL,
+	   ctime INTEGER NOT NULL, inode INTEGER NOT NULL, PRIMARY KEY(entry, file)) WITHOUT ROWID`,
 }}

@@ -289,7 +289,15 @@ func (d *Daemon) remove(ctx context.Context, k *keeper, data bool) (api.Removed,
 	// It has stopped, so that is written even if the client no longer waits.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
 	defer cancel()
-	if _, err := d.db.Remove(ctx, k.id); err != nil && !errors.Is(err, catalog.ErrNoEntry) {
+	var made map[int]vfs.Stamp
+	var err error
+	if data {
+		made, err = d.db.Made(ctx, k.id)
+	}
+	if err == nil {
+		_, err = d.db.Remove(ctx, k.id)
+	}
+	if err != nil && !errors.Is(err, catalog.ErrNoEntry) {
 		behind := k.behind()
 		d.mu.Lock()
 		if !d.closed {
@@ -306,7 +314,7 @@ func (d *Daemon) remove(ctx context.Context, k *keeper, data bool) (api.Removed,
 	}
 	d.mu.Unlock()
 	if data {
-		r.Data, r.Kept = d.removeFiles(d.life, e, m) // even if the client no longer waits
+		r.Data, r.Kept = d.removeFiles(d.life, e, m, made) // even if the client no longer waits
 	}
 	d.log.Info("an entry was removed", "id", e.ID, "name", e.Title, "files", len(r.Data))
 	d.feed.Publish(api.Event{At: time.Now(), Type: "removed", Entry: &r.Entry})

@@ -61,6 +61,7 @@ func (k *keeper) fetch(e catalog.Entry) {
 	}()
 	stopped, err := k.follow(e, t)
 	k.d.queue.leave(&k.place)
+	made(k, t)
 	switch {
 	case stopped:
 	case err != nil:
@@ -169,10 +170,7 @@ func (k *keeper) heard(t *fetcher.Transfer, ev fetcher.Event) {
 		k.mu.Unlock()
 		mounts := mountedAbove(leadsTo(k.entry().Dir, 0), map[string]bool{})
 		k.note(func(s *catalog.Status) {
-			files, _, _ := ev.Manifest.Count()
-			// If the whole was here, NAME.partial went with its last file.
-			whole := !s.Done.IsZero() && s.Files == files && s.Verified == s.Bytes
-			s.Found = s.Found || s.Title == "" && t.WasHere() || t.Adopted(whole) // before anything of it was fetched for this entry, or since
+			s.Found = s.Found || s.Title == "" && t.WasHere() // before anything of it was fetched for this entry
 			s.Share, s.Title, s.Bytes, s.Files = t.ID(), ev.Manifest.Name, ev.Bytes, ev.Files
 			if !wasFetched(s.State) {
 				s.State, s.Why = catalog.Asked, ""
@@ -203,6 +201,13 @@ func (k *keeper) moved(p fetcher.Progress) {
 	k.d.tally.moved(before, p)
 }
 
+// made records what a transfer has put in its place. What is not recorded stays when the entry is removed.
+func made(k *keeper, t *fetcher.Transfer) {
+	if err := k.d.db.Make(context.WithoutCancel(k.life), k.id, t.Made()); err != nil {
+		k.d.log.Warn("the catalog was not written", "entry", k.id, "error", err)
+	}
+}
+
 // arrived records that all that was wanted is here.
 func (k *keeper) arrived(t *fetcher.Transfer) {
 	p := t.Progress()
@@ -215,7 +220,7 @@ func (k *keeper) arrived(t *fetcher.Transfer) {
 	mounts := mountsOf(e, t.Manifest())
 	k.become(func(s *catalog.Status) {
 		s.State, s.Why, s.Share, s.Path, s.Title, s.Bytes, s.Files, s.Verified, s.Mounts = catalog.Kept, "", t.ID(), e.Path, p.Name, p.Bytes, p.Files, p.Verified, mounts
-		s.Guarded, s.Found = s.Guarded || t.Guarded(), s.Found || t.Adopted(true)
+		s.Guarded = s.Guarded || t.Guarded()
 		if s.Done.IsZero() {
 			s.Done = time.Now()
 		}

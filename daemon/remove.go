@@ -19,16 +19,23 @@ import (
 	"github.com/piecelease/fetcher/store/vfs"
 )
 
-// removeFiles removes what this node made for an entry: files that are still as they were
-// fetched, and folders that are then empty. kept says why something stays.
-func (d *Daemon) removeFiles(ctx context.Context, e catalog.Entry, m *share.Manifest) (gone []string, kept string) {
+// removeFiles removes what this node made for an entry: files and links that look as they did when they were put in their place, and are what
+// was fetched, and folders that are then empty. kept says why something stays.
+func (d *Daemon) removeFiles(ctx context.Context, e catalog.Entry, m *share.Manifest, made map[int]vfs.Stamp) (gone []string, kept string) {
+	dir := leadsTo(e.Dir, 0)
 	found, err := store.Find(e.Dir, e.Share)
 	if err != nil {
 		found = store.Found{}
 	}
+	if at := filepath.Join(dir, e.Title); e.Path == "" && len(made)+len(found.Placed) > 0 && !absent(at) {
+		e.Path = at // not all was in its place yet
+	}
 	gone, kept = discarded(e, found)
 	if why := d.stays(e); e.Path == "" || why != "" {
 		return gone, cmp.Or(why, kept)
+	}
+	if len(made) == 0 && !absent(e.Path) {
+		return gone, fmt.Sprintf("nothing at %s is known to have been put there by this node, so all of it stays; remove it by hand", e.Path)
 	}
 	if m == nil {
 		if m, err = d.node.Manifest(ctx, e.Share.String(), nil); err != nil {
@@ -43,7 +50,7 @@ func (d *Daemon) removeFiles(ctx context.Context, e catalog.Entry, m *share.Mani
 	if why := d.stays(e); why != "" { // to read all of it may have taken hours
 		return gone, why
 	}
-	more, why := removeMade(e, m, found.Placed, imp)
+	more, why := removeMade(e, m, made, imp)
 	return append(gone, more...), cmp.Or(why, kept)
 }
 
@@ -81,7 +88,7 @@ func wasThere(path string) string {
 }
 
 // removeMade removes what a node made for an entry, if it is still what was imported, and that is what was fetched.
-func removeMade(e catalog.Entry, m *share.Manifest, placed map[string]bool, imp *store.Imported) (gone []string, kept string) {
+func removeMade(e catalog.Entry, m *share.Manifest, made map[int]vfs.Stamp, imp *store.Imported) (gone []string, kept string) {
 	top := e.Path
 	if m.Single() {
 		top = filepath.Dir(e.Path)
@@ -92,27 +99,25 @@ func removeMade(e catalog.Entry, m *share.Manifest, placed map[string]bool, imp 
 	}
 	defer root.Close()
 	if m.Single() {
-		if is, ok := imp.Manifest.Find(m.Entry(0).Path); !ok || !isStill(root, imp, is, filepath.Base(e.Path), m.Entry(0)) {
-			return gone, fmt.Sprintf("%s is no longer what was fetched, and stays", e.Path)
+		if is, ok := imp.Manifest.Find(m.Entry(0).Path); !ok || !isStill(root, imp, is, filepath.Base(e.Path), m.Entry(0), made[0]) {
+			return gone, fmt.Sprintf("this node did not make %s, or it was changed; it stays", e.Path)
 		}
 		if err := root.Remove(filepath.Base(e.Path)); err != nil {
 			return gone, words.Plain(err)
 		}
 		return append(gone, e.Path), ""
 	}
-	made, ever, dirs := madeOf(e, m, placed), everChosen(e, m), map[string]bool{}
-	unchosen := false
+	ever, dirs := everChosen(e, m), map[string]bool{}
 	var failed error // to remove what this node made
-	for _, f := range m.Entries() {
-		if !made(f) {
-			_, is := imp.Manifest.Find(f.Path)
-			unchosen = unchosen || is && ever(f)
+	for i, f := range m.Entries() {
+		was, mine := made[i]
+		if !mine && !(f.Kind == share.Dir && ever(f)) {
 			continue
 		}
 		for at := path.Dir(f.Path); at != "."; at = path.Dir(at) {
 			dirs[at] = true
 		}
-		if is, ok := imp.Manifest.Find(f.Path); ok && isStill(root, imp, is, f.Path, f) {
+		if is, ok := imp.Manifest.Find(f.Path); ok && isStill(root, imp, is, f.Path, f, was) {
 			if err := root.Remove(f.Path); err == nil {
 				gone = append(gone, filepath.Join(e.Path, filepath.FromSlash(f.Path)))
 			} else if f.Kind != share.Dir || errors.Is(err, fs.ErrPermission) { // a folder may hold files of others by now
@@ -128,26 +133,10 @@ func removeMade(e catalog.Entry, m *share.Manifest, placed map[string]bool, imp 
 			failed = err
 		}
 	}
-	switch {
-	case failed != nil:
+	if failed != nil {
 		return gone, words.Plain(failed)
-	case unchosen:
-		return gone, fmt.Sprintf("%s has files that are not chosen any more, and of which it is not known whether this node made them; they stay", e.Path)
 	}
 	return gone, notMade(e.Path)
-}
-
-// madeOf returns a function that reports whether a file of the share was put in its place for an entry: it was chosen at some time,
-// and is in its place as NAME.partial says, which stays as long as only a part is here, and has what others fetched too. Of what that
-// does not speak of it is what is chosen.
-func madeOf(e catalog.Entry, m *share.Manifest, placed map[string]bool) func(share.Entry) bool {
-	now, ever := chosenBy(catalog.Choice{Only: e.Only, Skip: e.Skip}, m), everChosen(e, m)
-	return func(f share.Entry) bool {
-		if f.Kind == share.File && placed != nil {
-			return placed[f.Path] && ever(f)
-		}
-		return now(f)
-	}
 }
 
 // everChosen returns a function that reports whether a file of the share was chosen for an entry at some time.
@@ -173,8 +162,8 @@ func chosenBy(c catalog.Choice, m *share.Manifest) func(share.Entry) bool {
 }
 
 // isStill reports whether what lies at name is entry is of what was imported, as it was then, and is what f was when it was
-// fetched.
-func isStill(root vfs.FS, imp *store.Imported, is int, name string, f share.Entry) bool {
+// put there, which looked like made.
+func isStill(root vfs.FS, imp *store.Imported, is int, name string, f share.Entry, made vfs.Stamp) bool {
 	was := imp.Manifest.Entry(is)
 	if was.Kind != f.Kind || was.Size != f.Size || was.Root != f.Root || was.Target != f.Target {
 		return false
@@ -185,6 +174,8 @@ func isStill(root vfs.FS, imp *store.Imported, is int, name string, f share.Entr
 		return false
 	case f.Kind == share.Dir:
 		return info.Type.IsDir()
+	case !made.Still(info.Stamp()) && !made.Renumbered(info): // others have put it there
+		return false
 	case f.Kind == share.Symlink:
 		target, err := root.Readlink(name)
 		return err == nil && info.Type == fs.ModeSymlink && target == f.Target

@@ -14,7 +14,9 @@ import (
 	"github.com/piecelease/fetcher/api"
 	"github.com/piecelease/fetcher/catalog"
 	"github.com/piecelease/fetcher/internal/rig"
+	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store"
+	"github.com/piecelease/fetcher/store/vfs"
 )
 
 // photos is a share of two folders and a file, which a node serves.
@@ -111,41 +113,27 @@ func TestRemoveLeavesWhatWasThereWhenMoreWasChosen(t *testing.T) {
 	r, err := b.Remove(t.Context(), got.ID, true)
 	must(t, err)
 	same(t, mine, "two")
-	if len(r.Data) > 0 || !strings.Contains(r.Kept, "before") {
+	if _, err := os.Stat(filepath.Join(to, "tree", "docs")); err == nil || !strings.Contains(r.Kept, "did not make") {
 		t.Errorf("removed: %v; %s", r.Data, r.Kept)
 	}
 }
 
-// What was fetched and is not chosen any more is still the node's, also if it was fetched through a symlink.
+// What was fetched and is not chosen any more is still the node's, also if all was here before less was chosen, or it was fetched through a symlink.
 func TestRemoveTakesWhatIsNotChosenAnyMore(t *testing.T) {
 	t.Parallel()
 	_, ticket := photos(t)
-	to, link := t.TempDir(), filepath.Join(t.TempDir(), "link")
-	must(t, os.Symlink(to, link))
-	b := begun(t, t.TempDir())
-	got := until(t, b, added(t, b, api.Add{Ticket: ticket, Dir: link, Only: []string{"docs", "photos"}}).ID, "here", in(api.Served))
-	set(t, b, got.ID, api.Set{Only: &[]string{"photos"}})
-	until(t, b, got.ID, "a part", func(e api.Entry) bool { return e.State == api.Served && e.Files == 1 })
-	r, err := b.Remove(t.Context(), got.ID, true)
-	must(t, err)
-	if list, err := os.ReadDir(to); err != nil || len(list) > 0 {
-		t.Errorf("removed %v, and left %v (%v): %s", r.Data, list, err, r.Kept)
-	}
-}
-
-// If all of the share was here before less was chosen, no NAME.partial tells it from what its owner puts there later. It is not said to be another's.
-func TestRemoveSaysThatWhatIsNotChosenAnyMoreStays(t *testing.T) {
-	t.Parallel()
-	_, ticket := photos(t)
-	to := t.TempDir()
-	b := begun(t, t.TempDir())
-	got := until(t, b, added(t, b, api.Add{Ticket: ticket, Dir: to}).ID, "here", in(api.Served))
-	set(t, b, got.ID, api.Set{Only: &[]string{"photos"}})
-	until(t, b, got.ID, "a part", func(e api.Entry) bool { return e.State == api.Served && e.Files == 1 })
-	r, err := b.Remove(t.Context(), got.ID, true)
-	must(t, err)
-	if same(t, filepath.Join(to, "tree", "docs", "1"), "one"); !strings.Contains(r.Kept, "not chosen any more") {
-		t.Errorf("removed: %v; %s", r.Data, r.Kept)
+	for _, only := range [][]string{nil, {"docs", "photos"}} {
+		to, link := t.TempDir(), filepath.Join(t.TempDir(), "link")
+		must(t, os.Symlink(to, link))
+		b := begun(t, t.TempDir())
+		got := until(t, b, added(t, b, api.Add{Ticket: ticket, Dir: link, Only: only}).ID, "here", in(api.Served))
+		set(t, b, got.ID, api.Set{Only: &[]string{"photos"}})
+		until(t, b, got.ID, "a part", func(e api.Entry) bool { return e.State == api.Served && e.Files == 1 })
+		r, err := b.Remove(t.Context(), got.ID, true)
+		must(t, err)
+		if list, err := os.ReadDir(to); err != nil || len(list) > 0 {
+			t.Errorf("%v: removed %v, and left %v (%v): %s", only, r.Data, list, err, r.Kept)
+		}
 	}
 }
 
@@ -277,6 +265,24 @@ func TestRemoveLeavesWhatAFetchThroughALinkHas(t *testing.T) {
 	}
 }
 
+// asThere is what the files of a share at a path look like now, as if a node had just put them there.
+func asThere(t *testing.T, at string, m *share.Manifest) map[int]vfs.Stamp {
+	made := map[int]vfs.Stamp{}
+	for i, f := range m.Entries() {
+		path := filepath.Join(at, f.Path)
+		if m.Single() {
+			path = at
+		}
+		d, err := vfs.Dir(filepath.Dir(path))
+		must(t, err)
+		info, err := d.Lstat(filepath.Base(path))
+		must(t, err)
+		must(t, d.Close())
+		made[i] = info.Stamp()
+	}
+	return made
+}
+
 // While the files are read, which may take long, each may be replaced by another, even an older one.
 func TestRemoveLeavesWhatCameWhileItRead(t *testing.T) {
 	t.Parallel()
@@ -302,8 +308,9 @@ func TestRemoveLeavesWhatCameWhileItRead(t *testing.T) {
 		imp, err := store.Import(t.Context(), e.Path, store.ImportOptions{})
 		must(t, err)
 		defer imp.Tree.Close()
+		made := asThere(t, e.Path, m)
 		older(filepath.Join(to, path))
-		gone, kept := removeMade(e, m, nil, imp)
+		gone, kept := removeMade(e, m, made, imp)
 		same(t, filepath.Join(to, path), "mine")
 		if want := map[bool]int{true: 2}[all]; len(gone) != want || !strings.Contains(kept, "stay") {
 			t.Errorf("removed: %v; %s", gone, kept)
@@ -401,7 +408,7 @@ func TestRemoveLeavesWhatWasPutThereWhileItWasFetched(t *testing.T) {
 		until(t, b, e.ID, "here", in(api.Served))
 		r, err := b.Remove(t.Context(), e.ID, true)
 		must(t, err)
-		if same(t, filepath.Join(to, "tree", "photos", "2"), "two"); !strings.Contains(r.Kept, "before") {
+		if same(t, filepath.Join(to, "tree", "photos", "2"), "two"); r.Kept == "" {
 			t.Errorf("%+v: removed: %v; %s", c, r.Data, r.Kept)
 		}
 	}
@@ -425,7 +432,7 @@ func TestRemoveLeavesWhatWasPutWhereItWasNotChosen(t *testing.T) {
 		until(t, b, got.ID, "all here", func(e api.Entry) bool { return e.State == api.Served && e.Files == 3 })
 		r, err := b.Remove(t.Context(), got.ID, true)
 		must(t, err)
-		if same(t, mine, "two"); !strings.Contains(r.Kept, "before") {
+		if same(t, mine, "two"); !strings.Contains(r.Kept, "did not make") {
 			t.Errorf("removed: %v; %s", r.Data, r.Kept)
 		}
 	}

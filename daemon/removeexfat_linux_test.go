@@ -22,8 +22,9 @@ func TestRemoveRemovesAFileWithANewInodeNumber(t *testing.T) {
 	imp, err := store.Import(t.Context(), to, store.ImportOptions{Of: was.Manifest})
 	must(t, err)
 	defer imp.Tree.Close()
+	made := asThere(t, to, was.Manifest)
 	forget(filepath.Join(to, "docs", "1"))
-	gone, kept := removeMade(catalog.Entry{Status: catalog.Status{Path: to}}, was.Manifest, nil, imp)
+	gone, kept := removeMade(catalog.Entry{Status: catalog.Status{Path: to}}, was.Manifest, made, imp)
 	if _, err := os.Lstat(to); !os.IsNotExist(err) {
 		t.Errorf("removed: %v; %s", gone, kept)
 	}

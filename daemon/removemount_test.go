@@ -19,7 +19,9 @@ func TestRemoveLeavesWhatLiesBelowAMountPoint(t *testing.T) {
 	k.stop()
 	e := k.entry()
 	e.Mounts = []string{to} // a disk was mounted there, and what lies there now is its owner's
-	gone, kept := b.removeFiles(t.Context(), e, k.list())
+	made, err := b.db.Made(t.Context(), e.ID)
+	must(t, err)
+	gone, kept := b.removeFiles(t.Context(), e, k.list(), made)
 	if same(t, filepath.Join(to, "tree", "photos", "2"), "two"); len(gone) > 0 {
 		t.Errorf("removed: %v; %s", gone, kept)
 	}

@@ -5,12 +5,22 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	testrig "github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store"
 )
+
+// made returns what a Partial itself has put at the target.
+func made(p *store.Partial) (paths []string) {
+	for entry := range p.Made() {
+		paths = append(paths, p.Manifest().Entry(entry).Path)
+	}
+	slices.Sort(paths)
+	return paths
+}
 
 // What others put where something is still to come is theirs, at whatever time they do, and however much of the share is wanted.
 func TestWhatOthersPutThereBeforeItCameIsTheirs(t *testing.T) {
@@ -61,8 +71,8 @@ func TestWhatOthersPutThereBeforeItCameIsTheirs(t *testing.T) {
 			if when == inTheWay {
 				put()
 				_, err := p.Finish(context.Background())
-				if top.only == nil && !errors.Is(err, share.ErrExists) || top.only != nil && (err != nil || !p.Adopted(true)) {
-					t.Errorf("%s: %v, adopted %t", what, err, p.Adopted(true))
+				if top.only == nil && !errors.Is(err, share.ErrExists) || top.only != nil && (err != nil || len(made(p)) > 0) {
+					t.Errorf("%s: %v, made %v", what, err, made(p))
 				}
 			}
 			if err := p.Close(); err != nil {
@@ -77,8 +87,8 @@ func TestWhatOthersPutThereBeforeItCameIsTheirs(t *testing.T) {
 				put()
 			}
 			p = openPart(t, dir, im.Manifest, store.PartialOptions{Wanted: wanted})
-			if _, done := p.Done(); !done || p.Adopted(true) != (when != moved) {
-				t.Errorf("%s, %s: done %t, adopted %t", what, when, done, p.Adopted(true))
+			if _, done := p.Done(); !done || len(made(p)) > 0 != (when == moved) {
+				t.Errorf("%s, %s: done %t, made %v", what, when, done, made(p))
 			}
 			p.Close()
 		}

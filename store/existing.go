@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"slices"
 	"strings"
 	"sync"
 
@@ -18,7 +17,7 @@ import (
 // look says whether all that is wanted lies at the target; found says whether there is
 // a NAME.partial.
 func (p *Partial) look(ctx context.Context, found bool) (done bool, err error) {
-	if p.sel.again = found; found {
+	if found {
 		p.dropCopies()
 		if err := p.readPlaced(); err != nil {
 			return false, err
@@ -28,7 +27,7 @@ func (p *Partial) look(ctx context.Context, found bool) (done bool, err error) {
 		p.sel.placed = map[int]vfs.Stamp{}
 	}
 	if !p.byFile() {
-		return p.checkTarget(ctx)
+		return p.checkTarget(ctx, found)
 	}
 	if done, err := p.checkFiles(ctx); err != nil || !done {
 		return false, err
@@ -79,8 +78,8 @@ func (p *Partial) noteThere() (noted bool, err error) {
 	return err == nil, err
 }
 
-// checkTarget looks at a target that exists: done says that it is the share.
-func (p *Partial) checkTarget(ctx context.Context) (done bool, err error) {
+// checkTarget looks at a target that exists: done says that it is the share; found, whether there is a NAME.partial.
+func (p *Partial) checkTarget(ctx context.Context, found bool) (done bool, err error) {
 	info, err := p.dir.Lstat(p.m.Name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
@@ -120,7 +119,9 @@ func (p *Partial) checkTarget(ctx context.Context) (done bool, err error) {
 		}
 		return false, cmp.Or(p.blocked(at.dir), error(repairable{err}))
 	}
-	p.sel.adopted = !p.sel.again || !p.wasMoved()
+	if found && p.wasMoved() {
+		p.renamedAll()
+	}
 	all := share.FullSet(p.m.Layout().Pieces())
 	p.have, p.durable, p.bytes = all, all.Clone(), p.m.Layout().Bytes()
 	if p.stage != nil {
@@ -172,14 +173,12 @@ func (p *Partial) checkFiles(ctx context.Context) (done bool, err error) {
 	var way inTheWay
 	var same []found // files to compare
 	var at []int     // ... and their entries
-	var others []int // ... those that no earlier run can have moved there: each is noted before it is
 	missing, alike := 0, 0
 	through, keepsExec := p.throughLinks(), sync.OnceValue(p.keepsExec)
 	for i, e := range p.m.Entries() {
 		info, err := p.sel.out.Lstat(e.Path)
 		linked := through(e.Path)
 		there := err == nil && linked == ""
-		was := p.sel.placed[i]
 		noted, still, like := p.noted(i, info, there)
 		if there && e.Kind != share.Dir && (noted || p.wants(i)) {
 			p.sel.here = true
@@ -199,9 +198,7 @@ func (p *Partial) checkFiles(ctx context.Context) (done bool, err error) {
 		case !there:
 			missing++
 		case e.Kind == share.File && info.Type == 0 && info.Size == e.Size && (info.Exec == e.Exec || info.NoExec || !keepsExec()):
-			if same, at = append(same, foundFile(e.Path, info)), append(at, i); !noted || was.Inode != info.Inode && was.MTime != info.MTime {
-				others = append(others, i)
-			}
+			same, at = append(same, foundFile(e.Path, info)), append(at, i)
 		default:
 			ok, err := p.isThere(e, info)
 			if err != nil {
@@ -219,7 +216,6 @@ func (p *Partial) checkFiles(ctx context.Context) (done bool, err error) {
 	if err := p.adopt(ctx, same, at, &way); err != nil {
 		return false, err
 	}
-	p.sel.adopted = slices.ContainsFunc(others, p.isPlaced)
 	if alike > 0 && way.err() == nil {
 		p.writePlaced(p.sel.placed) // if this fails, they are hashed again the next time
 	}
@@ -365,7 +361,7 @@ func (p *Partial) adopt(ctx context.Context, files []found, entries []int, way *
 	return nil
 }
 
-// wasMoved says whether an earlier run can have moved all of the share to its target: nothing of it is left in NAME.partial.
+// wasMoved says whether an earlier run must have moved all of the share to its target: nothing of it is left in NAME.partial.
 func (p *Partial) wasMoved() bool {
 	if _, err := p.stage.Lstat("data"); !errors.Is(err, fs.ErrNotExist) {
 		return false

@@ -200,6 +200,7 @@ func (p *Partial) settle() error {
 	err = p.moveOver(0, path.Join(p.staging, "data"), p.m.Name)
 	if err == nil {
 		if err = p.openTree(stamps, slots); err == nil {
+			p.renamedAll()
 			return nil
 		}
 		slots.close()

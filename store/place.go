@@ -269,7 +269,7 @@ func (p *Partial) clearWay(ctx context.Context, todo map[int]vfs.Stamp) error {
 			return err
 		case p.stillWrong(i, info):
 		case info.Inode != 0 && todo[i].Still(info.Stamp()):
-			if err := p.leaveFile(i, restamp(p.sel.out, e.Path, todo[i])); err != nil {
+			if err := p.dropFile(i, func() { p.moved(i, todo[i]) }); err != nil {
 				return err
 			}
 			delete(todo, i)
@@ -320,12 +320,18 @@ func (p *Partial) moveFile(entry int, from string, st vfs.Stamp) error {
 	p.life.Lock()
 	defer p.life.Unlock()
 	p.handles.Files.Drop(entry) // an open file cannot be moved on every system
-	name := p.m.Entry(entry).Path
-	err := p.moveOver(entry, from, path.Join(p.m.Name, name))
+	err := p.moveOver(entry, from, path.Join(p.m.Name, p.m.Entry(entry).Path))
 	if err == nil {
-		p.put(entry, restamp(p.sel.out, name, st))
+		p.moved(entry, st)
 	}
 	return err
+}
+
+// moved notes that a file, which looked like st, was moved to its place; life is held.
+func (p *Partial) moved(entry int, st vfs.Stamp) {
+	st = restamp(p.sel.out, p.m.Entry(entry).Path, st)
+	p.put(entry, st)
+	p.makes(entry, st)
 }
 
 // restamp returns what a file looks like after it was moved or renamed. If it is a different
@@ -357,12 +363,14 @@ func (p *Partial) makeLinks(ctx context.Context) error {
 		if e.Kind != share.Symlink || !p.wants(i) {
 			continue
 		}
+		was := false // there
 		err := p.sel.out.In(path.Dir(e.Path), false, func(d vfs.FS) error {
 			err := d.Symlink(e.Target, path.Base(e.Path))
 			if !errors.Is(err, fs.ErrExist) {
 				return err
 			}
 			if target, e2 := d.Readlink(path.Base(e.Path)); e2 == nil && target == e.Target {
+				was = true
 				return nil
 			}
 			if _, wrong := p.sel.wrong[i]; wrong {
@@ -372,6 +380,11 @@ func (p *Partial) makeLinks(ctx context.Context) error {
 		})
 		if err != nil {
 			return fmt.Errorf("%s: %w", e.Path, err)
+		}
+		if !was {
+			p.life.Lock()
+			p.makesLink(i, p.sel.out)
+			p.life.Unlock()
 		}
 		p.madeName(e.Path)
 		if err := p.step(ctx, 1); err != nil {

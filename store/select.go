@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"io/fs"
+	"iter"
 	"maps"
 	"path"
 	"slices"
@@ -37,10 +38,9 @@ type selection struct {
 	out    *vfs.Handles      // the target's folder; nil while there is none
 	done   bool              // all that was wanted lies there
 
-	again   bool         // an earlier run has left NAME.partial
-	adopted bool         // something that is wanted lay at the target, as it is in the share, and no earlier run is known to have moved it there
-	taken   map[int]bool // files that others put there since it was opened; the next run finds them as those that lay there
-	here    bool         // something of the share was here when it was opened
+	made    map[int]vfs.Stamp // by entry: files and links that this run has put at the target, one by one
+	renamed bool              // ... which it has made of all of data at once
+	here    bool              // something of the share was here when it was opened
 
 	carried bool // some of it lies on another file system than NAME.partial
 
@@ -128,16 +128,7 @@ func (p *Partial) takeThere(ctx context.Context, entry int, info vfs.Info, way *
 	case err != nil:
 		return false, err
 	case same && (info.Exec == e.Exec || info.NoExec || !p.keepsExec()):
-		err := p.leaveFile(entry, st)
-		p.life.Lock()
-		defer p.life.Unlock()
-		if err == nil {
-			if p.sel.taken == nil {
-				p.sel.taken = map[int]bool{}
-			}
-			p.sel.taken[entry] = true
-		}
-		return true, err
+		return true, p.dropFile(entry, func() { p.put(entry, st) })
 	case p.opt.Wanted == nil || p.opt.Wanted[entry]:
 		way.block(e.Path, p.sinceFound(entry, info))
 	case !replaceable(info, e):
@@ -148,14 +139,14 @@ func (p *Partial) takeThere(ctx context.Context, entry int, info vfs.Info, way *
 	return false, nil
 }
 
-// leaveFile leaves what is in the place of a file where it is, and removes what data has of it.
-func (p *Partial) leaveFile(entry int, st vfs.Stamp) error {
+// dropFile removes what data has of a file that is in its place, and has done note that.
+func (p *Partial) dropFile(entry int, done func()) error {
 	p.life.Lock()
 	defer p.life.Unlock()
 	p.handles.Files.Drop(entry)
 	err := p.dir.Remove(path.Join(p.staging, "data", p.m.Entry(entry).Path))
 	if err == nil {
-		p.put(entry, st)
+		done()
 	}
 	return err
 }
@@ -218,13 +209,47 @@ func readPlaced(stage vfs.FS, m *share.Manifest) (map[int]vfs.Stamp, error) {
 	return placed, nil
 }
 
-// Adopted says whether something that is wanted lay at the target already, as it is in the share, and was put there by
-// others, as far as NAME.partial tells, which says what earlier runs moved. If there is none, whole decides: one of them
-// has had the whole share, and removed it.
-func (p *Partial) Adopted(whole bool) bool {
-	p.life.RLock()
-	defer p.life.RUnlock()
-	return len(p.sel.taken) > 0 || p.sel.adopted && (p.sel.again || !whole)
+// Made yields what this run has put at the target, or the one before just when it was killed, by entry, and what it looked like then: files and
+// links. What it found there, and left as it was, is not among them.
+func (p *Partial) Made() iter.Seq2[int, vfs.Stamp] {
+	return func(yield func(int, vfs.Stamp) bool) {
+		p.life.RLock()
+		defer p.life.RUnlock()
+		for i, e := range p.m.Entries() {
+			st, made := p.sel.made[i]
+			if p.sel.renamed && e.Kind == share.File {
+				st, made = p.tree.stamps[i], true
+			}
+			if made && !yield(i, st) {
+				return
+			}
+		}
+	}
+}
+
+// makes notes that an entry was put at the target, and what it looks like there; life is held.
+func (p *Partial) makes(entry int, st vfs.Stamp) {
+	if p.sel.made == nil {
+		p.sel.made = map[int]vfs.Stamp{}
+	}
+	p.sel.made[entry] = st
+}
+
+// renamedAll is makes for all of the share; life is held.
+func (p *Partial) renamedAll() {
+	p.sel.renamed = true
+	for i, e := range p.m.Entries() {
+		if e.Kind == share.Symlink {
+			p.makesLink(i, p.tree.handles)
+		}
+	}
+}
+
+// makesLink is makes for a link, which at has; one that has gone again was not made.
+func (p *Partial) makesLink(entry int, at *vfs.Handles) {
+	if info, err := at.Lstat(p.m.Entry(entry).Path); err == nil {
+		p.makes(entry, info.Stamp())
+	}
 }
 
 // WasHere says whether anything of the share was here when it was opened: pieces, wanted or not, what an earlier run has put
@@ -236,8 +261,6 @@ func (p *Partial) WasHere() bool {
 }
 
 func (p *Partial) writePlaced(placed map[int]vfs.Stamp) error {
-	placed = maps.Clone(placed)
-	maps.DeleteFunc(placed, func(entry int, _ vfs.Stamp) bool { return p.sel.taken[entry] })
 	return vfs.WriteFile(p.stage, "placed", "placed.new", encodePlaced(p.m.ID(), placed), true)
 }
 

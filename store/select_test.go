@@ -135,38 +135,37 @@ func TestOnlyWhatIsWantedIsMade(t *testing.T) {
 	}
 }
 
-// What was moved to its place is known by the note, and what others put there is told from it.
+// What a run has put in its place is told from what others have put there: files and links.
 func TestWhatOthersPutInAPlaceIsToldFromWhatWasMoved(t *testing.T) {
 	testrig.Slow(t)
 	im, _ := sampleShare(t)
-	dir := t.TempDir()
-	placed := func(want ...string) {
-		t.Helper()
-		f, err := store.Find(dir, im.Manifest.ID())
-		if got := slices.Sorted(maps.Keys(f.Placed)); err != nil || !slices.Equal(got, want) {
-			t.Errorf("in their place are %v (%v), want %v", got, err, want)
+	for _, linked := range []bool{false, true} {
+		dir := t.TempDir()
+		tree{"many/1": sample()["many/1"]}.make(t, filepath.Join(dir, "stuff"))
+		if linked {
+			link, _ := im.Manifest.Find("link")
+			if err := os.Symlink(im.Manifest.Entry(link).Target, filepath.Join(dir, "stuff", "link")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, x := range []struct{ only, made []string }{
+			{[]string{"a/piece"}, []string{"a/piece"}},
+			{[]string{"a/piece", "many", "link"}, []string{"link", "many/2", "many/exec-large"}},
+			{[]string{"a/piece", "many", "link"}, nil},
+		} {
+			wanted := only(im.Manifest, x.only...)
+			p := openPart(t, dir, im.Manifest, store.PartialOptions{Wanted: wanted})
+			err := copyWanted(p, im.Tree, wanted)
+			if err == nil {
+				_, err = p.Finish(t.Context())
+			}
+			want := slices.DeleteFunc(x.made, func(path string) bool { return linked && path == "link" })
+			if got := made(p); err != nil || !slices.Equal(got, want) {
+				t.Errorf("with %v made are %v, want %v; %v", x.only, got, want, err)
+			}
+			p.Close()
 		}
 	}
-	tree{"many/1": sample()["many/1"]}.make(t, filepath.Join(dir, "stuff"))
-	fetchOnly(t, dir, im, "a/piece")
-	placed("a/piece")
-	again := func(want bool, paths ...string) {
-		t.Helper()
-		p := openPart(t, dir, im.Manifest, store.PartialOptions{Wanted: only(im.Manifest, paths...)})
-		defer p.Close()
-		if p.Adopted(true) != want {
-			t.Errorf("with %v: %t", paths, !want)
-		}
-	}
-	again(false, "a/piece", "many/2")
-	again(true, "a/piece", "many")
-	must := func(err error) {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	must(os.Chtimes(filepath.Join(dir, "stuff/a/piece"), time.Time{}, time.Unix(1, 0)))
-	again(false, "a/piece", "many/2") // touched, and still what was moved
 }
 
 // Each run wants more; nothing comes twice, and the last one completes the share.
@@ -219,12 +218,12 @@ func (s *some) ReadRun(p share.Piece, first share.Block, n int, dst []byte) (int
 func TestAPartThatWasThereIsNoted(t *testing.T) {
 	im, src := sampleShare(t)
 	dir := t.TempDir()
-	look := func(adopted bool, paths ...string) {
+	look := func(paths ...string) {
 		t.Helper()
 		p := openPart(t, dir, im.Manifest, store.PartialOptions{Wanted: only(im.Manifest, paths...), Note: true})
 		defer p.Close()
-		if _, done := p.Done(); !done || p.Adopted(true) != adopted {
-			t.Errorf("%v: done %v, adopted %v", paths, done, !adopted)
+		if _, done := p.Done(); !done || len(made(p)) > 0 {
+			t.Errorf("%v: done %v, made %v", paths, done, made(p))
 		}
 		f, err := store.Find(dir, im.Manifest.ID())
 		if got := slices.Sorted(maps.Keys(f.Placed)); err != nil || !slices.Equal(got, paths[:1]) {
@@ -234,9 +233,9 @@ func TestAPartThatWasThereIsNoted(t *testing.T) {
 	if err := os.CopyFS(filepath.Join(dir, "stuff"), os.DirFS(src)); err != nil {
 		t.Fatal(err)
 	}
-	look(false, "a/piece")
-	look(false, "a/piece")
-	look(true, "a/piece", "many/1")
+	look("a/piece")
+	look("a/piece")
+	look("a/piece", "many/1")
 }
 
 // A folder that was there keeps its contents; a file of it that is the same is taken.
