@@ -23,6 +23,9 @@ import (
 // was fetched, and folders that are then empty. kept says why something stays.
 func (d *Daemon) removeFiles(ctx context.Context, e catalog.Entry, m *share.Manifest, made map[int]vfs.Stamp) (gone []string, kept string) {
 	dir := leadsTo(e.Dir, 0)
+	if at := unmounted(e, []string{dir}); at != "" {
+		return []string{}, fmt.Sprintf("nothing is mounted at %s, where a disk was before, so nothing was removed: what was fetched may be on that disk; remove it by hand", at)
+	}
 	found, err := store.Find(e.Dir, e.Share)
 	if err != nil {
 		found = store.Found{}
