@@ -405,6 +405,9 @@ func (im *importing) finish(m *share.Manifest) *Tree {
 		if err := st.remember(im.where.path, diskOf(im.where.dir), m, stamps); err != nil {
 			im.trouble = append(im.trouble, fmt.Sprintf("the share is not remembered: %v", err))
 		}
+		if of := im.opt.Of; of != nil && of.ID() != m.ID() { // what is left of it is still looked for
+			st.SaveManifest(of)
+		}
 	}
 	return newTree(m, im.where, stamps, im.slots, im.opt.MaxOpen)
 }
