@@ -269,12 +269,12 @@ func (p *Partial) clearWay(ctx context.Context, todo map[int]vfs.Stamp) error {
 			return err
 		case p.stillWrong(i, info):
 		case info.Inode != 0 && todo[i].Still(info.Stamp()):
-			if err := p.dropFile(i, func() { p.moved(i, todo[i]) }); err != nil {
+			if err := p.dropFile(i, todo[i], func() { p.moved(i, todo[i]) }); err != nil {
 				return err
 			}
 			delete(todo, i)
 		default:
-			same, err := p.takeThere(ctx, i, info, &way)
+			same, err := p.takeThere(ctx, i, info, todo[i], &way)
 			if err != nil {
 				return err
 			}

@@ -120,15 +120,15 @@ func (p *Partial) isWhole() bool {
 }
 
 // takeThere takes what is in the place of a wanted file as it is, if it is what it is in the share: it may have become wanted only when
-// what was there had been looked at, or was put there since. Else it is in the way.
-func (p *Partial) takeThere(ctx context.Context, entry int, info vfs.Info, way *inTheWay) (same bool, err error) {
+// what was there had been looked at, or was put there since. Else it is in the way. What data has of it looks like ready.
+func (p *Partial) takeThere(ctx context.Context, entry int, info vfs.Info, ready vfs.Stamp, way *inTheWay) (same bool, err error) {
 	e := p.m.Entry(entry)
 	st, same, err := p.hashPlaced(ctx, entry, info)
 	switch {
 	case err != nil:
 		return false, err
 	case same && (info.Exec == e.Exec || info.NoExec || !p.keepsExec()):
-		return true, p.dropFile(entry, func() { p.put(entry, st) })
+		return true, p.dropFile(entry, ready, func() { p.put(entry, st) })
 	case p.opt.Wanted == nil || p.opt.Wanted[entry]:
 		way.block(e.Path, p.sinceFound(entry, info))
 	case !replaceable(info, e):
@@ -139,16 +139,19 @@ func (p *Partial) takeThere(ctx context.Context, entry int, info vfs.Info, way *
 	return false, nil
 }
 
-// dropFile removes what data has of a file that is in its place, and has done note that.
-func (p *Partial) dropFile(entry int, done func()) error {
+// dropFile removes what data has of a file that is in its place, and has done note that. What does not look like was any more stays: others have put it there.
+func (p *Partial) dropFile(entry int, was vfs.Stamp, done func()) error {
 	p.life.Lock()
 	defer p.life.Unlock()
 	p.handles.Files.Drop(entry)
-	err := p.dir.Remove(path.Join(p.staging, "data", p.m.Entry(entry).Path))
-	if err == nil {
-		done()
+	at := path.Join(p.staging, "data", p.m.Entry(entry).Path)
+	if info, err := p.dir.Lstat(at); err == nil && was.Still(info.Stamp()) {
+		if err := p.dir.Remove(at); err != nil {
+			return err
+		}
 	}
-	return err
+	done()
+	return nil
 }
 
 // isPlaced says whether an entry is a file below the target. life is held, or
