@@ -165,6 +165,9 @@ func (p *Partial) hashPlaced(ctx context.Context, entry int, info vfs.Info) (st 
 	if err := vfs.Flush(f); err != nil {
 		return st, false, err
 	}
+	if err := waitQuiet(ctx, slices.Values([]vfs.Stamp{info.Stamp()})); err != nil {
+		return st, false, err
+	}
 	first, n := p.m.Layout().PiecesOf(entry)
 	var buf []byte
 	for piece := first; piece < first+share.Piece(n); piece++ {
