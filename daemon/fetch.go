@@ -158,8 +158,7 @@ func (k *keeper) halt(t *fetcher.Transfer) {
 
 // sameChoice reports whether two wishes are fetched in the same way.
 func sameChoice(a, b catalog.Wish) bool {
-	same := func(x, y []string) bool { return fmt.Sprint(len(x), x) == fmt.Sprint(len(y), y) }
-	return same(a.Only, b.Only) && same(a.Skip, b.Skip) && same(a.Peers, b.Peers)
+	return slices.Equal(a.Only, b.Only) && slices.Equal(a.Skip, b.Skip) && slices.Equal(a.Peers, b.Peers)
 }
 
 func (k *keeper) heard(t *fetcher.Transfer, ev fetcher.Event) {
