@@ -24,8 +24,8 @@ import (
 // ErrNoSource says that a share ID was given without a peer to fetch from.
 var ErrNoSource = errors.New("no peer to fetch from: an ID alone names none")
 
-// ErrNotHere says that something that was chosen is not in its place.
-var ErrNotHere = errors.New("something that was chosen is not here")
+// ErrNotHere says that something that should be in its place is not there.
+var ErrNotHere = errors.New("something that should be here is not")
 
 // FetchOptions are the options of Fetch. The zero value works.
 type FetchOptions struct {

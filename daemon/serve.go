@@ -392,15 +392,14 @@ func (k *keeper) serveKept(e catalog.Entry) {
 	var s *fetcher.Share
 	err := notMounted(e)
 	if err == nil {
-		s, err = k.load(e.Path, fetcher.ShareOptions{Visible: visible(e.Wish), Ticket: e.Source, Secret: e.Guarded})
+		s, err = k.load(e.Path, fetcher.ShareOptions{Visible: visible(e.Wish), Ticket: e.Source, Of: e.Share, Secret: e.Guarded})
 	}
 	switch {
-	case err != nil:
+	case err != nil && !errors.Is(err, fetcher.ErrNotHere):
 		k.unkept()
 		k.missing([]string{e.Path}, err)
 		return
-	case s.ID() != e.Share:
-		k.withdraw(s)
+	case err != nil:
 		k.unkept()
 		k.fail(catalog.Missing, fmt.Sprintf("what is at %s is no longer the share: it was changed after it was fetched. Put back what was there, or repair the entry with fetcher set", e.Path))
 		k.lookOut([]string{e.Path}, false, k.d.setting().Rescan)
