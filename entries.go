@@ -129,6 +129,7 @@ func (n *Node) halt(ctx context.Context, e Entry, why wire.Code) error {
 		n.catalog.drop(e.Share, s)
 		defer s.over(nil)
 	case s != nil || e.Path != "" || e.State != EntryServed:
+		n.catalog.unkeepsIf(e.Share, nil, func(t *Transfer) bool { return t.Entry() == e.ID }) // a Share stands for it
 		return nil
 	}
 	_, err := n.withdraw(ctx, e.Share, why)

@@ -45,6 +45,7 @@ func (k *keeper) fetch(e catalog.Entry) {
 		k.stumble(err)
 		return
 	}
+	k.fetched = t.Entry()
 	k.revisible(e.Wish)
 	k.calm()
 	k.mu.Lock()
@@ -71,9 +72,9 @@ func (k *keeper) fetch(e catalog.Entry) {
 		k.arrived(t)
 		if !sameChoice(k.entry().Wish, e.Wish) { // the wish has changed meanwhile, and that is not here yet
 			k.note(func(s *catalog.Status) { s.State = catalog.Asked })
-			k.unshare(t.ID())
+			k.unshare()
 		} else if k.asTransfer(e) { // else it is served from where it lies, so that changes are noticed
-			k.seed(e, t.Unserved(), t.Look, func() { k.unshare(t.ID()) })
+			k.seed(e, t.Unserved(), t.Look, k.unshare)
 		}
 	}
 }
@@ -337,25 +338,19 @@ func enough(e catalog.Entry, sent int64, now time.Time) string {
 	return ""
 }
 
-// unshare stops serving what a transfer has fetched.
-func (k *keeper) unshare(id share.ID) {
-	if k.d.life.Err() != nil {
+// unshare stops serving what a fetch has left open. What is served from where it lies by now goes on, for this entry or another.
+func (k *keeper) unshare() {
+	if k.d.life.Err() != nil || k.fetched == 0 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(k.d.life, stopTime)
 	defer cancel()
-	if _, err := k.d.node.StopSharing(ctx, id); err != nil {
+	err := k.d.node.Remove(ctx, k.fetched)
+	if k.fetched = 0; errors.Is(err, fetcher.ErrNoEntry) {
+		return
+	}
+	if err != nil {
 		k.d.log.Debug("stop sharing", "id", k.id, "error", err)
 	}
-	k.d.replaced(k, id)
-}
-
-// unkept stops serving what a fetch has left open, unless it is served from its place by
-// now.
-func (k *keeper) unkept() {
-	e := k.entry()
-	served := func(s *fetcher.Share) bool { return s.ID() == e.Share }
-	if e.Kind == catalog.Fetch && !e.Share.IsZero() && !slices.ContainsFunc(k.d.node.Shares(), served) {
-		k.unshare(e.Share)
-	}
+	k.d.replaced(k, k.entry().Share)
 }

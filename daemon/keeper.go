@@ -18,12 +18,13 @@ import (
 type keeper struct {
 	record
 	end    context.CancelFunc
-	done   chan struct{}   // closed when run has returned
-	wake   chan struct{}   // the wish has changed, or everything must be checked again
-	files  chan struct{}   // the files may have changed
-	anew   chan struct{}   // the settings were read again
-	settle chan struct{}   // closed when the first attempt has had a result
-	shared fetcher.EntryID // what run shared last, as the node numbers it
+	done   chan struct{} // closed when run has returned
+	wake   chan struct{} // the wish has changed, or everything must be checked again
+	files  chan struct{} // the files may have changed
+	anew   chan struct{} // the settings were read again
+	settle chan struct{} // closed when the first attempt has had a result
+
+	shared, fetched fetcher.EntryID // what run shared and fetched last, as the node numbers it
 
 	found catalog.State // the state in which run found the entry
 	place waiting       // in the queue
@@ -62,7 +63,7 @@ func (k *keeper) run() {
 	defer close(k.done)
 	defer k.calm()
 	defer k.forget()
-	defer k.unkept()
+	defer k.unshare()
 	defer k.d.queue.leave(&k.place)
 	for k.life.Err() == nil {
 		e := k.entry()
@@ -70,7 +71,7 @@ func (k *keeper) run() {
 		enqueue(k, e)
 		switch {
 		case e.Paused:
-			k.unkept()
+			k.unshare()
 			k.show(api.Paused, "")
 			k.rest(0)
 		case e.Kind == catalog.Serve:

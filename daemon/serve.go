@@ -70,7 +70,7 @@ func linkMode(s string) store.LinkMode {
 // load shares a path, when its turn comes. What is already served stays so while its files are
 // read again.
 func (k *keeper) load(path string, opt fetcher.ShareOptions) (*fetcher.Share, error) {
-	if k.view().State != api.Served {
+	if k.view().State != api.Served || !k.served() {
 		k.show(api.Opening, "")
 	}
 	ctx, release := k.unlessPaused()
@@ -95,6 +95,15 @@ func (k *keeper) load(path string, opt fetcher.ShareOptions) (*fetcher.Share, er
 		k.shared = s.Entry()
 	}
 	return s, err
+}
+
+// served reports whether the node serves what the keeper has shared or fetched, or another share of the same content that stands for it.
+func (k *keeper) served() bool {
+	is := func(id fetcher.EntryID) bool {
+		e, _ := k.d.node.Entry(id)
+		return e.State == fetcher.EntryServed
+	}
+	return is(k.shared) || is(k.fetched)
 }
 
 // unlessPaused returns a context that ends when the entry is paused, or with the keeper. If
@@ -396,11 +405,11 @@ func (k *keeper) serveKept(e catalog.Entry) {
 	}
 	switch {
 	case err != nil && !errors.Is(err, fetcher.ErrNotHere):
-		k.unkept()
+		k.unshare()
 		k.missing([]string{e.Path}, err)
 		return
 	case err != nil:
-		k.unkept()
+		k.unshare()
 		k.fail(catalog.Missing, fmt.Sprintf("what is at %s is no longer the share: it was changed after it was fetched. Put back what was there, or repair the entry with fetcher set", e.Path))
 		k.lookOut([]string{e.Path}, false, k.d.setting().Rescan)
 		return
