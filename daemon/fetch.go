@@ -29,7 +29,6 @@ func (k *keeper) fetch(e catalog.Entry) {
 	if !k.turn() {
 		return
 	}
-	defer k.d.queue.leave(&k.place)
 	opt := fetcher.FetchOptions{Dir: e.Dir, Peers: e.Peers, Only: e.Only, Skip: e.Skip, First: e.First, Repair: e.Repair, Visible: visible(e.Wish), DownloadRate: e.Down, Called: e.Called, OnlyHere: wasFetched(e.State), Keep: true}
 	if k.d.member.owns(e) || e.Called {
 		opt.Stall = patient
@@ -51,24 +50,10 @@ func (k *keeper) fetch(e catalog.Entry) {
 	k.mu.Lock()
 	k.transfer = t
 	k.mu.Unlock()
-	defer func() {
-		k.moved(t.Progress())
-		if p := t.Progress(); p.Name != "" { // else nothing was looked at
-			k.note(func(s *catalog.Status) { s.Verified = p.Verified })
-		}
-		k.mu.Lock()
-		k.transfer, k.progress = nil, fetcher.Progress{}
-		k.mu.Unlock()
-	}()
 	stopped, err := k.follow(e, t)
 	k.d.queue.leave(&k.place)
 	made(k, t)
-	switch {
-	case stopped:
-	case err != nil:
-		k.named(t)
-		k.stumble(err)
-	default:
+	if !stopped && err == nil {
 		k.arrived(t)
 		if !sameChoice(k.entry().Wish, e.Wish) { // the wish has changed meanwhile, and that is not here yet
 			k.note(func(s *catalog.Status) { s.State = catalog.Asked })
@@ -76,6 +61,11 @@ func (k *keeper) fetch(e catalog.Entry) {
 		} else if k.asTransfer(e) { // else it is served from where it lies, so that changes are noticed
 			k.seed(e, t.Unserved(), t.Look, k.unshare)
 		}
+	}
+	k.over(t)
+	if !stopped && err != nil {
+		k.named(t)
+		k.stumble(err)
 	}
 }
 
@@ -206,6 +196,18 @@ func made(k *keeper, t *fetcher.Transfer) {
 	if err := k.d.db.Make(context.WithoutCancel(k.life), k.id, t.Made()); err != nil {
 		k.d.log.Warn("the catalog was not written", "entry", k.id, "error", err)
 	}
+}
+
+// over records the end of a transfer, and of what it has served.
+func (k *keeper) over(t *fetcher.Transfer) {
+	p := t.Progress()
+	k.moved(p)
+	if t.Pieces() != nil { // else nothing was looked at
+		k.note(func(s *catalog.Status) { s.Verified = p.Verified })
+	}
+	k.mu.Lock()
+	k.transfer, k.progress = nil, fetcher.Progress{}
+	k.mu.Unlock()
 }
 
 // arrived records that all that was wanted is here.
