@@ -51,7 +51,6 @@ func (k *keeper) fetch(e catalog.Entry) {
 	k.transfer = t
 	k.mu.Unlock()
 	stopped, err := k.follow(e, t)
-	k.d.queue.leave(&k.place)
 	made(k, t)
 	if !stopped && err == nil {
 		k.arrived(t)
@@ -59,11 +58,13 @@ func (k *keeper) fetch(e catalog.Entry) {
 			k.note(func(s *catalog.Status) { s.State = catalog.Asked })
 			k.unshare()
 		} else if k.asTransfer(e) { // else it is served from where it lies, so that changes are noticed
+			k.d.queue.leave(&k.place)
 			k.seed(e, t.Unserved(), t.Look, k.unshare)
 		}
 	}
 	k.over(t)
-	if !stopped && err != nil {
+	if !stopped && err != nil { // what was stopped keeps its turn, unless it is not to be fetched any more
+		k.d.queue.leave(&k.place)
 		k.named(t)
 		k.stumble(err)
 	}
