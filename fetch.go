@@ -24,9 +24,6 @@ import (
 // ErrNoSource says that a share ID was given without a peer to fetch from.
 var ErrNoSource = errors.New("no peer to fetch from: an ID alone names none")
 
-// ErrNotHere says that something that should be in its place is not there.
-var ErrNotHere = errors.New("something that should be here is not")
-
 // FetchOptions are the options of Fetch. The zero value works.
 type FetchOptions struct {
 	// Dir is where the share's file or folder is made; default the working directory.
@@ -88,7 +85,7 @@ type FetchOptions struct {
 	// Called says that a source may connect to this node, by Share.Call: none need be known then.
 	Called bool `json:"-"`
 	// OnlyHere serves what is in its place, and fetches nothing: if something that was chosen is not there, the
-	// transfer ends with ErrNotHere.
+	// transfer ends with store.ErrNotHere.
 	OnlyHere bool `json:"-"`
 	// MaxSources bounds how many sources are fetched from at once; default 64.
 	MaxSources int
@@ -253,12 +250,9 @@ func (d *disk) Open(ctx context.Context, m *share.Manifest, wanted []bool) (acto
 	}
 	var unread unreadable
 	p, err := store.OpenPartial(ctx, t.opt.Dir, m, store.PartialOptions{State: t.node.state, Wanted: wanted, FS: t.node.cfg.Simulation.FS,
-		Repair: t.opt.Repair, Like: t.opt.Like, Taking: t.comparing(), Unread: unread.add, Note: t.opt.Keep})
+		Repair: t.opt.Repair, Like: t.opt.Like, Taking: t.comparing(), Unread: unread.add, Note: t.opt.Keep, OnlyHere: t.opt.OnlyHere})
 	if err != nil {
 		return nil, err
-	}
-	if _, here := p.Done(); t.opt.OnlyHere && !here {
-		return nil, errors.Join(ErrNotHere, p.Close())
 	}
 	unread.warn(t.node.log)
 	for _, at := range p.Aside() {

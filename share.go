@@ -61,7 +61,7 @@ type ShareOptions struct {
 	// Entry is the entry of the node's catalog of which this is a new version; default a
 	// new entry.
 	Entry EntryID `json:"-"`
-	// Of is the share that is to lie at the path: if something else does, nothing is served, and the error wraps ErrNotHere.
+	// Of is the share that is to lie at the path: if something else does, nothing is served, and the error wraps store.ErrNotHere.
 	Of share.ID `json:"-"`
 	// Older are earlier versions: whoever asks for one of them is told that there is a newer one, but not which.
 	Older []share.ID `json:"-"`
@@ -128,7 +128,7 @@ func (n *Node) Share(ctx context.Context, path string, opt ShareOptions) (*Share
 	}
 	imp, idle, err := n.importAll(ctx, n.cfg.Simulation.FS, path, opt)
 	if err == nil && !opt.Of.IsZero() && imp.Manifest.ID() != opt.Of {
-		err = errors.Join(ErrNotHere, imp.Tree.Close())
+		err = errors.Join(store.ErrNotHere, imp.Tree.Close())
 	}
 	if err != nil {
 		n.unshared(ctx, e.ID, err)

@@ -246,7 +246,7 @@ func (k *keeper) stumble(err error) {
 	if k.life.Err() != nil {
 		return
 	}
-	if errors.Is(err, fetcher.ErrNotHere) {
+	if errors.Is(err, store.ErrNotHere) {
 		e := k.entry()
 		k.fail(catalog.Missing, fmt.Sprintf("some of what was fetched is no longer at %s. Put it back, or repair the entry with fetcher set", e.Path))
 		if k.entry().State == catalog.Missing { // else its owner wants it to be fetched by now

@@ -404,7 +404,7 @@ func (k *keeper) serveKept(e catalog.Entry) {
 		s, err = k.load(e.Path, fetcher.ShareOptions{Visible: visible(e.Wish), Ticket: e.Source, Of: e.Share, Secret: e.Guarded})
 	}
 	switch {
-	case err != nil && !errors.Is(err, fetcher.ErrNotHere):
+	case err != nil && !errors.Is(err, store.ErrNotHere):
 		k.unshare()
 		k.missing([]string{e.Path}, err)
 		return

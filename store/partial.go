@@ -87,17 +87,21 @@ type batch struct {
 
 // PartialOptions configure a Partial. The zero value works.
 type PartialOptions struct {
-	State   *State                        // gets the block hashes when all is there, and helps to recognise a target; default: none
-	Workers int                           // for hashing a target that exists; default 0: one per core
-	MaxOpen int                           // files kept open, and folders; default DefaultMaxOpen
-	Wanted  []bool                        // by entry: what is to be fetched; default nil: all. See Partial.Select
-	Repair  bool                          // a target that differs is made equal to the share. See repair.go
-	Like    []string                      // files and folders with older versions of the share: what is equal is taken from there
-	Taking  func(path string, read int64) // told now and then which file is searched for that, and how many bytes were read; may be nil
-	Unread  func(path string, err error)  // told what of Like cannot be read: nothing is taken from there; may be nil
-	Note    bool                          // a part that lies at the target gets a NAME.partial that says so: what comes there later is told from it
-	FS      vfs.FS                        // where OpenPartial looks dir up, slash-separated; default: this machine
+	State    *State                        // gets the block hashes when all is there, and helps to recognise a target; default: none
+	Workers  int                           // for hashing a target that exists; default 0: one per core
+	MaxOpen  int                           // files kept open, and folders; default DefaultMaxOpen
+	Wanted   []bool                        // by entry: what is to be fetched; default nil: all. See Partial.Select
+	Repair   bool                          // a target that differs is made equal to the share. See repair.go
+	Like     []string                      // files and folders with older versions of the share: what is equal is taken from there
+	Taking   func(path string, read int64) // told now and then which file is searched for that, and how many bytes were read; may be nil
+	Unread   func(path string, err error)  // told what of Like cannot be read: nothing is taken from there; may be nil
+	Note     bool                          // a part that lies at the target gets a NAME.partial that says so: what comes there later is told from it
+	OnlyHere bool                          // nothing is to be fetched: if not all that is wanted is in its place, that is ErrNotHere
+	FS       vfs.FS                        // where OpenPartial looks dir up, slash-separated; default: this machine
 }
+
+// ErrNotHere says that something that should be in its place is not there.
+var ErrNotHere = errors.New("something that should be here is not")
 
 const (
 	partialSuffix = ".partial"
@@ -172,6 +176,9 @@ func openPartial(ctx context.Context, dir vfs.FS, dirPath string, m *share.Manif
 	}
 	if done, err := p.look(ctx, found); err != nil || done {
 		return p, err
+	}
+	if opt.OnlyHere {
+		return nil, ErrNotHere
 	}
 	if !found {
 		if err := p.begin(); err != nil {
