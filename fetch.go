@@ -87,6 +87,8 @@ type FetchOptions struct {
 	// OnlyHere serves what is in its place, and fetches nothing: if something that was chosen is not there, the
 	// transfer ends with store.ErrNotHere.
 	OnlyHere bool `json:"-"`
+	// Turn is waited for before what is in its place is read, which may take hours; done gives it back. Its error ends the transfer.
+	Turn func(context.Context) (done func(), err error) `json:"-"`
 	// MaxSources bounds how many sources are fetched from at once; default 64.
 	MaxSources int
 	// SyncEvery and SyncBytes bound what a power cut may cost; defaults 2 s and 256 MiB.
@@ -245,6 +247,13 @@ func (d *disk) Open(ctx context.Context, m *share.Manifest, wanted []bool) (acto
 	}
 	t.lists(m)
 	t.node.catalog.unask(t.id, nil)
+	if t.opt.Turn != nil {
+		done, err := t.opt.Turn(ctx)
+		if err != nil {
+			return nil, err
+		}
+		defer done()
+	}
 	if err := t.node.catalog.offers.Yield(ctx, m.ID()); err != nil {
 		return nil, err
 	}

@@ -34,6 +34,7 @@ func (k *keeper) fetch(e catalog.Entry) {
 		opt.Stall = patient
 	}
 	if opt.OnlyHere {
+		opt.Turn = k.reading
 		k.show(api.Opening, "")
 	} else {
 		k.show(api.Fetching, "")

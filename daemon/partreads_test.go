@@ -34,6 +34,12 @@ func TestAPartThatIsHereIsReadInItsTurn(t *testing.T) {
 			if e, err := d.Entry(t.Context(), e.ID); err != nil || e.State != api.Opening {
 				t.Errorf("%s: while as many as may be are read it is %s: %s, %v", what, e.State, e.Reason, err)
 			}
+			set(t, d, e.ID, paused(true))
+			time.Sleep(time.Minute)
+			if e, err := d.Entry(t.Context(), e.ID); err != nil || e.State != api.Paused {
+				t.Errorf("%s: paused meanwhile, it is %s: %s, %v", what, e.State, e.Reason, err)
+			}
+			set(t, d, e.ID, paused(false))
 			for range imports {
 				<-d.reads
 			}

@@ -75,12 +75,11 @@ func (k *keeper) load(path string, opt fetcher.ShareOptions) (*fetcher.Share, er
 	}
 	ctx, release := k.unlessPaused()
 	defer release()
-	select {
-	case k.d.reads <- struct{}{}:
-		defer func() { <-k.d.reads }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	done, err := k.reading(ctx)
+	if err != nil {
+		return nil, err
 	}
+	defer done()
 	opt.Progress = func(p store.ImportProgress) {
 		k.mu.Lock()
 		k.reason = fmt.Sprintf("reading %s of %s, %d of %s", share.Size(p.Bytes), share.Size(p.Total), p.Files, words.Count(p.TotalFiles, "file"))
@@ -95,6 +94,16 @@ func (k *keeper) load(path string, opt fetcher.ShareOptions) (*fetcher.Share, er
 		k.shared = s.Entry()
 	}
 	return s, err
+}
+
+// reading waits for a turn to read files: the node has a few for all entries. done gives it back.
+func (k *keeper) reading(ctx context.Context) (done func(), err error) {
+	select {
+	case k.d.reads <- struct{}{}:
+		return func() { <-k.d.reads }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 // served reports whether the node serves what the keeper has shared or fetched, or another share of the same content that stands for it.
