@@ -54,7 +54,11 @@ func (p *Partial) look(ctx context.Context, found bool) (done bool, err error) {
 		return true, err
 	}
 	if err := p.resume(ctx); err != nil {
-		return false, err
+		if ctx.Err() != nil {
+			return false, err
+		}
+		p.leaveStage() // its disk is full, for example: what is wanted is here all the same
+		return true, nil
 	}
 	p.sel.done = true
 	if !whole {
@@ -402,6 +406,23 @@ func (p *Partial) recognise() {
 		p.slots = &slotFile{}
 	}
 	p.sel.done = true
+}
+
+// leaveStage leaves NAME.partial as it is, and goes on as if there were none.
+func (p *Partial) leaveStage() {
+	p.closeData()
+	p.closeStage()
+	p.handles = nil
+	p.clear()
+	p.recognise()
+}
+
+// clear makes a Partial what it is before anything of NAME.partial but the note was read.
+func (p *Partial) clear() {
+	p.have, p.durable, p.bytes = share.NewSet(p.m.Layout().Pieces()), share.NewSet(p.m.Layout().Pieces()), 0
+	p.again, p.untrue, p.made, p.recent.renew = map[share.Piece][]bool{}, false, make([]bool, p.m.Len()), nil
+	p.watch.was, p.watch.doubts, p.watch.pending = make([]vfs.Stamp, p.m.Len()), map[int]doubt{}, map[share.Piece]bool{}
+	p.batch.clear()
 }
 
 // uncompared is the error about what lies at the target and cannot be read now: whether it differs is not known.

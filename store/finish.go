@@ -432,15 +432,7 @@ func (p *Partial) release() error {
 	p.life.Lock()
 	defer p.life.Unlock()
 	p.over, p.closed = true, true
-	var err error
-	if p.tree == nil && p.handles != nil {
-		p.handles.Files.Clear()
-		p.noteLate()
-		if p.marks.f != nil && p.syncNames() != nil { // an opening may have failed that claimed nothing: the head that it has found stays
-			p.marks.head = nil // what was removed may come back, and have no mark any more
-		}
-		err = p.handles.Close()
-	}
+	err := p.closeData()
 	if p.tree != nil && !p.offered {
 		err = p.tree.Close()
 	}
@@ -453,6 +445,19 @@ func (p *Partial) release() error {
 		err = errors.Join(err, p.dir.Close())
 	}
 	return err
+}
+
+// closeData closes what is open of data, unless that has moved to the target.
+func (p *Partial) closeData() error {
+	if p.tree != nil || p.handles == nil {
+		return nil
+	}
+	p.handles.Files.Clear()
+	p.noteLate()
+	if p.marks.f != nil && p.syncNames() != nil { // an opening may have failed that claimed nothing: the head that it has found stays
+		p.marks.head = nil // what was removed may come back, and have no mark any more
+	}
+	return p.handles.Close()
 }
 
 // offer keeps what is done readable after Close, and returns false if that is too late.

@@ -149,11 +149,8 @@ func OpenPartialIn(ctx context.Context, dir vfs.FS, m *share.Manifest, opt Parti
 func newPartial(dir vfs.FS, dirPath string, m *share.Manifest, opt PartialOptions) *Partial {
 	p := &Partial{
 		m: m, opt: opt, dir: dir, staging: stagingName(m), path: filepath.Join(dirPath, m.Name), slotMap: newSlotMap(m),
-		have: share.NewSet(m.Layout().Pieces()), durable: share.NewSet(m.Layout().Pieces()),
-		again: map[share.Piece][]bool{}, made: make([]bool, m.Len()),
 	}
-	p.watch.was, p.watch.doubts, p.watch.pending = make([]vfs.Stamp, m.Len()), map[int]doubt{}, map[share.Piece]bool{}
-	p.batch.clear()
+	p.clear()
 	p.sel.wanted = wantedOf(m, opt.Wanted)
 	return p
 }

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"syscall"
 
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store/vfs"
@@ -40,7 +41,8 @@ func (p *Partial) openStage() (found bool, err error) {
 			return false, err
 		}
 		lock, err := stage.Lock("lock")
-		if err != nil {
+		readOnly := errors.Is(err, syscall.EROFS) // nothing is written there: it needs no lock
+		if err != nil && !readOnly {
 			stage.Close()
 			if _, e := p.dir.Lstat(p.staging); errors.Is(e, fs.ErrNotExist) {
 				return false, nil // whoever had it has just removed it
@@ -51,7 +53,7 @@ func (p *Partial) openStage() (found bool, err error) {
 			return false, fmt.Errorf("%s: %w", p.staging, err)
 		}
 		// Whoever had it may have finished and removed it meanwhile.
-		if _, err := p.dir.Lstat(path.Join(p.staging, "lock")); errors.Is(err, fs.ErrNotExist) {
+		if _, err := p.dir.Lstat(path.Join(p.staging, "lock")); !readOnly && errors.Is(err, fs.ErrNotExist) {
 			lock.Close()
 			stage.Close()
 			continue
