@@ -93,3 +93,12 @@ func sameNames(a, b vfs.FS, names ...string) (bool, error) {
 	}
 	return true, nil
 }
+
+// lookAgain has what is at a path looked at by its names from now on: a folder that is kept open may have been moved. It fails if all of it was.
+func lookAgain(in *vfs.Handles, path string) error {
+	in.LookAgain()
+	if vfs.Moved(in.Top) {
+		return fmt.Errorf("%s: %w", path, errGone)
+	}
+	return nil
+}

@@ -115,10 +115,26 @@ func (p *Partial) stamped(entry int) stamped {
 
 // lookAtAll compares the sizes and times of the files in their place with what they were, as [Tree.Look] does.
 func (p *Partial) lookAtAll() error {
+	if err := p.lookAgain(); err != nil {
+		return err
+	}
 	for i := range p.m.Len() {
 		if err := p.lookAt(i); errors.Is(err, share.ErrChanged) {
 			return fmt.Errorf("%s: %w", path.Join(p.m.Name, p.m.Entry(i).Path), err)
 		}
+	}
+	return nil
+}
+
+// lookAgain is lookAgain for what is in its place.
+func (p *Partial) lookAgain() error {
+	p.life.RLock()
+	defer p.life.RUnlock()
+	switch {
+	case p.tree != nil:
+		return lookAgain(p.tree.handles, p.path)
+	case p.sel.done && p.sel.out != nil:
+		return lookAgain(p.sel.out, p.path)
 	}
 	return nil
 }

@@ -125,7 +125,7 @@ func (t *Tree) read(s share.Span, dst []byte) (int, error) {
 }
 
 // Look compares the sizes and times of the next n files and folders, going round, with what they were. An
-// error that wraps share.ErrChanged names a file that differs. What cannot be checked now is passed over.
+// error that wraps share.ErrChanged names a file that differs, or what was moved away. What cannot be checked now is passed over.
 func (t *Tree) Look(n int) error {
 	t.looking.Lock()
 	defer t.looking.Unlock()
@@ -135,6 +135,11 @@ func (t *Tree) Look(n int) error {
 	}
 	for range min(n, t.m.Len()) {
 		p := parts[t.lookPart]
+		if t.lookEntry == 0 {
+			if err := lookAgain(p.handles, p.where.path); err != nil {
+				return err
+			}
+		}
 		if t.lookEntry < p.m.Len() && p.m.Entry(t.lookEntry).Kind == share.File {
 			f := p.stamped(t.lookEntry)
 			if err := f.byName(f.like, t.lookEntry); errors.Is(err, share.ErrChanged) {

@@ -33,6 +33,20 @@ func Dir(path string) (FS, error) {
 	return dirFS{root: root, path: path, on: sightOf(root), kept: new(kept)}, nil
 }
 
+// Moved says whether an open folder is not the one at its path any more, as far as that can be told.
+func Moved(d FS) bool {
+	o, ok := d.(dirFS)
+	if !ok {
+		return false
+	}
+	open, err := o.root.Stat(".")
+	if err != nil {
+		return false
+	}
+	there, err := os.Stat(o.path)
+	return errors.Is(err, fs.ErrNotExist) || NotDir(err) || err == nil && !os.SameFile(open, there)
+}
+
 // openRoot is os.OpenRoot, but checks first that path is a folder: opening a named pipe,
 // for one, waits for a writer, and there may never be one.
 func openRoot(path string) (*os.Root, error) {
