@@ -34,7 +34,7 @@ func (k *keeper) fetch(e catalog.Entry) {
 		opt.Stall = patient
 	}
 	if opt.OnlyHere {
-		opt.Turn = k.reading
+		opt.Turn = func(ctx context.Context) (func(), error) { return inTurn(ctx, k.d.reads) }
 		k.show(api.Opening, "")
 	} else {
 		k.show(api.Fetching, "")
@@ -316,6 +316,16 @@ func (k *keeper) seed(e catalog.Entry, over <-chan struct{}, look, stop func()) 
 		case <-over:
 			return // its files have changed, or another entry serves the same: check again
 		}
+	}
+}
+
+// inTurn waits for one of so many turns; done gives it back.
+func inTurn(ctx context.Context, turns chan struct{}) (done func(), err error) {
+	select {
+	case turns <- struct{}{}:
+		return func() { <-turns }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
 }
 

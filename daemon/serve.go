@@ -70,12 +70,12 @@ func linkMode(s string) store.LinkMode {
 // load shares a path, when its turn comes. What is already served stays so while its files are
 // read again.
 func (k *keeper) load(path string, opt fetcher.ShareOptions) (*fetcher.Share, error) {
-	if k.view().State != api.Served || !k.served() {
+	if k.view().State != api.Served || !served(k) {
 		k.show(api.Opening, "")
 	}
 	ctx, release := k.unlessPaused()
 	defer release()
-	done, err := k.reading(ctx)
+	done, err := inTurn(ctx, k.d.reads)
 	if err != nil {
 		return nil, err
 	}
@@ -96,18 +96,8 @@ func (k *keeper) load(path string, opt fetcher.ShareOptions) (*fetcher.Share, er
 	return s, err
 }
 
-// reading waits for a turn to read files: the node has a few for all entries. done gives it back.
-func (k *keeper) reading(ctx context.Context) (done func(), err error) {
-	select {
-	case k.d.reads <- struct{}{}:
-		return func() { <-k.d.reads }, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
-// served reports whether the node serves what the keeper has shared or fetched, or another share of the same content that stands for it.
-func (k *keeper) served() bool {
+// served reports whether the node serves what a keeper has shared or fetched, or another share of the same content that stands for it.
+func served(k *keeper) bool {
 	is := func(id fetcher.EntryID) bool {
 		e, _ := k.d.node.Entry(id)
 		return e.State == fetcher.EntryServed
