@@ -45,3 +45,21 @@ func TestEveryLineIsDescribed(t *testing.T) {
 		t.Errorf("only %d lines were found", found)
 	}
 }
+
+// Every way to say --json, or not to, holds for all of the output: the last one that was given, before FETCHER_JSON.
+func TestEachFormOfJSONIsHeard(t *testing.T) {
+	src, dir := filepath.Join(t.TempDir(), "f"), t.TempDir()
+	must(t, os.WriteFile(src, []byte("some text\n"), 0o600))
+	for _, c := range []struct {
+		env, flags string
+		json       bool
+	}{
+		{"", "--json", true}, {"", "--json=t", true}, {"", "--json=TRUE", true}, {"", "--json --json=false", false}, {"1", "--json=false", false}, {"1", "", true},
+	} {
+		t.Setenv("FETCHER_JSON", c.env)
+		out, errs, code := inside(append([]string{"ls", src, "--dir", dir}, strings.Fields(c.flags)...)...)
+		if is := strings.HasPrefix(out, "{"); code != 0 || out == "" || is != c.json || is == strings.Contains(out, "  f\n") {
+			t.Errorf("FETCHER_JSON=%s %s: exit %d, %q %s", c.env, c.flags, code, out, errs)
+		}
+	}
+}
