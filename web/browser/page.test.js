@@ -434,3 +434,19 @@ test('a page opens beside many that are open already, and each goes on when it i
   await text(first, 'unseen.txt', 20000);
   await context.close();
 });
+
+test('of an entry that is gone nothing is left to be pressed', { timeout: 120000 }, async () => {
+  const owner = await startNode('forgetful', '--http', '127.0.0.1:0', '--log-level', 'error');
+  writeFileSync(join(top, 'passing.txt'), 'passing\n');
+  command(owner, 'add', join(top, 'passing.txt'));
+  const page = await tab(await browser.createBrowserContext());
+  page.on('dialog', (d) => d.accept());
+  const at = await pageOf(owner);
+  await page.goto(at);
+  await page.waitForSelector('[data-entry="1"]');
+  await page.goto(at.split('#')[0] + '#/entry/1');
+  await text(page, 'Files (1)');
+  command(owner, 'rm', '1');
+  await text(page, 'The node has no such entry');
+  assert.deepEqual(await page.$$eval('main button', (l) => l.filter((b) => b.checkVisibility()).map((b) => b.textContent)), []);
+});
