@@ -450,3 +450,16 @@ test('of an entry that is gone nothing is left to be pressed', { timeout: 120000
   await text(page, 'The node has no such entry');
   assert.deepEqual(await page.$$eval('main button', (l) => l.filter((b) => b.checkVisibility()).map((b) => b.textContent)), []);
 });
+
+test('a token can be typed however long that takes', { timeout: 120000 }, async () => {
+  const page = await tab(await browser.createBrowserContext());
+  await page.goto(address);
+  await text(page, 'from here');
+  await page.goto(address.split('#')[0] + '#/node');
+  await text(page, 'State directory');
+  await page.evaluate(() => sessionStorage.setItem('fetcher-token', 'that of before')); // the node has got a new one
+  await page.waitForSelector('#token', { timeout: 30000 });
+  await page.type('#token', 'half a tok');
+  await new Promise((r) => setTimeout(r, 6000));
+  assert.equal(await page.$eval('#token', (i) => i.value), 'half a tok');
+});
