@@ -463,3 +463,13 @@ test('a token can be typed however long that takes', { timeout: 120000 }, async 
   await new Promise((r) => setTimeout(r, 6000));
   assert.equal(await page.$eval('#token', (i) => i.value), 'half a tok');
 });
+
+test('a page whose first look at the node fails looks again', { timeout: 120000 }, async () => {
+  const page = await tab(await browser.createBrowserContext());
+  let looks = 0;
+  await page.setRequestInterception(true);
+  page.on('request', (r) => (new URL(r.url()).pathname === '/v1/entries' && ++looks === 1 ? r.abort() : r.continue()));
+  await page.goto(address);
+  await text(page, 'the node does not answer');
+  await text(page, 'from here', 20000);
+});
