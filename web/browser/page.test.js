@@ -473,3 +473,15 @@ test('a page whose first look at the node fails looks again', { timeout: 120000 
   await text(page, 'the node does not answer');
   await text(page, 'from here', 20000);
 });
+
+test('what could not be done is said for longer than until the next look at the node', { timeout: 120000 }, async () => {
+  const page = await tab(await browser.createBrowserContext());
+  await page.goto(address);
+  await text(page, 'from here');
+  await page.goto(address.split('#')[0] + '#/node');
+  await page.waitForFunction(() => document.querySelector('#up').value !== '');
+  await page.$eval('#up', (i) => { i.value = '0.0004'; i.form.requestSubmit(); });
+  await text(page, 'a limit is at least');
+  await new Promise((r) => setTimeout(r, 6000));
+  await text(page, 'a limit is at least', 1000);
+});
