@@ -41,6 +41,20 @@ type fake struct {
 	feed     *Feed
 	last     Add
 	exported atomic.Bool
+	waits    chan error // nil, or told when a reader of a file has waited for as long as it may
+}
+
+// coming is a file of which no byte comes.
+type coming struct {
+	memory
+	ctx   context.Context
+	waits chan error
+}
+
+func (c coming) Read([]byte) (int, error) {
+	<-c.ctx.Done()
+	c.waits <- c.ctx.Err()
+	return 0, c.ctx.Err()
 }
 
 type memory struct{ *bytes.Reader }
@@ -73,7 +87,10 @@ func (f *fake) Add(_ context.Context, a Add) (Entry, error) {
 func (f *fake) Remove(context.Context, int64, bool) (Removed, error) {
 	panic("nobody may get here")
 }
-func (f *fake) OpenFile(_ context.Context, id int64, path string) (Content, error) {
+func (f *fake) OpenFile(ctx context.Context, id int64, path string) (Content, error) {
+	if f.waits != nil {
+		return Content{coming{memory{bytes.NewReader([]byte("0123456789"))}, ctx, f.waits}, path, time.Time{}}, nil
+	}
 	if id != 7 || !slices.Contains([]string{"a/b.txt", "page.html"}, path) {
 		return Content{}, Refuse(ErrNoEntry, "entry %d has no file %q", id, path)
 	}
@@ -644,5 +661,30 @@ func TestASourceIsWrittenAsDescribed(t *testing.T) {
 	must(t, json.Unmarshal(b, &got))
 	if got != want {
 		t.Errorf("%+v was read as %+v", want, got)
+	}
+}
+
+// Whoever waits for bytes that are not here yet and goes away gives its place back, whatever it has sent before that.
+func TestWhoeverWaitsForAFileAndGoesAwayKeepsNoPlace(t *testing.T) {
+	for what, x := range map[string]struct{ head, then string }{"nothing more": {"", ""}, "the next request": {"", "GET /v1/node HTTP/1.1\r\n"}, "less than it said": {"Content-Length: 1\r\n", ""}} {
+		synctest.Test(t, func(t *testing.T) {
+			f := &fake{feed: NewFeed("run"), waits: make(chan error, 1)}
+			here, end := piped(t, f)
+			defer end()
+			go func() { // nobody reads it before the answer to the first
+				fmt.Fprintf(here, "GET /v1/entries/7/files/film.bin HTTP/1.1\r\nHost: node\r\n%s\r\n", x.head)
+				time.Sleep(time.Second / 2)
+				if x.then != "" {
+					io.WriteString(here, x.then)
+				}
+			}()
+			time.Sleep(time.Second)
+			must(t, here.Close())
+			select {
+			case <-f.waits:
+			case <-time.After(24 * time.Hour):
+				t.Errorf("%s: a day later somebody waits for a client that is gone", what)
+			}
+		})
 	}
 }
