@@ -84,6 +84,33 @@ func TestAGatewayPassesOnWhatIsAskedFor(t *testing.T) {
 	}
 }
 
+// Whoever asks how long a file is, or for its end, has none of its beginning fetched, whatever it is called.
+func TestAGatewayFetchesNothingToNameAKindOfContent(t *testing.T) {
+	const size = 4 << 20
+	file, want := filepath.Join(t.TempDir(), "disk image"), make([]byte, size)
+	rand.Read(want)
+	if err := os.WriteFile(file, want, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	node, err := fetcher.Open(t.Context(), fetcher.Config{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer node.Close()
+	s, err := node.Share(t.Context(), file, fetcher.ShareOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	url := startGateway(t, s.Ticket())
+	res, err := http.Head(url + "disk%20image")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, sent := node.Traffic(); res.StatusCode != 200 || res.ContentLength != size || sent > 64<<10 {
+		t.Errorf("%s, length %d; %d bytes were sent", res.Status, res.ContentLength, sent)
+	}
+}
+
 // startGateway starts the gateway and returns its address. It ends with the test.
 func startGateway(t *testing.T, ticket string) (url string) {
 	dir := t.TempDir()
