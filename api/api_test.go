@@ -196,6 +196,22 @@ func TestEventsGoOnWhereTheReaderStopped(t *testing.T) {
 	}
 }
 
+// A page that is opened before anything has happened, and hidden and shown again, has missed nothing.
+func TestTheFirstResetCanBeGoneOnFromToo(t *testing.T) {
+	f := NewFeed("run")
+	e, ok, _, _ := f.From("0-0").Next()
+	if !ok || e.Type != "reset" {
+		t.Fatalf("%+v", e)
+	}
+	if e, ok, _, _ := f.From(e.ID).Next(); ok {
+		t.Errorf("after a reset, without an event since: %+v", e)
+	}
+	f.Publish(Event{Type: "entry"})
+	if e, ok, _, _ := f.From(e.ID).Next(); !ok || e.Type != "entry" {
+		t.Errorf("after a reset, with an event since: %+v", e)
+	}
+}
+
 func TestAReaderThatIsSlowIsToldWhatItMissed(t *testing.T) {
 	f := NewFeed("run")
 	c := f.From("")
