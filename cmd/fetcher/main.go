@@ -188,17 +188,23 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer, ctx context.C
 }
 
 // wantsJSON looks for --json before the flags are parsed, so that a usage error
-// is reported in NDJSON too.
+// is reported in NDJSON too. The last one counts, as it does there.
 func wantsJSON(args []string) bool {
+	wants := envBool("FETCHER_JSON")
 	for _, s := range args {
-		switch s {
-		case "--":
-			return false
-		case "--json", "--json=true", "--json=1":
-			return true
+		if s == "--" {
+			break
+		}
+		if s == "--json" {
+			s = "--json=true"
+		}
+		if value, is := strings.CutPrefix(s, "--json="); is {
+			if v, err := strconv.ParseBool(value); err == nil {
+				wants = v
+			}
 		}
 	}
-	return envBool("FETCHER_JSON")
+	return wants
 }
 
 func (a *app) root() *cobra.Command {
