@@ -455,7 +455,10 @@ func (a fleetApp) run(ctx context.Context, fl fleetRun) error {
 	defer done()
 	node, err := open(ctx, fetcher.Config{Dir: a.flags.dir, Listen: fl.listen, Logger: log, UploadRate: up, DownloadRate: down,
 		Fleet: fetcher.Fleet{Store: s, Heartbeat: fl.heartbeat, Alone: fl.alone}})
-	if err != nil {
+	switch {
+	case errors.Is(err, errInterrupted): // ended before it began
+		return nil
+	case err != nil:
 		return err
 	}
 	defer node.Close()

@@ -250,6 +250,8 @@ func (a asker) nodeRun(ctx context.Context, fl nodeFlags) error {
 	schedule()
 	d, err := daemon.Open(ctx, daemon.Config{Dir: a.flags.dir, Settings: s, Logger: log})
 	switch {
+	case err != nil && ctx.Err() != nil: // ended before it began
+		return nil
 	case errors.Is(err, daemon.ErrDepot):
 		return err
 	case errors.Is(err, share.ErrNetwork):
@@ -273,7 +275,10 @@ func (a asker) nodeRun(ctx context.Context, fl nodeFlags) error {
 	defer stop()
 	beating.Go(func() { beat(ctx, d) })
 	st, err := d.Status(ctx)
-	if err != nil {
+	switch {
+	case ctx.Err() != nil:
+		return d.Close()
+	case err != nil:
 		return err
 	}
 	a.out.write("node", st)

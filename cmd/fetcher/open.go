@@ -63,13 +63,16 @@ var (
 )
 
 // open starts a node, and distinguishes an unavailable address of --listen from a
-// peer that cannot be reached.
+// peer that cannot be reached, and the end of ctx from a fault.
 func open(ctx context.Context, cfg fetcher.Config) (*fetcher.Node, error) {
 	if _, err := (globals{dir: cfg.Dir}).stateDir(); err != nil {
 		return nil, err
 	}
 	node, err := fetcher.Open(ctx, cfg)
-	if errors.Is(err, share.ErrNetwork) { // it has not dialled any peer yet
+	switch {
+	case err != nil && ctx.Err() != nil:
+		err = cause(ctx)
+	case errors.Is(err, share.ErrNetwork): // it has not dialled any peer yet
 		err = marked{err, errListen}
 	}
 	return node, err
