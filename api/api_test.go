@@ -176,7 +176,7 @@ func TestEventsGoOnWhereTheReaderStopped(t *testing.T) {
 	must(t, err)
 	defer c.Close()
 	for i := range 5 {
-		f.feed.Publish(Event{Type: "entry", Entry: &Entry{ID: int64(i)}})
+		f.feed.Publish(Event{Type: "entry", Entry: &Entry{ID: int64(i + 1)}})
 	}
 	var got []string
 	must(t, c.Events(t.Context(), "run-1", func(e Event) bool {
@@ -186,7 +186,7 @@ func TestEventsGoOnWhereTheReaderStopped(t *testing.T) {
 	if want := []string{"run-2entry2", "run-3entry3", "run-4entry4"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
-	for _, since := range []string{"other-1", "run-5", "run-x", "x"} {
+	for _, since := range []string{"other-1", "run-6", "run-x", "x"} {
 		must(t, c.Events(t.Context(), since, func(e Event) bool {
 			if e.Type != "reset" {
 				t.Errorf("since %q: first %+v", since, e)

@@ -26,13 +26,13 @@ type Feed struct {
 
 	mu     sync.Mutex
 	ring   [feedLength]Event
-	next   uint64        // number of the next event
+	next   uint64        // number of the next event; the first is 1, so that what was before it has a number too
 	more   chan struct{} // closed when the next event comes
 	closed bool
 }
 
 // NewFeed returns a feed without events. run must differ in each run of the program.
-func NewFeed(run string) *Feed { return &Feed{run: run, more: make(chan struct{})} }
+func NewFeed(run string) *Feed { return &Feed{run: run, next: 1, more: make(chan struct{})} }
 
 // Publish adds an event, whose ID it sets.
 func (f *Feed) Publish(e Event) {
@@ -93,7 +93,7 @@ func (c *Cursor) Next() (e Event, ok bool, more <-chan struct{}, ended bool) {
 	switch {
 	case c.lost:
 		c.lost = false
-		return Event{ID: fmt.Sprintf("%s-%d", f.run, int64(c.at)-1), At: time.Now(), Type: "reset"}, true, nil, false
+		return Event{ID: fmt.Sprintf("%s-%d", f.run, c.at-1), At: time.Now(), Type: "reset"}, true, nil, false
 	case c.at < f.next:
 		e = f.ring[c.at%feedLength]
 		c.at++
