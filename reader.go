@@ -55,7 +55,7 @@ func (t *Transfer) Open(ctx context.Context, path string) (*Reader, error) {
 	if t.opt.OnDemand {
 		r.ahead = onDemandAhead
 	}
-	opened, err := t.node.program.OpenReader(ctx, t.handle, actors.OpenReader{Path: path, Ahead: r.ahead})
+	opened, err := t.node.program.OpenReader(ctx, t.handle, actors.OpenReader{Path: path})
 	switch {
 	case err == nil:
 		r.id, r.entry = opened.Reader, opened.Entry
@@ -100,7 +100,7 @@ func (r *Reader) SetReadAhead(bytes int64) {
 	r.tell()
 }
 
-// Seek sets where the next Read begins. It costs nothing until then.
+// Seek sets where the next Read begins. As Open does, it fetches nothing: a Read does.
 func (r *Reader) Seek(offset int64, whence int) (int64, error) {
 	switch whence {
 	case io.SeekCurrent:

@@ -337,7 +337,7 @@ func TestAPanicOfATransferEndsItsReaders(t *testing.T) {
 			source.busy, source.mute = 0, true
 		}
 		n.fetch(m.ID(), source)
-		wait := func() (err error) { r, err = n.openReader(m.ID(), "file", 1<<20); return err }
+		wait := func() (err error) { r, err = n.openReader(m.ID(), "file"); return err }
 		if opened {
 			if err := wait(); err != nil {
 				t.Fatal(err)

@@ -43,8 +43,8 @@ func testFolder(t testing.TB, sizes ...int) (*share.Manifest, []byte) {
 }
 
 // openReader opens a reader of a file of the only transfer of n.
-func (n *simNode) openReader(id share.ID, path string, ahead int64) (leasemgr.Reader, error) {
-	r, err := n.program.OpenReader(context.Background(), Handle{Share: id}, OpenReader{path, ahead})
+func (n *simNode) openReader(id share.ID, path string) (leasemgr.Reader, error) {
+	r, err := n.program.OpenReader(context.Background(), Handle{Share: id}, OpenReader{path})
 	return r.Reader, err
 }
 
@@ -98,7 +98,7 @@ func TestReadingStartsWithinTwoRoundTripsAndABlock(t *testing.T) {
 			n.met[source.id], n.known = true, m
 		}
 		n.fetch(m.ID(), source)
-		r, err := n.openReader(m.ID(), "big", 64<<20)
+		r, err := n.openReader(m.ID(), "big")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -126,7 +126,7 @@ func TestTheEndComesBeforeTheRest(t *testing.T) {
 		source := sw.add("source", rate).seedAlike(m, piece)
 		n := sw.add("node", 1e6)
 		n.fetch(m.ID(), source)
-		r, err := n.openReader(m.ID(), "big", 64<<20)
+		r, err := n.openReader(m.ID(), "big")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -153,7 +153,7 @@ func TestAJumpDoesNotWaitForWhatWasLeasedBefore(t *testing.T) {
 		n := sw.add("node", 1e6)
 		n.fetch(m.ID(), source)
 		sw.w.RunUntil(func() bool { return n.shares[m.ID()] != nil && n.shares[m.ID()].have.Count() >= 3 }, time.Minute)
-		r, err := n.openReader(m.ID(), "big", 64<<20)
+		r, err := n.openReader(m.ID(), "big")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -188,7 +188,7 @@ func TestSeveralReadersReadAtOnce(t *testing.T) {
 	}
 	var rs []*reading
 	for _, path := range []string{"00", "02", "02", "03"} {
-		id, err := n.openReader(m.ID(), path, 1<<20)
+		id, err := n.openReader(m.ID(), path)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -248,13 +248,13 @@ func TestWhatCannotBeReadIsRefused(t *testing.T) {
 		}
 		return leasemgr.Normal
 	}, source)
-	if _, err := n.openReader(m.ID(), "nowhere", 1); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := n.openReader(m.ID(), "nowhere"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("got %v, want ErrNotExist", err)
 	}
-	if _, err := n.openReader(m.ID(), "01", 1); !errors.Is(err, ErrSkipped) {
+	if _, err := n.openReader(m.ID(), "01"); !errors.Is(err, ErrSkipped) {
 		t.Errorf("got %v, want ErrSkipped", err)
 	}
-	r, err := n.openReader(m.ID(), "00", 1)
+	r, err := n.openReader(m.ID(), "00")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -271,11 +271,11 @@ func TestAReaderThatWaitsForNothingIsTold(t *testing.T) {
 	source := sw.add("source", 1e6).seed(m, content)
 	n := sw.add("node", 1e6)
 	n.fetch(m.ID(), source)
-	a, err := n.openReader(m.ID(), "00", 1)
+	a, err := n.openReader(m.ID(), "00")
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := n.openReader(m.ID(), "01", 1)
+	b, err := n.openReader(m.ID(), "01")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -306,7 +306,7 @@ func TestAReaderThatNobodyWaitsForIsClosed(t *testing.T) {
 	n.fetch(m.ID(), source)
 	ctx, cancel := context.WithCancel(context.Background())
 	sw.w.After(time.Second, cancel)
-	if _, err := n.program.OpenReader(ctx, Handle{Share: m.ID()}, OpenReader{"01", 1}); !errors.Is(err, context.Canceled) {
+	if _, err := n.program.OpenReader(ctx, Handle{Share: m.ID()}, OpenReader{"01"}); !errors.Is(err, context.Canceled) {
 		t.Fatalf("got %v, want what ended the wait", err)
 	}
 	open := map[leasemgr.Reader]bool{}
@@ -337,7 +337,7 @@ func TestOnDemandOnlyAReaderThatWaitsStalls(t *testing.T) {
 	if err != nil || n.end != nil || p.Verified > 0 || !p.GivesUp.IsZero() || p.Reason == "" {
 		t.Fatalf("%+v, %v, %+v", p, err, n.end)
 	}
-	r, err := n.openReader(m.ID(), m.Name, 1<<20)
+	r, err := n.openReader(m.ID(), m.Name)
 	if err != nil {
 		t.Fatal(err)
 	}

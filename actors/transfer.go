@@ -117,7 +117,7 @@ func (t *transferActor) Receive(ctx actor.Context) {
 	case PlanDone:
 		t.core.PlanDone(now)
 	case OpenReader:
-		t.core.OpenReader(portOf(ctx.Sender()), m.Path, m.Ahead, now)
+		t.core.OpenReader(portOf(ctx.Sender()), m.Path, now)
 	case MoveReader:
 		t.moveReader(ctx, m)
 	case CloseReader:

@@ -400,7 +400,7 @@ func TestAHandleMeansOneTransfer(t *testing.T) {
 		return h
 	}
 	open := func(h Handle) leasemgr.Reader {
-		r, err := n.program.OpenReader(t.Context(), h, OpenReader{"file", 1})
+		r, err := n.program.OpenReader(t.Context(), h, OpenReader{"file"})
 		if err != nil {
 			t.Fatal(err)
 		}

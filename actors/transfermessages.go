@@ -70,12 +70,8 @@ type LeasesEnded struct {
 // PlanDone, LeaseManager -> Transfer: nothing is left to fetch, after SetPriorities.
 type PlanDone struct{}
 
-// OpenReader, API -> Transfer: somebody will read a file, wanting Ahead bytes beyond its
-// position. Answered with ReaderOpened when the share is open.
-type OpenReader struct {
-	Path  string
-	Ahead int64 // bytes
-}
+// OpenReader, API -> Transfer: somebody opens a file. Answered with ReaderOpened when the share is open.
+type OpenReader struct{ Path string }
 
 // ReaderOpened, Transfer -> API.
 type ReaderOpened struct {

@@ -72,7 +72,7 @@ func (r *Reading) Failed(err error) { r.err = err }
 // Read implements Host.
 func (m modelled) Read(r *Reading) {
 	e := r.f.c.Manifest.Entry(r.entry)
-	m.program.BeginReading(r.f.handle, actors.OpenReader{Path: e.Path, Ahead: ReadAhead}, func(o actors.ReaderOpened) {
+	m.program.BeginReading(r.f.handle, actors.OpenReader{Path: e.Path}, func(o actors.ReaderOpened) {
 		if r.err = o.Err; r.err != nil {
 			return
 		}

@@ -238,7 +238,7 @@ func (m *machine) aReader() {
 		who := port(fmt.Sprint("reader", m.asked))
 		m.openers[who] = true
 		m.happens(func() {
-			m.x.OpenReader(who, rapid.SampledFrom([]string{"a", "b", "d", "e", "nowhere"}).Draw(m.r, "path"), 1<<20, m.now)
+			m.x.OpenReader(who, rapid.SampledFrom([]string{"a", "b", "d", "e", "nowhere"}).Draw(m.r, "path"), m.now)
 		})
 		return
 	}

@@ -15,9 +15,9 @@ import (
 // a reader says where it is, and is answered when the byte there is verified. It reads
 // the bytes themselves from the store.
 //
-//	reader ──OpenReader──► Transfer ──Steer──► LeaseManager
+//	reader ──OpenReader──► Transfer
 //	       ◄─ReaderOpened─    │
-//	       ──MoveReader──►    │   where it is, and how far it will read
+//	       ──MoveReader──►    │ ──Steer──► LeaseManager   where it is, and how far it will read
 //	       ◄─ReaderReady──    │   when a block there is verified, or never will be
 //	       ──CloseReader─►    │
 
@@ -41,7 +41,7 @@ type reader struct {
 	id    leasemgr.Reader
 	from  peers.Port // who opened it
 	entry int
-	at    int64      // offset of the byte it is at
+	at    int64      // offset of the byte it is at; -1 before it has read anything
 	ahead int64      // bytes it will read soon
 	waits peers.Port // to be told of the byte at at; zero: nobody
 
@@ -53,9 +53,8 @@ func (r *reader) waiting() bool { return r.waits != peers.Port{} }
 
 // opening is an OpenReader that came before the share was open.
 type opening struct {
-	from  peers.Port
-	path  string
-	ahead int64
+	from peers.Port
+	path string
 }
 
 // admitAll answers the readers that came before the share was open, and those that
@@ -77,10 +76,8 @@ func (x *readers) admit(o opening) {
 		return
 	}
 	x.last++
-	r := &reader{id: x.last, from: o.from, entry: entry, ahead: o.ahead}
-	x.list = append(x.list, r)
-	x.steer(r)
-	x.then(ReaderOpened{To: o.from, Reader: r.id, Entry: entry})
+	x.list = append(x.list, &reader{id: x.last, from: o.from, entry: entry, at: -1})
+	x.then(ReaderOpened{To: o.from, Reader: x.last, Entry: entry})
 }
 
 // readable is the entry of a file that can be read.

@@ -11,11 +11,11 @@ import (
 )
 
 // read makes somebody open a file.
-func (w *world) read(path string, ahead int64) (ReaderOpened, bool) {
+func (w *world) read(path string) (ReaderOpened, bool) {
 	w.Helper()
 	who := port("opens " + path)
 	w.openers[who] = true
-	w.happens(func() { w.x.OpenReader(who, path, ahead, w.now) })
+	w.happens(func() { w.x.OpenReader(who, path, w.now) })
 	all := got[ReaderOpened](w)
 	if len(all) == 0 {
 		return ReaderOpened{}, false
@@ -36,7 +36,7 @@ func TestWhatCannotBeReadIsRefused(t *testing.T) {
 	w := newWorld(t, Config{}, Fetch{Share: theManifest.ID(), Manifest: theManifest})
 	w.opens(Choice{leasemgr.Normal, leasemgr.Normal, leasemgr.Normal, leasemgr.Skip, leasemgr.Normal}, nil)
 	for path, want := range map[string]error{"a": nil, "b": nil, "c": fs.ErrInvalid, "d": ErrSkipped, "e": fs.ErrInvalid, "f": fs.ErrNotExist} {
-		if r, ok := w.read(path, 1); !ok || !errors.Is(r.Err, want) {
+		if r, ok := w.read(path); !ok || !errors.Is(r.Err, want) {
 			t.Errorf("%s: %v, want %v", path, r.Err, want)
 		}
 	}
@@ -45,7 +45,11 @@ func TestWhatCannotBeReadIsRefused(t *testing.T) {
 // A reader steers the LeaseManager as far as it will read, and is told when its byte is there.
 func TestAReaderSteersAndHears(t *testing.T) {
 	w := fetching(t, Config{}, "s")
-	r, _ := w.read("a", 1<<20+1)
+	r, _ := w.read("a")
+	if s := got[Steer](w); len(s) > 0 {
+		t.Errorf("steers %v before it reads", s)
+	}
+	w.move(r.Reader, 0, 1<<20+1)
 	if s := got[Steer](w); len(s) != 1 || s[0] != (Steer{r.Reader, 0, 2}) {
 		t.Errorf("steers %v", s)
 	}
@@ -98,15 +102,12 @@ func TestAReaderSteersAndHears(t *testing.T) {
 // Readers survive a transfer that begins again, and wait until it has begun.
 func TestReadersGoOnAfterATransferHasBegunAgain(t *testing.T) {
 	w := newWorld(t, Config{}, Fetch{Share: theManifest.ID(), Manifest: theManifest})
-	if _, opened := w.read("a", 1); opened {
+	if _, opened := w.read("a"); opened {
 		t.Fatal("opened before the share was")
 	}
 	w.opens(nil, nil)
 	if r := got[ReaderOpened](w); len(r) != 1 || r[0].Err != nil {
 		t.Fatalf("%v", r)
-	}
-	if s := got[Steer](w); len(s) != 1 || s[0] != (Steer{1, 0, 1}) {
-		t.Errorf("a new LeaseManager hears %v", s)
 	}
 	w.piece("s", 0)
 	w.happens(func() { w.x.WorkerFailed("verifier", "a bug", w.now) })
@@ -129,8 +130,8 @@ func TestReadersGoOnAfterATransferHasBegunAgain(t *testing.T) {
 
 func TestReadersOfWhatIsNotWantedAnyMoreAreTold(t *testing.T) {
 	w := fetching(t, Config{}, "s")
-	a, _ := w.read("a", 1)
-	d, _ := w.read("d", 1)
+	a, _ := w.read("a")
+	d, _ := w.read("d")
 	w.move(a.Reader, 1<<20, 1)
 	w.happens(func() { w.x.SetPriority(port("x"), []int{entryA}, leasemgr.Skip, w.now) })
 	if ready := got[ReaderReady](w); len(ready) != 1 || !errors.Is(ready[0].Err, ErrSkipped) {
@@ -155,7 +156,7 @@ func TestReadersOfWhatIsNotWantedAnyMoreAreTold(t *testing.T) {
 	if ready := got[ReaderReady](w); len(ready) != 1 || !errors.Is(ready[0].Err, ErrFinishing) {
 		t.Errorf("hears %v", ready)
 	}
-	if r, ok := w.read("a", 1); !ok || !errors.Is(r.Err, ErrFinishing) {
+	if r, ok := w.read("a"); !ok || !errors.Is(r.Err, ErrFinishing) {
 		t.Errorf("opened at the end: %v", r)
 	}
 	w.isOver()
@@ -163,7 +164,7 @@ func TestReadersOfWhatIsNotWantedAnyMoreAreTold(t *testing.T) {
 
 func TestWhoGaveUpBeforeAReaderWasOpenedHasNone(t *testing.T) {
 	w := fetching(t, Config{}, "s")
-	r, _ := w.read("a", 1)
+	r, _ := w.read("a")
 	w.happens(func() { w.x.Unheard(port("somebody"), w.now) })
 	w.claim(len(w.did) == 0, "%v", w.did)
 	w.happens(func() { w.x.Unheard(r.To, w.now) })
@@ -185,7 +186,7 @@ func TestAnAnswerToAReaderIsBounded(t *testing.T) {
 	have := share.FullSet(n)
 	have.Remove(n - 1)
 	x.Opened(Place{Open: true, Have: have}, nil, nil, theStart)
-	x.OpenReader(port("x"), "big", 1<<40, theStart)
+	x.OpenReader(port("x"), "big", theStart)
 	x.MoveReader(1, 0, 1<<40, port("x"), theStart)
 	w := &world{did: x.Next(theStart).Do}
 	if s := got[Steer](w); len(s) != 1 || s[0].Count != maxAhead {
@@ -199,7 +200,7 @@ func TestAnAnswerToAReaderIsBounded(t *testing.T) {
 // Whoever waits is answered when the owner of a transfer goes before its end, and so is whoever comes then.
 func TestReadersOfAnAbandonedTransferWaitNoLonger(t *testing.T) {
 	w := fetching(t, Config{}, "a")
-	open := func(who string) { w.x.OpenReader(port(who), "a", 1<<20, w.now) }
+	open := func(who string) { w.x.OpenReader(port(who), "a", w.now) }
 	w.openers[port("waits")] = true
 	w.happens(func() { open("waits") })
 	w.x.MoveReader(1, 0, 1<<20, port("byte"), w.now)

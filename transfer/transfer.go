@@ -293,10 +293,10 @@ func (t *Transfer) choose(entries []int, priority leasemgr.Priority) error {
 
 // ---- reading ----
 
-// OpenReader is told that somebody will read a file, ahead bytes ahead of where it is.
-func (t *Transfer) OpenReader(from peers.Port, path string, ahead int64, now time.Time) {
+// OpenReader is told that somebody opens a file. Nothing is fetched for a reader until it says where it is.
+func (t *Transfer) OpenReader(from peers.Port, path string, now time.Time) {
 	t.now = now
-	switch o := (opening{from, path, ahead}); {
+	switch o := (opening{from, path}); {
 	case t.ending != nil || t.left:
 		t.then(ReaderOpened{To: from, Err: ErrFinishing})
 	case !t.placed:

@@ -5,11 +5,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"io/fs"
+	"mime"
 	"net"
 	"net/http"
 	"os"
@@ -78,5 +80,7 @@ func (f files) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer file.Close()
 	// The content under a share ID never changes, so the ID is a name for caches.
 	w.Header().Set("Etag", `"`+f.t.ID().String()+`"`)
+	// Without a type, ServeContent would read the beginning of the file to guess one.
+	w.Header().Set("Content-Type", cmp.Or(mime.TypeByExtension(path.Ext(name)), "application/octet-stream"))
 	http.ServeContent(w, r, name, time.Time{}, file)
 }
