@@ -24,7 +24,10 @@ import (
 // ErrSkipped says that a file cannot be read because it was not chosen.
 var ErrSkipped = errors.New("the file is not selected to be fetched")
 
-const maxAhead = 256 // pieces; more than a LeaseManager looks at
+const (
+	maxAhead    = 256 // pieces; more than a LeaseManager looks at
+	maxOpenings = 1024
+)
 
 // readers are all readers of files.
 type readers struct {

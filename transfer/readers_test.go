@@ -2,6 +2,7 @@ package transfer
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"testing"
 
@@ -212,5 +213,17 @@ func TestReadersOfAnAbandonedTransferWaitNoLonger(t *testing.T) {
 	open("late")
 	if todo := w.x.Next(w.now); len(todo.Do) != 1 || todo.Do[0] != (ReaderOpened{To: port("late"), Err: ErrFinishing}) {
 		t.Errorf("whoever comes late is told: %+v", todo.Do)
+	}
+}
+
+// Those that come before the share is open and go away are forgotten once there are many.
+func TestReadersThatWaitForTheShareAreBounded(t *testing.T) {
+	x := New(Config{}, Fetch{Share: theManifest.ID(), Manifest: theManifest}, theStart)
+	for i := range maxOpenings + 1 {
+		x.OpenReader(port(fmt.Sprint(i)), "a", theStart)
+	}
+	w := &world{did: x.Next(theStart).Do}
+	if r := got[ReaderOpened](w); len(r) != 1 || r[0] != (ReaderOpened{To: port("0"), Err: ErrFinishing}) || len(x.openings) != maxOpenings {
+		t.Errorf("%d wait; %v", len(x.openings), r)
 	}
 }

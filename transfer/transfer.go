@@ -301,6 +301,10 @@ func (t *Transfer) OpenReader(from peers.Port, path string, now time.Time) {
 		t.then(ReaderOpened{To: from, Err: ErrFinishing})
 	case !t.placed:
 		t.openings = append(t.openings, o)
+		if len(t.openings) > maxOpenings { // whoever has waited longest may have gone
+			t.then(ReaderOpened{To: t.openings[0].from, Err: ErrFinishing})
+			t.openings = t.openings[1:]
+		}
 	default:
 		t.admit(o)
 	}
