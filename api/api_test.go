@@ -89,12 +89,12 @@ func (f *fake) Remove(context.Context, int64, bool) (Removed, error) {
 }
 func (f *fake) OpenFile(ctx context.Context, id int64, path string) (Content, error) {
 	if f.waits != nil {
-		return Content{coming{memory{bytes.NewReader([]byte("0123456789"))}, ctx, f.waits}, path, time.Time{}}, nil
+		return Content{coming{memory{bytes.NewReader([]byte("0123456789"))}, ctx, f.waits}, path, "share"}, nil
 	}
 	if id != 7 || !slices.Contains([]string{"a/b.txt", "page.html"}, path) {
 		return Content{}, Refuse(ErrNoEntry, "entry %d has no file %q", id, path)
 	}
-	return Content{memory{bytes.NewReader([]byte("0123456789"))}, path, time.Time{}}, nil
+	return Content{memory{bytes.NewReader([]byte("0123456789"))}, path, "share"}, nil
 }
 
 // served starts a server on a unix socket, or with an access on TCP.

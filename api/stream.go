@@ -138,5 +138,6 @@ func (s *Server) content(w http.ResponseWriter, r *http.Request, id int64, file 
 	h.Set("Content-Type", kind)
 	h.Set("Content-Disposition", mime.FormatMediaType(how, map[string]string{"filename": path.Base(f.Name)}))
 	h.Set("Content-Security-Policy", "default-src 'none'; sandbox")
-	http.ServeContent(patient{w, http.NewResponseController(w)}, r, "", f.ModTime, f)
+	h.Set("ETag", strconv.Quote(f.Share)) // and no Last-Modified: the next version may be as old, and none is continued with it
+	http.ServeContent(patient{w, http.NewResponseController(w)}, r, "", time.Time{}, f)
 }

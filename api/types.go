@@ -37,8 +37,8 @@ type Node interface {
 // Content is an open file of a share.
 type Content struct {
 	io.ReadSeekCloser
-	Name    string
-	ModTime time.Time // zero if not known
+	Name  string
+	Share string // its ID, under which the bytes are always these
 }
 
 // Status is the status of the node.

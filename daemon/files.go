@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/api"
@@ -151,7 +150,7 @@ func (d *Daemon) OpenFile(ctx context.Context, id int64, file string) (api.Conte
 		if err != nil {
 			return api.Content{}, err
 		}
-		return api.Content{ReadSeekCloser: r, Name: file}, nil
+		return api.Content{ReadSeekCloser: r, Name: file, Share: t.ID().String()}, nil
 	}
 	e := k.entry()
 	if e.State != catalog.Serving && e.State != catalog.Kept && e.State != catalog.Ended {
@@ -161,7 +160,7 @@ func (d *Daemon) OpenFile(ctx context.Context, id int64, file string) (api.Conte
 	if err != nil {
 		return api.Content{}, err
 	}
-	return api.Content{ReadSeekCloser: f, Name: file, ModTime: f.changed}, nil
+	return api.Content{ReadSeekCloser: f, Name: file, Share: m.ID().String()}, nil
 }
 
 // openInside opens the file of the i-th entry of m where it lies. It cannot leave the paths of the entry.
@@ -206,14 +205,13 @@ func openInside(e catalog.Entry, m *share.Manifest, i int) (*localFile, error) {
 		f.Close()
 		return nil, api.Refuse(share.ErrHeld, "%q is not what it was when the node read it: it has been changed since", file.Path)
 	}
-	return &localFile{io.NewSectionReader(store.NewChecked(m, i, f), 0, file.Size), f, time.Unix(0, info.MTime)}, nil
+	return &localFile{io.NewSectionReader(store.NewChecked(m, i, f), 0, file.Size), f}, nil
 }
 
 // localFile is an open file on this machine. What is read of it is the share's, or it is an error.
 type localFile struct {
 	*io.SectionReader
 	io.Closer
-	changed time.Time
 }
 
 var _ io.ReadSeekCloser = (*fetcher.Reader)(nil)
