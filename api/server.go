@@ -84,6 +84,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener, a Access) error {
 		ErrorLog:    slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
 	var closing sync.WaitGroup
+	closing.Add(1)
 	stop := context.AfterFunc(ctx, func() {
 		defer closing.Done()
 		cut()
@@ -93,7 +94,6 @@ func (s *Server) Serve(ctx context.Context, l net.Listener, a Access) error {
 			h.Close()
 		}
 	})
-	closing.Add(1)
 	err := h.Serve(&bounded{Listener: l, free: int64(a.MaxConns)})
 	if stop() { // l itself has failed
 		closing.Done()
