@@ -81,6 +81,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener, a Access) error {
 	h := &http.Server{
 		Handler: s.guarded(a), ReadHeaderTimeout: headerTime, ReadTimeout: requestTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
 		BaseContext: func(net.Listener) context.Context { return base },
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) },
 		ErrorLog:    slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
 	var closing sync.WaitGroup
@@ -131,8 +132,25 @@ func (l *bounded) Accept() (net.Conn, error) {
 // counted is a connection of a bounded listener.
 type counted struct {
 	net.Conn
-	of   *bounded
-	once sync.Once
+	of     *bounded
+	once   sync.Once
+	waits  atomic.Int64 // reads and writes that wait for the client: they hear when it has gone
+	writes atomic.Int64
+}
+
+type connKey struct{}
+
+func (c *counted) Read(b []byte) (int, error) {
+	c.waits.Add(1)
+	defer c.waits.Add(-1)
+	return c.Conn.Read(b)
+}
+
+func (c *counted) Write(b []byte) (int, error) {
+	c.writes.Add(1)
+	c.waits.Add(1)
+	defer c.waits.Add(-1)
+	return c.Conn.Write(b)
 }
 
 func (c *counted) Close() error {

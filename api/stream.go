@@ -121,7 +121,10 @@ var shown = []string{"audio/", "video/", "image/png", "image/jpeg", "image/gif",
 
 // content writes a file, or the requested range of it.
 func (s *Server) content(w http.ResponseWriter, r *http.Request, id int64, file string) {
-	f, err := s.node.OpenFile(r.Context(), id, file)
+	ctx, end := context.WithCancel(r.Context())
+	defer end()
+	go attended(ctx, end)
+	f, err := s.node.OpenFile(ctx, id, file)
 	if err != nil {
 		answer(w, ProblemOf(err))
 		return
@@ -140,4 +143,24 @@ func (s *Server) content(w http.ResponseWriter, r *http.Request, id int64, file 
 	h.Set("Content-Security-Policy", "default-src 'none'; sandbox")
 	h.Set("ETag", strconv.Quote(f.Share)) // and no Last-Modified: the next version may be as old, and none is continued with it
 	http.ServeContent(patient{w, http.NewResponseController(w)}, r, "", time.Time{}, f)
+}
+
+// attended ends a request when its client may have gone unnoticed: nobody reads the connection, as net/http stops to
+// once the client has sent a byte beyond the request, and for beatEvery nothing was written to it either.
+func attended(ctx context.Context, end func()) {
+	c := ctx.Value(connKey{}).(*counted)
+	tick := time.NewTicker(beatEvery)
+	defer tick.Stop()
+	for was := int64(-1); ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		now := c.writes.Load()
+		if now == was && c.waits.Load() == 0 {
+			end()
+		}
+		was = now
+	}
 }
