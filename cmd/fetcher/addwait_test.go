@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bufio"
 	"fmt"
+	"io"
+	"strings"
 	"testing"
-	"time"
 
 	"github.com/piecelease/fetcher/api"
 	"github.com/piecelease/fetcher/internal/rig"
@@ -15,31 +17,24 @@ func TestAddThatWaitsDoesNotTakeAPauseForTheEnd(t *testing.T) {
 	n := startNode(t, t.TempDir())
 	away := fmt.Sprintf("/ip4/127.0.0.1/tcp/%d/p2p/12D3KooWJcge8xRZ5k8JqvEmhYiX4BRtBjinpdRf5jNBvhX5ycZN", rig.FreePort(t))
 	const id = "bafyr4ifgcunp3sqsvlkco4k7begv57hsxkbbgilud4gi3irmmkeq44q53a" // of which nobody has anything
-	for i, paused := range []bool{false, true} {
-		args := []string{"add", id, "--peer", away, "-o", t.TempDir(), "--wait", "--dir", n.dir}
-		if paused {
-			args = append(args, "--paused")
-		}
-		ended := make(chan int, 1)
+	for i, more := range []string{"--json=false", "--paused"} {
+		entry, ended := int64(i+1), make(chan int, 1)
+		errs, to := io.Pipe()
 		go func() {
-			_, _, code := inside(args...)
-			ended <- code
+			ended <- run([]string{"add", id, "--peer", away, "-o", t.TempDir(), "--wait", "--dir", n.dir, more}, strings.NewReader(""), io.Discard, to, t.Context())
+			to.Close()
 		}()
-		entry := int64(i + 1)
-		must(t, n.client.Events(t.Context(), "0-0", func(api.Event) bool {
-			_, err := n.client.Entry(t.Context(), entry)
-			return err == nil
-		}))
+		lines := bufio.NewScanner(errs)
+		lines.Scan() // it waits
 		_, err := n.client.Set(t.Context(), entry, api.Set{Paused: &[]bool{true}[0]})
 		must(t, err)
-		select {
-		case code := <-ended:
-			if code == exitOK {
-				t.Errorf("added paused %v: it ended as if the share were here", paused)
-			}
-		case <-time.After(3 * time.Second): // it waits on
+		for says := lines.Text(); !strings.Contains(says, "paused") && lines.Scan(); says = lines.Text() {
 		}
 		_, err = n.client.Remove(t.Context(), entry, false)
 		must(t, err)
+		io.Copy(io.Discard, errs)
+		if <-ended == exitOK {
+			t.Errorf("%s: it ended as if the share were here", more)
+		}
 	}
 }

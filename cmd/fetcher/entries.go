@@ -82,7 +82,7 @@ as 36h), or until a multiple of its size has been sent (such as 2).`,
 	f.BoolVar(&fl.paused, "paused", false, "add it paused; fetcher set --resume starts it")
 	f.StringArrayVar(&fl.seedUntil, "seed-until", nil, seedHelp+"; may be repeated")
 	f.BoolVar(&fl.called, "listen-for-source", false, "for when the node cannot reach whoever has the files: print a ticket with which they run share --to, and so connect to the node")
-	f.BoolVar(&fl.wait, "wait", false, "wait until it is complete, or has failed")
+	f.BoolVar(&fl.wait, "wait", false, "wait until it is complete, or has failed; a pause does not end the wait")
 	return c
 }
 
@@ -124,7 +124,7 @@ func (a asker) add(ctx context.Context, c *api.Client, all []api.Add, fl addFlag
 			fmt.Fprintf(a.stderr, callText, e.Ticket)
 		}
 		if e.Kind == "serve" || fl.wait {
-			if e, err = a.await(ctx, c, e); err != nil && ctx.Err() != nil {
+			if e, err = a.await(ctx, c, e, fl.wait && e.Kind == "fetch"); err != nil && ctx.Err() != nil {
 				fmt.Fprintf(a.stderr, "interrupted; the node goes on with entry %d, and fetcher list shows how far it has got\n", e.ID)
 			}
 			if err != nil {
@@ -251,12 +251,16 @@ func (fl addFlags) fit(all []api.Add) error {
 	return nil
 }
 
-// await waits until an entry is here, and reports its state meanwhile.
-func (a asker) await(ctx context.Context, c *api.Client, e api.Entry) (api.Entry, error) {
+// await waits until an entry is here, with whole until it is whole though it is paused meanwhile, and reports its state.
+func (a asker) await(ctx context.Context, c *api.Client, e api.Entry, whole bool) (api.Entry, error) {
 	defer a.stderr.clear()
 	was := ""
 	is := func(e api.Entry) bool {
-		if e.State != api.Opening && e.State != api.Waiting && e.State != api.Fetching {
+		switch {
+		case e.State == api.Opening, e.State == api.Waiting, e.State == api.Fetching:
+		case whole && e.State == api.Paused && (e.Bytes == 0 || e.Verified < e.Bytes):
+			e.Reason = fmt.Sprintf("fetcher set %d --resume goes on with it", e.ID)
+		default:
 			return true // whoever waits says it
 		}
 		anew := e.State != was || e.State == api.Waiting // and its reason

@@ -249,7 +249,7 @@ func (a fleetApp) addPath(ctx context.Context, d fleetDoor, path string) error {
 			e, err = servedAt(ctx, c, at)
 		}
 		if err == nil {
-			e, err = asker(a).await(ctx, c, e)
+			e, err = asker(a).await(ctx, c, e, false)
 		}
 		if t, bad := share.Parse(e.Ticket); err == nil && bad == nil && len(t.Peers) == 0 {
 			err = usageError{errors.New("no other machine could fetch it: the node listens nowhere. Run the node without --listen none, and take \"none\" out of listen in " + daemon.SettingsName)}

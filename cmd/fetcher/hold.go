@@ -203,7 +203,7 @@ func (a depots) held(ctx context.Context, c *api.Client, what string, ask api.Ho
 		return 0, false, err2
 	}
 	if e, ok := entryAt(all, at); ok {
-		_, err := a.await(ctx, c, e)
+		_, err := a.await(ctx, c, e, false)
 		return e.ID, false, err
 	}
 	if _, err2 := os.Stat(at); err2 != nil {
@@ -218,7 +218,7 @@ func (a depots) held(ctx context.Context, c *api.Client, what string, ask api.Ho
 	e, err := c.Add(ctx, api.Add{Paths: []string{at}})
 	err = restFirst(err, at, "fetcher hold with the number of the entry that fetcher add makes")
 	if err == nil {
-		e, err = a.await(ctx, c, e)
+		e, err = a.await(ctx, c, e, false)
 	}
 	return e.ID, true, err
 }
