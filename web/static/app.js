@@ -482,9 +482,9 @@ try {
   setInterval(summary, 5000);
   setInterval(() => { if (!/^#\/(entry.*)?$/.test(shown)) view(); }, 5000);
   api.events(async (e) => {
-    if (e.type === 'reset') { const all = await api.all('/v1/entries'); entries.clear(); all.forEach(remember); }
+    if (e.type === 'reset') { const all = await api.all('/v1/entries'); entries.clear(); rates.clear(); all.forEach(remember); }
     if (e.type === 'entry') { if (!entries.has(e.entry.id)) summary(); remember(e.entry); }
-    if (e.type === 'removed') entries.delete(e.entry.id);
+    if (e.type === 'removed') { entries.delete(e.entry.id); rates.delete(e.entry.id); }
     soon();
   }, (e) => { if (e.status === 401) askToken(); else status.textContent = e.message; });
 } catch (e) { complain(e); }
