@@ -239,11 +239,12 @@ async function entry(id) {
   const head = h('div', {}), list = h('div', {}), from = h('div', {}), to = h('div', {}), why = h('div', {}), map = h('div', {}), place = h('div', {});
   const remove = h('button', { onclick: act(async () => {
     const e = entries.get(id);
-    if (!confirm(`Remove ${nameOf(e)} from this node? It will no longer be fetched or served; its files stay.`)) return;
+    if (!e || !confirm(`Remove ${nameOf(e)} from this node? It will no longer be fetched or served; its files stay.`)) return;
     await api.change('DELETE', '/v1/entries/' + id);
     location.hash = '#/';
   }) }, 'Remove');
-  main.replaceChildren(head, map, h('div', { class: 'tools' }, remove), place, why, from, to, list);
+  const rest = h('div', {}, map, h('div', { class: 'tools' }, remove), place, why, from, to, list);
+  main.replaceChildren(head, rest);
   const past = [];
   let files_, limits, busy = false, looked = 0;
   const showFiles = async (e) => {
@@ -256,7 +257,7 @@ async function entry(id) {
   };
   view = () => {
     const e = entries.get(id);
-    place.hidden = !e;
+    rest.hidden = !e;
     if (!e) return void head.replaceChildren(h('h2', {}, 'The node has no such entry'), h('p', {}, h('a', { href: '#/' }, 'All shares')));
     if (!limits) { // it may be opened before the node has told of it
       limits = limitsForm(e.kind === 'fetch' ? { limit_up: 'Limit up', limit_down: 'Limit down' } : { limit_up: 'Limit up' }, (body) => api.change('PATCH', '/v1/entries/' + id, body), ' of its own');
