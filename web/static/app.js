@@ -36,6 +36,8 @@ function replace(el, ...children) {
 }
 
 function askToken() {
+  view = () => {};
+  if (document.getElementById('token')) return; // somebody types
   status.textContent = api.hasToken() ? 'That is not the token of this node' : 'The token of the node is needed';
   const input = h('input', { id: 'token', type: 'password', autocomplete: 'off', required: true });
   main.replaceChildren(h('h2', {}, 'Token'), h('form', { onsubmit: act(() => { api.setToken(input.value); location.reload(); }) },
