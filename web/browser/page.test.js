@@ -94,6 +94,11 @@ async function text(page, want, timeout = 60000) {
   await page.waitForFunction((w) => document.body.innerText.includes(w), { timeout }, want);
 }
 
+// laterOn waits until the page has looked at the node anew by itself, in any view.
+async function laterOn(page) {
+  for (let i = 0; i < 3; i++) await page.waitForResponse((r) => new URL(r.url()).pathname === '/v1/node');
+}
+
 async function press(page, label) {
   await page.waitForSelector(`button[aria-label="${label}"]`);
   await page.evaluate((l) => document.querySelector(`button[aria-label="${l}"]`).click(), label);
@@ -460,7 +465,7 @@ test('a token can be typed however long that takes', { timeout: 120000 }, async 
   await page.evaluate(() => sessionStorage.setItem('fetcher-token', 'that of before')); // the node has got a new one
   await page.waitForSelector('#token', { timeout: 30000 });
   await page.type('#token', 'half a tok');
-  await new Promise((r) => setTimeout(r, 6000));
+  await laterOn(page);
   assert.equal(await page.$eval('#token', (i) => i.value), 'half a tok');
 });
 
@@ -482,6 +487,6 @@ test('what could not be done is said for longer than until the next look at the 
   await page.waitForFunction(() => document.querySelector('#up').value !== '');
   await page.$eval('#up', (i) => { i.value = '0.0004'; i.form.requestSubmit(); });
   await text(page, 'a limit is at least');
-  await new Promise((r) => setTimeout(r, 6000));
+  await laterOn(page);
   await text(page, 'a limit is at least', 1000);
 });

@@ -7,22 +7,38 @@ const alerts = document.getElementById('alerts');
 const entries = new Map();
 const rates = new Map(); // entry: its last rates, a number a second
 let view = () => {};
-let shown = '', away = null; // the complaint that the node does not answer
+let shown = '';
+const complaints = {}; // of act, what somebody did here, and of look, what the page asks the node by itself
 
 api.takeToken();
 
-function complain(e) {
-  if (e.status === 401) return askToken();
-  const p = h('p', {}, e.message, h('button', { onclick: () => p.remove() }, 'Dismiss'));
-  alerts.replaceChildren(p);
-  away = e.code === 'no_node' && p;
+function settle(of) {
+  if (complaints[of]) complaints[of].p.remove();
+  delete complaints[of];
 }
 
-// act does something that may fail, and says so until something succeeds.
+function complain(e, of) {
+  if (e.status === 401) return askToken();
+  const p = h('p', {}, e.message, h('button', { onclick: () => p.remove() }, 'Dismiss'));
+  settle(of);
+  complaints[of] = { p, e };
+  alerts.append(p);
+}
+
+// act does something that may fail, and says so until something that is done succeeds.
 function act(f) {
   return async (ev) => {
     if (ev) ev.preventDefault();
-    try { await f(ev); alerts.replaceChildren(); } catch (e) { complain(e); }
+    try { await f(ev); settle('act'); } catch (e) { complain(e, e.code === 'no_node' ? 'look' : 'act'); }
+  };
+}
+
+// look is act for what is asked again and again: why it fails is said once.
+function look(f) {
+  return async () => {
+    try { await f(); settle('look'); } catch (e) {
+      if (!complaints.look || complaints.look.e.message !== e.message) complain(e, 'look');
+    }
   };
 }
 
@@ -257,6 +273,19 @@ async function entry(id) {
     if (focused) list.querySelector('[role=region]').focus();
     files_ = of;
   };
+  const load = async (e) => {
+    await showFiles(e);
+    replace(to, e.children ? childrenView((await api.get(`/v1/entries/${id}/children`)).items) : '');
+    if (e.state === 'fetching') {
+      const { items } = await api.get(`/v1/entries/${id}/sources`);
+      if (e.files) map.replaceChildren(pieceMap(await api.get(`/v1/entries/${id}/pieces`), items));
+      past.splice(0, past.length - 299);
+      past.push(new Map(items.map((s) => [s.peer, s.rate])));
+      replace(from, sourcesTable(items) || '', items.length && past.length > 1 ? ratePlots(past) : '');
+      const lines = (await api.get(`/v1/entries/${id}/why`)).items;
+      replace(why, h('details', { open: why.querySelector('details[open]') ? true : null }, h('summary', {}, 'Why it is not done' + cut(lines, 100)), h('ul', {}, ...lines.slice(0, 100).map((l) => h('li', {}, l)))));
+    } else { past.length = 0; from.replaceChildren(); why.replaceChildren(); map.replaceChildren(); }
+  };
   view = () => {
     const e = entries.get(id);
     rest.hidden = !e;
@@ -271,19 +300,7 @@ async function entry(id) {
       e.kind === 'fetch' && r.length > 1 && plot(r, 'Bytes verified per second, over the last few minutes', (n) => size(n) + '/s'), facts(e)].filter(Boolean));
     if (busy || Date.now() - looked < 1000) return soon();
     busy = true; looked = Date.now();
-    (async () => {
-      await showFiles(e);
-      replace(to, e.children ? childrenView((await api.get(`/v1/entries/${id}/children`)).items) : '');
-      if (e.state === 'fetching') {
-        const { items } = await api.get(`/v1/entries/${id}/sources`);
-        if (e.files) map.replaceChildren(pieceMap(await api.get(`/v1/entries/${id}/pieces`), items));
-        past.splice(0, past.length - 299);
-        past.push(new Map(items.map((s) => [s.peer, s.rate])));
-        replace(from, sourcesTable(items) || '', items.length && past.length > 1 ? ratePlots(past) : '');
-        const lines = (await api.get(`/v1/entries/${id}/why`)).items;
-        replace(why, h('details', { open: why.querySelector('details[open]') ? true : null }, h('summary', {}, 'Why it is not done' + cut(lines, 100)), h('ul', {}, ...lines.slice(0, 100).map((l) => h('li', {}, l)))));
-      } else { past.length = 0; from.replaceChildren(); why.replaceChildren(); map.replaceChildren(); }
-    })().catch((e) => { if (e.code !== 'held') complain(e); }).finally(() => { busy = false; });
+    look(() => load(e).catch((e) => { if (!['held', 'no_entry'].includes(e.code)) throw e; }))().finally(() => { busy = false; });
   };
 }
 
@@ -292,7 +309,7 @@ async function entry(id) {
 async function peers() {
   const body = h('div', {});
   main.replaceChildren(h('h2', {}, 'Peers'), body);
-  view = act(async () => {
+  view = look(async () => {
     const { items } = await api.get('/v1/peers');
     if (shown !== '#/peers') return;
     replace(body, items.length ? h('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'Peers' }, h('table', {}, h('caption', {}, 'Peers that this node receives from, or sends to'),
@@ -306,7 +323,7 @@ const reasons = { bad_data: 'it sent wrong data', late: 'they came too late', no
 async function peer(id) {
   const body = h('div', {});
   main.replaceChildren(h('h2', {}, 'Peer'), h('p', {}, h('code', {}, id)), body);
-  view = act(async () => {
+  view = look(async () => {
     const { items } = await api.get(`/v1/peers/${encodeURIComponent(id)}/history`);
     if (shown !== '#/peer/' + id) return;
     const one = (title, f, text) => [h('h3', {}, title), plot((items.length > 1 ? items : [...items, ...items]).map(f), title + ', over the last 24 hours', text)];
@@ -345,7 +362,7 @@ async function fleet() {
     ticket.value = '';
     view();
   }) }, h('label', { class: 'wide', for: 'ticket' }, 'A ticket that every machine of the fleet is to fetch', ticket), h('button', { class: 'main' }, 'Add to the fleet')), body);
-  view = act(async () => {
+  view = look(async () => {
     const f = await api.get('/v1/fleet');
     if (shown !== '#/fleet') return;
     replace(body, f.away ? h('p', { class: 'panel' }, f.away) : '', h('p', {}, some(f.members.length, 'machine')), ...f.shares.map((s) => rollout(s, f)), f.shares.length ? '' : h('p', { class: 'soft' }, 'Nothing has been added to the fleet yet.'));
@@ -378,7 +395,7 @@ async function depot() {
     const r = await api.get('/v1/depot/rehearsal');
     would.textContent = `Removing would free ${size(r.removable_bytes)}, taken by ${some(r.removable, 'share')}.`;
   }) }, 'What would be removed now?')), would);
-  view = act(async () => {
+  view = look(async () => {
     const [d, accounts] = await Promise.all([api.get('/v1/depot'), api.get('/v1/depot/accounts')]);
     if (shown !== '#/depot') return;
     replace(body, ...depotFacts(d), table('Accounts', ['Account', 'Used', 'Quota', 'Longest lease'], accounts.items.map((a) => [
@@ -408,7 +425,7 @@ function held(all) {
 async function holds() {
   const body = h('div', {});
   main.replaceChildren(h('h2', {}, 'Holds'), h('p', { class: 'soft' }, 'What depots elsewhere keep for this node. The node renews each lease, and must reach the depot before the lease ends.'), body);
-  view = act(async () => {
+  view = look(async () => {
     const { items } = await api.get('/v1/holds');
     if (shown !== '#/holds') return;
     const all = new Map();
@@ -426,7 +443,7 @@ async function node() {
     view();
   });
   main.replaceChildren(h('h2', {}, 'Node'), body, limits.form);
-  view = act(async () => {
+  view = look(async () => {
     const s = await api.get('/v1/node');
     if (shown !== '#/node') return;
     const row = (k, v) => [h('dt', {}, k), h('dd', {}, v)];
@@ -446,7 +463,7 @@ function route() {
     if (a.getAttribute('href') === '#/' + (what === 'entry' ? '' : what === 'peer' ? 'peers' : what || '')) a.setAttribute('aria-current', 'page'); else a.removeAttribute('aria-current');
   }
   view = () => {};
-  alerts.replaceChildren(); // of the view before
+  Object.keys(complaints).forEach(settle); // of the view before
   ({ entry: () => entry(Number(id)), peers, peer: () => peer(id), fleet, depot, holds, node }[what] || catalog)();
   view();
 }
@@ -454,7 +471,7 @@ function route() {
 async function summary() {
   try {
     const s = await api.get('/v1/node');
-    if (away) away.remove();
+    if (complaints.look && complaints.look.e.code === 'no_node') settle('look');
     document.getElementById('fleet').hidden = !s.fleet;
     document.getElementById('depot').hidden = !s.depot;
     document.getElementById('holds').hidden = !s.holds && !s.unheld;
@@ -490,4 +507,4 @@ try {
     if (e.type === 'removed') { entries.delete(e.entry.id); rates.delete(e.entry.id); }
     soon();
   }, (e) => { if (e.status === 401) askToken(); else status.textContent = e.message; });
-} catch (e) { complain(e); }
+} catch (e) { complain(e, 'look'); }
