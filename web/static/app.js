@@ -491,12 +491,14 @@ function soon() { // at most four times a second
   if (!due) due = setTimeout(() => { due = 0; if (/^#\/(entry.*)?$/.test(shown)) view(); }, 250);
 }
 
-window.addEventListener('hashchange', () => {
-  if (api.takeToken()) location.reload();
-  else if (location.hash !== '#main') { route(); main.focus(); }
-});
-try {
-  for (const e of await api.all('/v1/entries')) remember(e);
+// begin looks at the node until it answers; all that is shown follows from that.
+let begun = false;
+async function begin() {
+  await look(async () => {
+    for (const e of await api.all('/v1/entries')) remember(e);
+    begun = true;
+  })();
+  if (!begun) return document.getElementById('token') || setTimeout(begin, 2000);
   route();
   summary();
   setInterval(summary, 5000);
@@ -507,4 +509,10 @@ try {
     if (e.type === 'removed') { entries.delete(e.entry.id); rates.delete(e.entry.id); }
     soon();
   }, (e) => { if (e.status === 401) askToken(); else status.textContent = e.message; });
-} catch (e) { complain(e, 'look'); }
+}
+
+window.addEventListener('hashchange', () => {
+  if (api.takeToken()) location.reload();
+  else if (begun && location.hash !== '#main') { route(); main.focus(); }
+});
+begin();
