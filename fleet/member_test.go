@@ -973,3 +973,34 @@ func TestAMemberSaysHowTheFleetStands(t *testing.T) {
 	d.lose(time.Hour).run(2 * time.Second)
 	says(false, "not joined for 2 s: \"for a test\"; this node goes on alone")
 }
+
+// A source that gave a piece to others is asked for other pieces at once: so the coordinator is asked for them.
+func TestAMemberAsksForOtherPiecesOfASourceThatGaveOneToOthers(t *testing.T) {
+	d := newDesk(t)
+	d.answers = false
+	local := leasemgr.New(leasemgr.Config{}, leasemgr.Plan{Layout: pieces(8), Epoch: 1}, d.now)
+	local.AddSource("x", d.now)
+	wants := func() {
+		d.request(1)
+		leases, no := local.Acquire("x", 1, d.now)
+		d.do(func() { d.m.Granted(leases, no, d.now) })
+		for _, l := range leases { // it is sent elsewhere for each
+			local.Defer("x", l.Piece, l.Token, 8*time.Second, d.now)
+			d.do(func() { d.m.Returned("x", l.Piece, l.Token, leasemgr.Elsewhere, d.now) })
+			local.HaveNot("x", []share.Piece{l.Piece}, d.now)
+		}
+	}
+	wants()
+	d.grant(100, 3)
+	local.Have("x", []share.Piece{3}, d.now)
+	wants()
+	d.holds()
+	d.forget()
+	for range 4 {
+		wants()
+		d.run(500 * time.Millisecond)
+	}
+	if len(d.requests) == 0 {
+		t.Errorf("nothing is held on a source that has 7 more pieces, and for %v the coordinator was asked for none", 2*time.Second)
+	}
+}
