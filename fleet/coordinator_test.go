@@ -789,3 +789,16 @@ func TestEachRefusalOfTheLeaseManagerTravels(t *testing.T) {
 		}
 	}
 }
+
+// A piece that a source did not have when it was asked for it is leased from the source again once that has it after all.
+func TestAPieceThatASourceGetsAfterAllIsLeased(t *testing.T) {
+	f, k := newTable(t, "a")
+	a := k[0]
+	a.join()
+	a.say(a.source("x", 2))
+	a.say(a.returned("x", wire.CodeNotFound, a.lease("x", 1)...))
+	a.mayFetch()
+	f.run(time.Minute)
+	a.say(wire.SourceHasMore{Share: theShare, Source: "x", Pieces: []share.Piece{2}})
+	a.mayFetch(2)
+}
