@@ -1153,3 +1153,35 @@ func TestNewSessionsGiveNoMoreRoom(t *testing.T) {
 		})
 	}
 }
+
+// However many actors watch those of one peer, the peer is not asked for more watches than it may be, and each hears of the end.
+func TestAllWhoWatchActorsOfAPeerHearOfTheirEnd(t *testing.T) {
+	w, n, log := newWorld(1, "a", "b")
+	long := n[1].Spawn(nil, "long", 10, receive(func(actor.Context) {}), OnPanicStop)
+	n[1].Export("long", long)
+	heard := 0
+	for i := range maxWatches + 76 {
+		n[0].Spawn(nil, fmt.Sprint("watcher", i), 10, receive(func(ctx actor.Context) {
+			switch ctx.Message().(type) {
+			case *actor.Started:
+				ctx.Watch(n[0].Remote("b", "long"))
+			case *actor.Terminated:
+				heard++
+			}
+		}), OnPanicStop)
+		w.Run(time.Millisecond)
+	}
+	w.Run(time.Second)
+	if broken := n[1].RemoteStats().Malformed; broken != 0 {
+		t.Errorf("%d of the watches break the protocol", broken)
+	}
+	n[1].Root.Stop(long)
+	w.Run(time.Second)
+	if heard != maxWatches+76 {
+		t.Errorf("%d of %d that watch an actor have heard of its end", heard, maxWatches+76)
+	}
+	for _, s := range n {
+		closeNode(t, s)
+	}
+	log.None(t)
+}
