@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/piecelease/fetcher/leasemgr"
+	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/wire"
 )
 
@@ -111,11 +112,16 @@ func (c *Coordinator) passedOver(o *outlet) bool {
 	return false
 }
 
-// LeaseReturned is told that a member gives leases of a source back.
+// LeaseReturned is told that a member gives leases of a source back. A piece that the source did not have is leased from it again
+// once the member says that it has it.
 func (c *Coordinator) LeaseReturned(by From, m wire.LeaseReturned, now time.Time) {
 	if o := c.outlet(by, m.Share, m.Source, now); o != nil {
 		for _, i := range m.Items {
 			c.do(c.m.Fail(o.id, i.Piece, i.Token, reasonOf(i.Reason.Code), now))
+			if i.Reason.Code == wire.CodeNotFound {
+				o.has.Remove(i.Piece)
+				c.do(c.m.HaveNot(o.id, []share.Piece{i.Piece}, now)) // even if the lease had run out
+			}
 		}
 	}
 }
