@@ -227,14 +227,15 @@ func (m *Manager) hedge(i uint32) (uint32, Refusal) {
 	if s := m.sources[i]; len(s.deferred) > 0 || s.left || m.spared(s) {
 		return 0, m.spare(s, next)
 	}
+	none, leased := NoneHere, AllLeased
 	if next == never && m.onDemand {
-		return 0, Refusal{Reason: Unread}
+		none, leased = Unread, Unread
 	}
 	if next == never && (m.leased == 0 || !m.couldUse(m.sources[i])) {
-		return 0, Refusal{Reason: NoneHere}
+		return 0, Refusal{Reason: none}
 	}
 	next = min(max(next, m.clock.at+retrySoonest), m.clock.at+retryLatest)
-	return 0, Refusal{Reason: AllLeased, Until: m.clock.time(m.retry(next))}
+	return 0, Refusal{Reason: leased, Until: m.clock.time(m.retry(next))}
 }
 
 // matters is the time before which something due is asked about sooner than at next.

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 )
 
@@ -33,33 +34,34 @@ func TestOnDemandOnlyWhatIsReadIsLeased(t *testing.T) {
 	}
 }
 
-// On demand a source that gave the piece that a reader waits for to others is asked for it again when the time that it named is
-// over, though it has been told that nobody reads anything more.
+// On demand a source that holds a piece, and was told that nobody reads anything more, asks again meanwhile: it may give the piece to
+// others, and is then asked for it anew when the time that it named is over.
 func TestOnDemandAPieceGivenToOthersIsAskedForAgain(t *testing.T) {
 	now := time.Unix(1000, 0)
 	r := &rig{t: t, m: New(Config{}, Plan{Layout: even{20, share.MinPiece}, Epoch: 1, Seed: 1, OnDemand: true}, now), n: 20, now: now}
 	r.add("a").full("a")
 	r.m.SetReader(1, 5, 1, r.now)
-	got, no := r.m.Acquire("a", 2, r.now)
-	equal(t, "leased", fmt.Sprint(len(got), no.Reason), fmt.Sprint(1, Unread))
-	asks := no.Until // zero: when it is woken
-	wakes := func(todo Todo) {
-		if len(todo.Wake) > 0 {
-			asks = r.now
-		}
+	l := r.one("a")
+	no := r.not("a", Unread)
+	r.woken(r.away(l, 2*time.Second))
+	r.to(no.Until)
+	for r.now.Before(now.Add(2 * time.Second)) {
+		r.to(r.not("a", Spared).Until)
 	}
-	wakes(r.m.Defer("a", 5, got[0].Token, time.Second, r.now))
-	for end := r.now.Add(30 * time.Second); r.now.Before(end); r.pass(100 * time.Millisecond) {
-		if at := r.m.Wake(); !at.IsZero() && !at.After(r.now) {
-			wakes(r.m.Expire(r.now))
-		}
-		if asks.IsZero() || asks.After(r.now) {
-			continue
-		}
-		if got, no = r.m.Acquire("a", 2, r.now); len(got) > 0 {
-			return
-		}
-		asks = no.Until
+	equal(t, "piece", r.one("a").Piece, 5)
+}
+
+// On demand those that were not told of a reader, because there are many, are told of the next one that waits for the same piece.
+func TestOnDemandALeasedPieceThatIsReadWakesOthers(t *testing.T) {
+	now := time.Unix(1000, 0)
+	r := &rig{t: t, m: New(Config{}, Plan{Layout: even{20, share.MinPiece}, Epoch: 1, Seed: 1, OnDemand: true}, now), n: 20, now: now}
+	for i := range firstOffers + 4 {
+		id := peers.ID(fmt.Sprint(i))
+		r.add(id).full(id)
+		r.not(id, Unread)
 	}
-	t.Errorf("for 30 s the one source is not asked again for the piece that a reader waits for:\n%s", r.m.Describe())
+	told := r.m.SetReader(1, 5, 1, r.now).Wake
+	r.one(told[0])
+	equal(t, "told", len(told), firstOffers+2)
+	equal(t, "told then", len(r.m.SetReader(2, 5, 1, r.now).Wake), 2)
 }

@@ -139,7 +139,7 @@ func (m *Manager) SetReader(id Reader, at share.Piece, n int, now time.Time) Tod
 	}
 	if m.held[from] != 0 {
 		m.hurryHolders(uint32(from))
-		m.rouseAll(func(s *source) bool { return s.waiting == AllLeased && m.may(s, uint32(from)) })
+		m.rouseAll(func(s *source) bool { return (s.waiting == AllLeased || s.waiting == Unread) && m.may(s, uint32(from)) })
 	}
 	return m.settle()
 }

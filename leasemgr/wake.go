@@ -32,7 +32,7 @@ const (
 	NoneHere                     // a wake-up
 	AllLeased                    // a wake-up, and Until: a hedge may be possible then
 	Spared                       // a wake-up, and Until
-	Unread                       // a wake-up
+	Unread                       // a wake-up, and Until while anything is leased: that may fail, or need a hedge
 )
 
 func (w Why) String() string {
