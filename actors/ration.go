@@ -109,6 +109,18 @@ func (r *Ration) lowest() (rate int64, own bool) {
 	return rate, true
 }
 
+// queue is how long a pool that books a turn now waits for it.
+func (r *Ration) queue(now time.Time) (d time.Duration) {
+	for ; r != nil; r = r.within {
+		r.mu.Lock()
+		if r.limit != nil {
+			d = max(d, time.Duration(-r.limit.TokensAt(now)/float64(r.rate)*float64(time.Second)))
+		}
+		r.mu.Unlock()
+	}
+	return d
+}
+
 // For is a pool's part of it, until it is closed.
 func (r *Ration) For(who *actor.PID) (p part) {
 	for ; r != nil; r = r.within {

@@ -20,7 +20,7 @@ func TestAFetchThatSharesALowLimitIsNotGivenUp(t *testing.T) {
 	n.fetch(big.ID(), many...)
 	sw.w.Run(10 * time.Second)
 	n.fetch(small.ID(), one)
-	sw.w.Run(10 * time.Minute)
+	sw.w.Run(3 * time.Minute)
 	for _, e := range n.events {
 		if e, ok := e.(Ended); ok && e.Err != nil {
 			t.Errorf("a fetch that waits for nothing but its turn at the limit ends: %v", e.Err)

@@ -54,7 +54,7 @@ type traffic struct {
 func (t *transferActor) Receive(ctx actor.Context) {
 	now := t.s.Now()
 	if t.core != nil {
-		t.core.Limit(t.ration.lowest())
+		t.limited()
 		if t.target != nil {
 			t.core.Finishing(t.target, now)
 		}
@@ -147,7 +147,12 @@ func (t *transferActor) Receive(ctx actor.Context) {
 
 func (t *transferActor) limit(m SetDownloadRate) {
 	t.ration.SetRate(m.Rate)
-	t.core.Limit(t.ration.lowest())
+	t.limited()
+}
+
+func (t *transferActor) limited() {
+	rate, own := t.ration.lowest()
+	t.core.Limit(rate, own, t.ration.queue(t.s.Now()))
 }
 
 // over gives up what is done outside, and tells those who wait for it that a transfer has gone which did not end by itself.
@@ -194,7 +199,7 @@ func (t *transferActor) start() {
 	t.budget.Begin()
 	t.asks, t.pools, t.ranks = map[peers.ID]func(){}, map[int]*actor.PID{}, map[peers.ID]RankSource{}
 	t.core = transfer.New(t.cmd.Config, transfer.Fetch{Share: t.cmd.Share, Self: t.net.Self(), Sources: t.cmd.Sources, Manifest: t.cmd.Manifest}, t.s.Now())
-	t.core.Limit(t.ration.lowest())
+	t.limited()
 }
 
 // do does what the core wants done. It runs after every message.

@@ -13,6 +13,9 @@ type core struct {
 	limit int64 // of this node's requests, in bytes per second; 0: none
 	own   bool  // it is this transfer's alone, not the node's
 
+	turn   time.Duration // the longest wait for the limit, of one source
+	turnOf time.Time     // ... since something moved then
+
 	now     time.Time
 	state   State
 	reason  string

@@ -184,7 +184,7 @@ func TestSilentSourcesOutsideTheFleetDoNotKeepMembersOut(t *testing.T) {
 // While the node itself holds its sources back, none loses its place for bringing nothing.
 func TestWhoIsHeldBackByThisNodeKeepsItsPlace(t *testing.T) {
 	for name, hold := range map[string]func(w *world){
-		"a limit":       func(w *world) { w.x.Limit(100_000, false) },
+		"a limit":       func(w *world) { w.x.Limit(100_000, false, 0) },
 		"no reader":     func(w *world) {},
 		"the full disk": func(w *world) { w.happens(func() { w.x.DiskFailed(share.ErrDiskFull, w.now) }) },
 	} {
@@ -212,7 +212,7 @@ func TestWhoIsHeldBackByThisNodeKeepsItsPlace(t *testing.T) {
 // A limit that is not used up explains nothing.
 func TestALimitThatIsNotUsedUpExplainsNothing(t *testing.T) {
 	w := fetching(t, Config{MaxSources: 1}, "a", "b")
-	w.x.Limit(10_000_000, false)
+	w.x.Limit(10_000_000, false, 0)
 	w.bring(20, map[peers.ID]int{"b": 1 << 20})
 	if w.poolOf("b") == 0 {
 		t.Errorf("%v has the place", w.running())

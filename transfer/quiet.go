@@ -136,7 +136,7 @@ func (q *quiet) givesUp() time.Time {
 			from = t
 		}
 	}
-	return from.Add(q.cfg.Stall + patience(q.limit))
+	return from.Add(q.cfg.Stall + q.patience())
 }
 
 // quietSince is since when the sources could have sent something but have not; zero if
@@ -148,12 +148,12 @@ func (q *quiet) quietSince() (since time.Time) {
 	return q.givesUp().Add(-q.cfg.Stall)
 }
 
-// patience is how long our own limit alone may explain a transfer without a new byte.
-func patience(limit int64) time.Duration {
-	if limit == 0 {
+// patience is how long our own limit alone may explain a transfer without a new byte: a turn that it had to wait for, and a few blocks.
+func (q *quiet) patience() time.Duration {
+	if q.limit == 0 {
 		return 0
 	}
-	return time.Duration(min(4*share.BlockSize/float64(limit), 3600) * float64(time.Second))
+	return q.turn + time.Duration(4*share.BlockSize/float64(q.limit)*float64(time.Second))
 }
 
 func (q *quiet) stallError(quiet time.Duration) error {
@@ -208,7 +208,7 @@ func (q *quiet) why(word string) (Wait, string) {
 		return ForHolder, q.plan.Why[0]
 	case len(q.plan.Why) > 0 && q.plan.Leased == 0:
 		return ForLease, q.plan.Why[0]
-	case q.plan.Leased > 0 && q.now.Sub(q.moved) < patience(q.limit) && slices.ContainsFunc(q.sources.order, func(src *source) bool { return src.paced }):
+	case q.plan.Leased > 0 && q.now.Sub(q.moved) < q.patience() && slices.ContainsFunc(q.sources.order, func(src *source) bool { return src.paced }):
 		return ForLimit, Paced(q.limit, q.own)
 	case q.plan.Leased > 0:
 		return ForBytes, fmt.Sprintf("waiting for %s; connected to %s (%s)", words.Count(q.plan.Leased, "piece"), words.Count(active, "source"), word)

@@ -73,8 +73,15 @@ func (t *Transfer) Next(now time.Time) Todo {
 }
 
 // Limit is told how many bytes a second this node asks for, of all sources together; 0
-// is no limit. own: the limit is this transfer's alone.
-func (t *Transfer) Limit(bytesPerSecond int64, own bool) { t.limit, t.own = bytesPerSecond, own }
+// is no limit. own: the limit is this transfer's alone. A source waits for up to turn until it may be asked for more, because others
+// have their turns before it.
+func (t *Transfer) Limit(bytesPerSecond int64, own bool, turn time.Duration) {
+	t.limit, t.own = bytesPerSecond, own
+	if !t.turnOf.Equal(t.moved) {
+		t.turn, t.turnOf = 0, t.moved
+	}
+	t.turn = max(t.turn, turn)
+}
 
 // ---- sources ----
 

@@ -320,6 +320,7 @@ func TestWhyNothingMovesIsSaid(t *testing.T) {
 		plan   PlanStatus
 		limit  int64
 		own    bool
+		turn   time.Duration
 		begin  func(*world)
 		reason string
 		end    string
@@ -360,11 +361,12 @@ func TestWhyNothingMovesIsSaid(t *testing.T) {
 		"fleet moves":   {plan: PlanStatus{Fleet: "the fleet waits", Leased: 1}, reason: "waiting for 1 piece; connected to 1 source (a: fetching)", end: "waiting for 1 piece", wait: ForBytes},
 		"lacking":       {plan: PlanStatus{Why: []string{"x"}, Lacking: true}, reason: "x", end: "x", wait: ForHolder},
 		"our limit":     {plan: PlanStatus{Leased: 1}, limit: share.BlockSize / 8, begin: paced, reason: "paced by the download limit of this node: it asks for at most 8.19 kB a second, from all sources together", end: "no verified byte for 52 s: waiting for 1 piece", wait: ForLimit},
+		"its turn":      {plan: PlanStatus{Leased: 1}, limit: share.BlockSize / 8, turn: 10 * time.Second, begin: paced, reason: "paced by the download limit of this node: it asks for at most 8.19 kB a second, from all sources together", end: "no verified byte for 62 s: waiting for 1 piece", wait: ForLimit},
 		"slow below it": {plan: PlanStatus{Leased: 1}, limit: share.BlockSize / 8, reason: "waiting for 1 piece; connected to 1 source (a: fetching)", end: "no verified byte for 52 s: waiting for 1 piece", wait: ForBytes},
 		"its own":       {plan: PlanStatus{Leased: 1}, limit: share.BlockSize / 8, own: true, begin: paced, reason: "paced by the download limit of this fetch: it asks for at most 8.19 kB a second, from all sources together", end: "no verified byte for 52 s: waiting for 1 piece", wait: ForLimit},
 	} {
 		w := newWorld(t, Config{Stall: 20 * time.Second}, Fetch{Share: theManifest.ID(), Manifest: theManifest})
-		w.x.Limit(x.limit, x.own)
+		w.x.Limit(x.limit, x.own, x.turn)
 		w.opens(nil, nil)
 		if x.begin == nil {
 			w.find("a")
@@ -391,7 +393,7 @@ func TestWhyNothingMovesIsSaid(t *testing.T) {
 		}
 		stall := 20 * time.Second
 		if x.limit > 0 {
-			stall += 32 * time.Second
+			stall += 32*time.Second + x.turn
 		}
 		w.pass(w.x.moved.Add(stall - time.Millisecond).Sub(w.now))
 		w.claim(w.x.ending == nil, "%s: given up too early", name)
