@@ -70,7 +70,8 @@ func (m *Member) Granted(leases []leasemgr.Lease, no leasemgr.Refusal, now time.
 		}
 	}
 	src.want = 0
-	if no.Reason == leasemgr.NoneHere || no.Reason == leasemgr.AllLeased {
+	switch no.Reason {
+	case leasemgr.NoneHere, leasemgr.AllLeased, leasemgr.Spared: // it gave pieces to others, and may have more
 		src.want = q.max - len(leases)
 		if !m.alone {
 			no.Fleet = m.refusal(src)
