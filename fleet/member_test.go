@@ -506,6 +506,8 @@ func TestASourceIsWatchedAndAnnounced(t *testing.T) {
 	y, y2 := Port{Node: "here", Name: "pool y"}, Port{Node: "here", Name: "pool y2"}
 	d.do(func() { d.m.SourceUp("y", y, d.now) })
 	d.does(Send{y, Watch{}}, Forward{})
+	d.do(func() { d.m.SourceHasMore("y", []share.Piece{3}, d.now) })
+	d.does()  // it has not said what it has, and nothing may be fetched from it without leases
 	d.hears() // nothing is known of it
 	d.do(func() { d.m.SourceHas("y", setOf(8, 1, 2), d.now) })
 	d.hears(wire.SourceHas{Share: theShare, Source: "y", Pieces: 8, Bits: []byte{0b110}})
@@ -552,7 +554,7 @@ func TestASourceThatIsNotConnectedHoldsNothing(t *testing.T) {
 	d.hears() // it was reported
 	d.did = nil
 	d.do(func() { d.m.SourceHasMore("x", []share.Piece{1}, d.now) })
-	d.does(Forward{})
+	d.does()
 	d.requests = nil
 	if d.request(2); len(d.requests) != 0 {
 		t.Errorf("asked %+v for a source that is not connected", d.requests)

@@ -54,12 +54,15 @@ func (m *Member) SourceHas(id peers.ID, have *share.Set, now time.Time) {
 	m.govern(src)
 }
 
-// SourceHasMore is told new pieces of a source.
+// SourceHasMore is told new pieces of a source. Those of a source outside the fleet count for nothing until it has said what it has, which
+// it does whenever it is connected.
 func (m *Member) SourceHasMore(id peers.ID, pieces []share.Piece, now time.Time) {
 	m.now = now
 	src := m.byID[id]
-	if src == nil || src.have == nil {
+	if src == nil {
 		m.then(Forward{})
+		return
+	} else if src.have == nil {
 		return
 	}
 	var fresh []share.Piece
