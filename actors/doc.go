@@ -56,6 +56,7 @@
 //	                  is the edge for tests and simulations
 //	budget.go         blocks in flight, shared fairly by the pools of a node
 //	ration.go         the download limit
+//	ranking.go        the Node keeps the ranking of peers on the disk
 //
 // All of it runs on package system, whose rules are those of every actor here.
 package actors

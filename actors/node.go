@@ -2,11 +2,11 @@ package actors
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"maps"
 	"runtime"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -51,6 +51,8 @@ type node struct {
 	started   int
 	saveAt    time.Time // when the ranking is to be saved; zero when nothing has changed
 	saving    bool
+	writing   sync.Mutex                     // one task saves at a time
+	unsaved   atomic.Pointer[[]peers.Record] // what the next of them writes
 	wake      system.Alarm
 	failure   error // a bug that ended it
 }
@@ -60,8 +62,6 @@ type mirroring struct {
 	pid *actor.PID // nil: it waits for a fetch of more of the share to end
 	m   ServeOn
 }
-
-const saveRanking = time.Minute
 
 func (n *node) Receive(ctx actor.Context) {
 	switch m := ctx.Message().(type) {
@@ -348,43 +348,6 @@ func (n *node) scores(ctx actor.Context, m ScoresQuery) {
 		out[i] = n.ranking.Score(id, n.s.Now())
 	}
 	ctx.Respond(out)
-}
-
-func (n *node) changed(now time.Time) {
-	if n.saveAt.IsZero() {
-		n.saveAt = now.Add(saveRanking)
-	}
-}
-
-// rankingSaved is the end of the task that saves the ranking.
-type rankingSaved struct{}
-
-// save saves the changes of the ranking when that is due.
-func (n *node) save(ctx actor.Context) {
-	if !n.saveAt.After(n.s.Now()) {
-		n.saveNow(ctx)
-	}
-}
-
-func (n *node) stop(ctx actor.Context) {
-	n.wake.Stop()
-	n.saveNow(ctx)
-}
-
-func (n *node) saveNow(ctx actor.Context) {
-	if n.saving || n.saveAt.IsZero() {
-		return
-	}
-	n.saveAt = time.Time{}
-	if n.deps.Remember == nil {
-		return
-	}
-	n.saving = true
-	records := n.ranking.Records(n.s.Now())
-	n.s.Task(ctx, func(context.Context) any {
-		n.deps.Remember(records)
-		return rankingSaved{}
-	})
 }
 
 // ---- messages to the Node ----
