@@ -382,7 +382,7 @@ func (f *fetchPool) haveMap(ctx actor.Context, m wire.HaveMap) {
 // member of a large fleet a request for each piece of every other member.
 func (f *fetchPool) have(ctx actor.Context, m wire.Have) {
 	switch {
-	case !f.listens(m.Share):
+	case !f.listens(m.Share) || len(m.Pieces) == 0:
 		return
 	case slices.ContainsFunc(m.Pieces, func(p share.Piece) bool { return !f.layout.Valid(p) }):
 		f.broken(ctx, "it announced pieces that the share does not have")

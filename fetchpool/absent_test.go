@@ -13,8 +13,14 @@ func TestAllAbsentPiecesAreBelievedAgain(t *testing.T) {
 	const pieces = maxAbsent + 10
 	h := ready(t, Config{}, pieces<<20)
 	back := map[share.Piece]bool{}
+	believe := func(todo Todo) {
+		for _, p := range todo.Believe {
+			back[p] = true
+		}
+	}
 	for p := range share.Piece(pieces) {
 		todo := h.grant(p)
+		believe(todo)
 		for _, r := range todo.Requests {
 			if h.p.requests[r.ID] != nil {
 				h.p.Failed(r.ID, NotFound, 0, h.now)
@@ -22,11 +28,7 @@ func TestAllAbsentPiecesAreBelievedAgain(t *testing.T) {
 		}
 		h.p.misses = 0 // it has sent something else meanwhile: no rest
 	}
-	for range 10 {
-		for _, p := range h.after(time.Minute).Believe {
-			back[p] = true
-		}
-	}
+	believe(h.after(time.Minute))
 	if len(back) != pieces {
 		t.Errorf("of %d pieces that were not there, %d are believed to be there in the end", pieces, len(back))
 	}

@@ -409,8 +409,10 @@ const (
 )
 
 func (p *Pool) notFound(l *lease) {
-	if len(p.absent) >= maxAbsent {
-		clear(p.absent)
+	if len(p.absent) >= maxAbsent { // they are believed to be there again at once
+		for piece := range p.absent {
+			p.absent[piece] = p.now
+		}
 	}
 	p.absent[l.Piece] = p.now.Add(p.cfg.AbsentFor)
 	p.findAbsent()
@@ -431,7 +433,7 @@ func (p *Pool) findAbsent() {
 	}
 }
 
-// believe lists the pieces that were reported absent long ago. The source announced
+// believe lists the pieces that were reported absent long ago, or before many others. The source announced
 // them, and its announcements hold until it says otherwise.
 func (p *Pool) believe() {
 	if p.state != Ready || p.absentAt.IsZero() || p.now.Before(p.absentAt) {
