@@ -15,7 +15,7 @@ import (
 // Bounds of what the Finder remembers for one share. Peers are named by peers,
 // and nobody may fill the memory of others with invented ones.
 const (
-	maxKnown   = 512                   // peers of a share
+	maxKnown   = 512                   // peers of a share, found in one way: those that peers invent leave room for others
 	maxNamedBy = 96                    // of these, named by one peer; for the LAN, a beacon and the DHT, known ones count too
 	maxAddrs   = 24                    // addresses of a peer, named by the user or by a peer he trusts
 	maxNamers  = transfer.MaxAddresses // of one peer whose addresses are remembered
@@ -40,6 +40,7 @@ type search struct {
 	cancel   func()                // ends the discovery for it
 	known    map[peers.ID][]naming // the newest last
 	namedBy  map[peers.ID]int      // peers that were not known before
+	found    map[peers.Via]int     // the same
 }
 
 // naming is what one peer says of where another is.
@@ -72,7 +73,7 @@ func (f *finder) Receive(ctx actor.Context) {
 
 func (f *finder) find(ctx actor.Context, m FindSources) {
 	f.stop(ctx, m.Share)
-	w := &search{transfer: ctx.Sender(), beacons: m.Beacons, hidden: m.Hidden, known: map[peers.ID][]naming{f.self: nil}, namedBy: map[peers.ID]int{}}
+	w := &search{transfer: ctx.Sender(), beacons: m.Beacons, hidden: m.Hidden, known: map[peers.ID][]naming{f.self: nil}, namedBy: map[peers.ID]int{}, found: map[peers.Via]int{}}
 	f.wanted[m.Share] = append(f.wanted[m.Share], w)
 	for _, a := range m.Known {
 		if _, known := w.known[a.ID]; !known {
@@ -153,19 +154,22 @@ func (f *finder) pass(ctx actor.Context, w *search, m PeersNamed) {
 		_, known := w.known[a.ID]
 		switch {
 		case a.ID == f.self:
+		case !known && w.found[m.Via] >= maxKnown && !m.Sure:
 		case m.Via == peers.ViaItself: // it can be reached
-			if known || len(w.known) < maxKnown {
-				w.tell(ctx, a, m.Via)
+			if !known {
+				w.found[m.Via]++
 			}
+			w.tell(ctx, a, m.Via)
 		case known && m.often() && w.namedBy[m.By] >= maxNamedBy:
 		case known && w.news(a, m):
 			if m.often() { // each peer that it names is dialled at once
 				w.namedBy[m.By]++
 			}
 			w.tell(ctx, a, m.Via)
-		case known, len(w.known) >= maxKnown, w.namedBy[m.By] >= maxNamedBy:
+		case known, w.namedBy[m.By] >= maxNamedBy:
 		default:
 			w.namedBy[m.By]++
+			w.found[m.Via]++
 			w.news(a, m)
 			w.tell(ctx, a, m.Via)
 		}
