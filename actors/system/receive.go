@@ -264,7 +264,9 @@ func (s *session) terminated(token uint64) {
 // fails tells the actor behind a token that nothing more will come of it.
 func (s *session) fails(t recipient, why actor.TerminatedReason) {
 	if t.kind == watchToken {
-		s.r.sys.system(t.to, &actor.Terminated{Who: t.who, Why: why})
+		for _, to := range t.watchers {
+			s.r.sys.system(to, &actor.Terminated{Who: actor.NewPID(t.who.Address, t.who.Id), Why: why})
+		}
 	} else {
 		s.r.sys.noAnswer(t.to, nil)
 	}

@@ -645,7 +645,12 @@ func TestTheWatchesOfAnActorEndWithIt(t *testing.T) {
 	w, n, log := newWorld(1, "a", "b")
 	long := n[1].Spawn(nil, "long", 10, receive(func(actor.Context) {}), OnPanicStop)
 	n[1].Export("long", long)
-	left := func() (here, there int) { return len(n[0].session("b").tokens), len(n[1].session("a").watched) }
+	left := func() (here, there int) {
+		for _, t := range n[0].session("b").tokens {
+			here += len(t.watchers)
+		}
+		return here, len(n[1].session("a").watched)
+	}
 	stay := n[0].Spawn(nil, "stay", 10, receive(func(ctx actor.Context) {
 		if f, ok := ctx.Message().(func(actor.Context)); ok {
 			f(ctx)
@@ -659,14 +664,19 @@ func TestTheWatchesOfAnActorEndWithIt(t *testing.T) {
 			}
 		}), OnPanicStop)
 		w.Run(10 * time.Millisecond)
-		if here, there := left(); here != 2 || there != 2 {
-			t.Fatalf("after %d: two watch, and %d and %d watches are there", i, here, there)
+		if here, there := left(); here != 2 || there != 1 {
+			t.Fatalf("after %d: two watch by one watch of the peer's, and %d by %d", i, here, there)
 		}
 		n[0].Root.Stop(x)
 		w.Run(10 * time.Millisecond)
 	}
 	if here, there := left(); here != 1 || there != 1 {
-		t.Errorf("one watches, and %d and %d watches are there", here, there)
+		t.Errorf("one watches, and %d by %d", here, there)
+	}
+	n[0].Root.Stop(stay)
+	w.Run(10 * time.Millisecond)
+	if here, there := left(); here != 0 || there != 0 {
+		t.Errorf("nobody watches, and %d by %d", here, there)
 	}
 	for _, s := range n {
 		closeNode(t, s)
@@ -1179,6 +1189,38 @@ func TestAllWhoWatchActorsOfAPeerHearOfTheirEnd(t *testing.T) {
 	w.Run(time.Second)
 	if heard != maxWatches+76 {
 		t.Errorf("%d of %d that watch an actor have heard of its end", heard, maxWatches+76)
+	}
+	for _, s := range n {
+		closeNode(t, s)
+	}
+	log.None(t)
+}
+
+// An actor that watches more actors of a peer than that tells the ends of hears of the others when the connection ends.
+func TestWhoCannotBeWatchedEndsWithTheConnection(t *testing.T) {
+	w, n, log := newWorld(1, "a", "b")
+	long := n[1].Spawn(nil, "long", 10, receive(func(actor.Context) {}), OnPanicStop)
+	heard := 0
+	n[0].Spawn(nil, "watcher", 10, receive(func(ctx actor.Context) {
+		switch ctx.Message().(type) {
+		case *actor.Started:
+			for i := range maxWatches + 1 {
+				name := fmt.Sprint("long", i)
+				n[1].Export(name, long)
+				ctx.Watch(n[0].Remote("b", name))
+			}
+		case *actor.Terminated:
+			heard++
+		}
+	}), OnPanicStop)
+	w.Run(time.Second)
+	if broken := n[1].RemoteStats().Malformed; broken != 0 || heard != 0 {
+		t.Errorf("%d of the watches break the protocol, and %d ends were told of", broken, heard)
+	}
+	n[0].session("b").end()
+	w.Run(time.Second)
+	if heard != maxWatches+1 {
+		t.Errorf("with the connection %d watches ended, want %d", heard, maxWatches+1)
 	}
 	for _, s := range n {
 		closeNode(t, s)

@@ -77,10 +77,12 @@ func (h *holding) add(messages, bytes int) (ok bool) {
 
 // recipient is what a token stands for.
 type recipient struct {
-	kind    tokenKind
-	to      *actor.PID // the actor that is told
-	who     *actor.PID // watchToken: the actor that is watched
-	session uint64     // the peer's, of the message that uses it
+	kind     tokenKind
+	to       *actor.PID   // the actor that is told
+	who      *actor.PID   // watchToken: the actor that is watched
+	watchers []*actor.PID // ... and all that are told
+	unasked  bool         // ... the peer was not asked, because it waits for too many ends: its connection's stands for that one
+	session  uint64       // the peer's, of the message that uses it
 }
 
 type tokenKind uint8
@@ -313,27 +315,30 @@ func (s *session) watch(who, watcher *actor.PID) verdict {
 	if s.over {
 		return over
 	}
-	if s.watching(who, watcher) != 0 {
-		return done
+	token, asked := s.watching(who)
+	if token == 0 {
+		// A PID of our own: the watcher's remembers where it once led.
+		token = s.token(recipient{kind: watchToken, who: actor.NewPID(who.Address, who.Id), unasked: asked >= maxWatches})
+		if e.Reply = token; asked < maxWatches && !s.put(wire.AppendEnvelope(nil, e)) {
+			delete(s.tokens, token)
+			return refused
+		}
 	}
-	// A PID of our own: the watcher's remembers where it once led.
-	e.Reply = s.token(recipient{kind: watchToken, to: watcher, who: actor.NewPID(who.Address, who.Id)})
-	if !s.put(wire.AppendEnvelope(nil, e)) {
-		delete(s.tokens, e.Reply)
-		return refused
+	if t := s.tokens[token]; !slices.ContainsFunc(t.watchers, watcher.Equal) {
+		t.watchers = append(t.watchers, watcher)
+		s.tokens[token] = t
 	}
 	return done
 }
 
 func (s *session) unwatch(who, watcher *actor.PID) verdict {
-	e, _ := address(who, wire.KindUnwatch, wire.KindUnwatch)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if e.Reply = s.watching(who, watcher); e.Reply == 0 {
+	token, _ := s.watching(who)
+	if token == 0 {
 		return refused // it is not watching, or the session is over and all its watches with it
 	}
-	delete(s.tokens, e.Reply)
-	return s.putControl(e)
+	return s.leave(token, watcher)
 }
 
 // unwatchAll ends all watches of an actor.
@@ -342,28 +347,44 @@ func (s *session) unwatchAll(watcher *actor.PID) {
 	defer s.mu.Unlock()
 	var tokens []uint64
 	for token, t := range s.tokens {
-		if t.kind == watchToken && t.to.Equal(watcher) {
+		if slices.ContainsFunc(t.watchers, watcher.Equal) {
 			tokens = append(tokens, token)
 		}
 	}
 	slices.Sort(tokens)
 	for _, token := range tokens {
-		e, _ := address(s.tokens[token].who, wire.KindUnwatch, wire.KindUnwatch)
-		e.Reply = token
-		delete(s.tokens, token)
-		s.putControl(e)
+		s.leave(token, watcher)
 	}
 }
 
-// watching is the token under which watcher waits for the end of who; 0 if it
-// does not. There are few. Called with mu.
-func (s *session) watching(who, watcher *actor.PID) uint64 {
-	for token, t := range s.tokens {
-		if t.kind == watchToken && t.who.Id == who.Id && t.to.Equal(watcher) {
-			return token
+// leave ends the watch of one actor; with the last, the peer need not tell of the end any more. Called with mu.
+func (s *session) leave(token uint64, watcher *actor.PID) verdict {
+	t := s.tokens[token]
+	if t.watchers = slices.DeleteFunc(t.watchers, watcher.Equal); len(t.watchers) > 0 {
+		s.tokens[token] = t
+		return done
+	}
+	delete(s.tokens, token)
+	if t.unasked {
+		return done
+	}
+	e, _ := address(t.who, wire.KindUnwatch, wire.KindUnwatch)
+	e.Reply = token
+	return s.putControl(e)
+}
+
+// watching is the token under which this node waits for the end of an actor, for all of its actors that do; 0 if none
+// does. asked is how many ends the peer was asked to tell. There are few. Called with mu.
+func (s *session) watching(who *actor.PID) (token uint64, asked int) {
+	for k, t := range s.tokens {
+		if t.kind == watchToken && t.who.Id == who.Id {
+			token = k
+		}
+		if t.kind == watchToken && !t.unasked {
+			asked++
 		}
 	}
-	return 0
+	return token, asked
 }
 
 // ended tells the peer of the end of an actor that it watches.
