@@ -46,11 +46,8 @@ type PieceState struct {
 
 // BlocksChecked, PieceVerifier -> FetchPool: the verdict on a run.
 type BlocksChecked struct {
-	Piece share.Piece
-	Token share.Token
 	Bytes int // of the run
 	Good  int // ... that were verified and written
-	Bad   bool
 }
 
 // BlocksHere, PieceVerifier -> FetchPool: these blocks of a piece that several

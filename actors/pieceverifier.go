@@ -106,7 +106,7 @@ func (v *pieceVerifier) blocks(ctx actor.Context, m CheckBlocks) {
 	case done.Bytes > 0:
 		ctx.Send(v.leases, PieceBegun{m.Piece})
 	}
-	ctx.Send(ctx.Sender(), BlocksChecked{m.Piece, m.Token, len(m.Data), done.Bytes, len(verdict.Bad) > 0})
+	ctx.Send(ctx.Sender(), BlocksChecked{len(m.Data), done.Bytes})
 	if len(verdict.Bad) > 0 {
 		v.lied(ctx, m.Source, m.Piece, m.Token, transfer.BadBlock)
 	} else if verdict.Err != nil { // came without a proof, or with a length no honest reply has

@@ -284,7 +284,7 @@ func TestWhatWaitsForASlowDiskIsNotLate(t *testing.T) {
 				owed = append(owed, PieceStates{[]PieceState{{Piece: 0, Token: 1}}})
 			case CheckBlocks:
 				r.Release()
-				owed = append(owed, BlocksChecked{Piece: r.Piece, Token: r.Token, Bytes: len(r.Data), Good: len(r.Data)})
+				owed = append(owed, BlocksChecked{len(r.Data), len(r.Data)})
 			case SourceExcused:
 				excused++
 			}
