@@ -158,7 +158,7 @@ func (n *node) fetch(ctx actor.Context, m FetchShare) {
 		return &transferActor{s: n.s, net: n.deps.Network, budget: n.budget, ration: ration, node: self, seeder: n.seeder, finder: n.finder, elects: n.deps.Elections, cmd: m}
 	}, system.OnPanicStop)
 	n.transfers[m.Handle] = running{pid: pid, lists: m.ListOnly, notify: m.Notify, seat: m.seat}
-	ctx.Respond(TransferStarted{Share: m.Share, Transfer: pid})
+	ctx.Respond(TransferStarted{Share: m.Share})
 }
 
 // fetches reports whether a share is being fetched.
@@ -388,9 +388,8 @@ type FetchShare struct {
 
 // TransferStarted, Node -> API.
 type TransferStarted struct {
-	Share    share.ID
-	Transfer *actor.PID
-	Err      error // the share is being fetched already
+	Share share.ID
+	Err   error // the share is being fetched already
 }
 
 // ToTransfer, API -> Node: passed on to a transfer. If that has ended, a question is answered
