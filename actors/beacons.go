@@ -305,7 +305,7 @@ func (b *beacons) from(ctx actor.Context) *beaconPost {
 		return nil
 	}
 	p.stood = true
-	b.letGo(p) // the connection stays up without it
+	hangUp(&p.link) // the connection stays up without it
 	p.calls.Stands(p.at.ID, b.s.Now())
 	return p
 }
@@ -431,15 +431,8 @@ func (b *beacons) over(ctx actor.Context, p *beaconPost) {
 	}
 }
 
-func (b *beacons) letGo(p *beaconPost) {
-	if p.link != nil {
-		p.link.Close()
-		p.link = nil
-	}
-}
-
 func (b *beacons) hangUp(ctx actor.Context, p *beaconPost) {
-	b.letGo(p)
+	hangUp(&p.link)
 	if p.up {
 		p.up = false
 		ctx.Unwatch(p.pid)

@@ -214,13 +214,6 @@ func (c *depotCall) fail(ctx actor.Context, err error) {
 }
 
 func (c *depotCall) stop() {
-	c.hangUp()
+	hangUp(&c.link)
 	c.wake.Stop()
-}
-
-func (c *depotCall) hangUp() {
-	if c.link != nil {
-		c.link.Close()
-		c.link = nil
-	}
 }

@@ -71,6 +71,14 @@ type Link interface {
 	Close()
 }
 
+// hangUp closes a link, if there is one.
+func hangUp(l *Link) {
+	if *l != nil {
+		(*l).Close()
+		*l = nil
+	}
+}
+
 // Discovery finds peers that were not named. Its methods do not block.
 type Discovery interface {
 	// Find calls found with each peer that is said to have a share, and with the peers in

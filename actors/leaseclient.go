@@ -237,10 +237,7 @@ func (c *leaseClient) resign(ctx actor.Context) {
 }
 
 func (c *leaseClient) hangUp() {
-	if c.link != nil {
-		c.link.Close()
-		c.link = nil
-	}
+	hangUp(&c.link)
 	c.links++
 }
 

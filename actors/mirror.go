@@ -85,13 +85,13 @@ func (x *mirror) call(ctx actor.Context) {
 	due, late, next := x.calls.Due(x.s.Now())
 	for _, id := range late {
 		p := x.to(id)
-		x.hangUp(p)
+		hangUp(&p.link)
 		ctx.Unwatch(p.seeder)
 		x.heard(id, errNoAnswer)
 	}
 	for _, id := range due {
 		p := x.to(id)
-		x.hangUp(p)
+		hangUp(&p.link)
 		if _, connected := x.net.Where(id); connected {
 			x.tell(ctx, p)
 			continue
@@ -144,7 +144,7 @@ func (x *mirror) answered(ctx actor.Context, m wire.SubscribeResult) {
 	switch {
 	case p == nil || m.Share != x.m.Share:
 	case m.Accepted:
-		x.hangUp(p) // the connection stays up without it
+		hangUp(&p.link) // the connection stays up without it
 		x.calls.Stands(p.at.ID, x.s.Now())
 		x.heard(p.at.ID, nil)
 	default:
@@ -165,23 +165,16 @@ func (x *mirror) heard(id peers.ID, err error) {
 // over withdraws what a peer was told, until the next call.
 func (x *mirror) over(ctx actor.Context, id peers.ID, after time.Duration) {
 	if p := x.to(id); p != nil {
-		x.hangUp(p)
+		hangUp(&p.link)
 		ctx.Unwatch(p.seeder)
 		x.calls.Ended(id, after, x.s.Now())
-	}
-}
-
-func (x *mirror) hangUp(p *post) {
-	if p.link != nil {
-		p.link.Close()
-		p.link = nil
 	}
 }
 
 func (x *mirror) stop(ctx actor.Context) {
 	x.wake.Stop()
 	for _, p := range x.posts {
-		x.hangUp(p)
+		hangUp(&p.link)
 	}
 	x.s.Unexport(ctx.Self())
 }

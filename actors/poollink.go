@@ -18,10 +18,7 @@ import (
 // This file connects the FetchPool to its Link: what it sends there, and what it is told.
 
 func (f *fetchPool) hangUp() {
-	if f.link != nil {
-		f.link.Close()
-		f.link = nil
-	}
+	hangUp(&f.link)
 	f.links++ // its last messages are ignored
 }
 

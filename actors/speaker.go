@@ -337,9 +337,6 @@ func (x *speaker) stop(ctx actor.Context) {
 	if x.channel != 0 && x.result == nil {
 		ctx.Request(x.beacon, wire.Say{Channel: x.channel, Last: true})
 	}
-	if x.link != nil {
-		x.link.Close()
-		x.link = nil
-	}
+	hangUp(&x.link)
 	x.wake.Stop()
 }
