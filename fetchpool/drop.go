@@ -24,7 +24,7 @@ func (p *Pool) cancel(r *request) {
 
 // settle ends a lease that has nothing left to ask for or to wait for.
 func (p *Pool) settle(l *lease) {
-	if !l.over && len(l.reqs) == 0 && l.todo.empty() {
+	if !l.over && len(l.reqs) == 0 && l.todo.Empty() {
 		p.drop(l, false)
 	}
 }

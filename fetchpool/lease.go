@@ -1,7 +1,6 @@
 package fetchpool
 
 import (
-	"math/bits"
 	"time"
 
 	"github.com/piecelease/fetcher/share"
@@ -57,9 +56,9 @@ type Return struct {
 // lease is a piece that is being fetched.
 type lease struct {
 	Work
-	prev, next *lease // all leases, by time of grant
-	todo       mask   // blocks neither here nor asked for
-	bytes      int    // of todo
+	prev, next *lease       // all leases, by time of grant
+	todo       share.Blocks // neither here nor asked for
+	bytes      int          // of todo
 	reqs       []*request
 	proof      proof
 	deadline   time.Time // while reqs is not empty
@@ -93,48 +92,19 @@ func (r *request) came() int {
 	return r.got / share.BlockSize
 }
 
-// maxBlocks is the number of blocks of the largest piece.
-const maxBlocks = share.MaxPiece / share.BlockSize
-
-// mask is a set of blocks of one piece.
-type mask [maxBlocks / 64]uint64
-
-func (m *mask) has(b int) bool { return m[b/64]>>(b%64)&1 != 0 }
-func (m *mask) add(b int)      { m[b/64] |= 1 << (b % 64) }
-func (m *mask) remove(b int)   { m[b/64] &^= 1 << (b % 64) }
-func (m *mask) empty() bool    { return *m == mask{} }
-
-// first is the lowest block of a set that is not empty.
-func (m *mask) first() int {
-	i := 0
-	for m[i] == 0 {
-		i++
-	}
-	return i*64 + bits.TrailingZeros64(m[i])
-}
-
-// last is the highest block of a set that is not empty.
-func (m *mask) last() int {
-	i := len(m) - 1
-	for m[i] == 0 {
-		i--
-	}
-	return i*64 + 63 - bits.LeadingZeros64(m[i])
-}
-
 // run returns the next blocks to ask for, at most n: side by side, from the front, or
 // for a hedge from the back, so that two holders meet in the middle.
 func (l *lease) run(n int) (first share.Block, count int) {
 	if !l.Hedge {
-		from := l.todo.first()
-		for count < n && from+count < maxBlocks && l.todo.has(from+count) {
+		first = l.todo.First()
+		for count < n && int(first)+count < 64*len(l.todo) && l.todo.Has(first+share.Block(count)) {
 			count++
 		}
-		return share.Block(from), count
+		return first, count
 	}
-	to := l.todo.last()
-	for count < n && to-count >= 0 && l.todo.has(to-count) {
+	last := l.todo.Last()
+	for count < n && count <= int(last) && l.todo.Has(last-share.Block(count)) {
 		count++
 	}
-	return share.Block(to - count + 1), count
+	return last + 1 - share.Block(count), count
 }

@@ -48,7 +48,7 @@ func (p *Pool) grant(w Work) {
 	n := p.layout.Blocks(w.Piece)
 	for b := range n {
 		if b >= len(w.Have) || !w.Have[b] {
-			l.todo.add(b)
+			l.todo.Add(share.Block(b), 1)
 			l.bytes += p.layout.BlockLen(w.Piece, share.Block(b))
 		}
 	}
@@ -145,9 +145,9 @@ func (p *Pool) Verified(piece share.Piece, first share.Block, n int, now time.Ti
 	if l == nil || !p.layout.ValidRun(piece, first, n) {
 		return
 	}
-	for b := int(first); b < int(first)+n; b++ {
-		if l.todo.has(b) {
-			p.unqueue(l, share.Block(b), 1)
+	for b := first; b < first+share.Block(n); b++ {
+		if l.todo.Has(b) {
+			p.unqueue(l, b, 1)
 		}
 	}
 	for _, r := range slices.Clone(l.reqs) {
@@ -160,9 +160,7 @@ func (p *Pool) Verified(piece share.Piece, first share.Block, n int, now time.Ti
 
 // unqueue takes n blocks out of what is to be asked for.
 func (p *Pool) unqueue(l *lease, first share.Block, n int) (bytes int) {
-	for b := int(first); b < int(first)+n; b++ {
-		l.todo.remove(b)
-	}
+	l.todo.Remove(first, n)
 	bytes = p.layout.RunSpan(l.Piece, first, n).Len
 	l.bytes -= bytes
 	p.ahead -= bytes
@@ -243,7 +241,7 @@ func (p *Pool) size() int {
 func (p *Pool) head() *lease {
 	for len(p.queue) > 0 {
 		l := p.queue[0]
-		if !l.over && !l.todo.empty() {
+		if !l.over && !l.todo.Empty() {
 			return l
 		}
 		l.queued = false
@@ -380,9 +378,9 @@ func (p *Pool) givenAway(r *request, retry time.Duration) {
 func (p *Pool) putBack(r *request) {
 	l := r.lease
 	p.forget(r)
-	for b := int(r.First) + r.came(); b < int(r.First)+r.Count; b++ {
-		n := p.layout.BlockLen(l.Piece, share.Block(b))
-		l.todo.add(b)
+	for b := r.First + share.Block(r.came()); b < r.First+share.Block(r.Count); b++ {
+		n := p.layout.BlockLen(l.Piece, b)
+		l.todo.Add(b, 1)
 		l.bytes += n
 		p.ahead += n
 	}

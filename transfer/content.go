@@ -18,26 +18,8 @@ type content struct {
 
 // begun is what is here of a piece that is not complete.
 type begun struct {
-	blocks Blocks
+	blocks share.Blocks
 	bytes  int
-}
-
-// Blocks is a set of blocks of one piece.
-type Blocks [share.MaxPiece / share.BlockSize / 64]uint64
-
-func (s *Blocks) has(b share.Block) bool { return s[b/64]>>(b%64)&1 != 0 }
-
-// Add adds n blocks from first on.
-func (s *Blocks) Add(first share.Block, n int) {
-	for b := first; b < first+share.Block(n); b++ {
-		s[b/64] |= 1 << (b % 64)
-	}
-}
-
-func (s *Blocks) union(o Blocks) {
-	for i := range s {
-		s[i] |= o[i]
-	}
 }
 
 // wants says whether a piece is to be fetched.
@@ -101,7 +83,7 @@ func (c *content) blocksVerified(m BlocksVerified) {
 		b = &begun{}
 		c.begun[m.Piece] = b
 	}
-	b.blocks.union(m.Blocks)
+	b.blocks.Union(m.Blocks)
 	b.bytes += m.Bytes
 }
 
@@ -127,7 +109,7 @@ func (c *content) verifiedTo(entry int, off int64) int64 {
 		s := l.RunSpan(p, block, 1)
 		if c.have.Has(p) {
 			s = l.PieceSpan(p)
-		} else if b := c.begun[p]; b == nil || !b.blocks.has(block) {
+		} else if b := c.begun[p]; b == nil || !b.blocks.Has(block) {
 			break
 		}
 		at = s.Offset + int64(s.Len)

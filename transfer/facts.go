@@ -61,9 +61,9 @@ func (l Lie) String() string {
 type BlocksVerified struct {
 	Source    peers.ID
 	Piece     share.Piece
-	Blocks    Blocks // verified and written
-	Bytes     int    // of them
-	Duplicate int    // had been here already
+	Blocks    share.Blocks // verified and written
+	Bytes     int          // of them
+	Duplicate int          // had been here already
 	Hashed    int
 }
 

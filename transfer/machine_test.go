@@ -195,7 +195,7 @@ func (m *machine) someBlocks() {
 	}
 	n := (theManifest.Layout().PieceLen(p) + share.BlockSize - 1) / share.BlockSize
 	b := share.Block(rapid.IntRange(0, n-1).Draw(m.r, "block"))
-	if m.blocks[p] == nil || !m.blocks[p].has(b) {
+	if m.blocks[p] == nil || !m.blocks[p].Has(b) {
 		m.blocksOf(m.name(), p, b, 1)
 	}
 }
@@ -302,7 +302,7 @@ func (m *machine) holds() {
 			verified += int64(n)
 		case b != nil:
 			for k := range (n + share.BlockSize - 1) / share.BlockSize {
-				if b.has(share.Block(k)) {
+				if b.Has(share.Block(k)) {
 					verified += int64(l.RunSpan(i, share.Block(k), 1).Len)
 				}
 			}

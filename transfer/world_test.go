@@ -70,7 +70,7 @@ type world struct {
 	placed    bool
 	work      any // under way: Open or a Work
 	have      *share.Set
-	blocks    map[share.Piece]*Blocks
+	blocks    map[share.Piece]*share.Blocks
 	chosen    Choice
 	openers   map[peers.Port]bool     // those that wait for ReaderOpened
 	waits     map[peers.Port]MoveOf   // ... for ReaderReady
@@ -88,7 +88,7 @@ type MoveOf struct {
 func newWorld(t fataler, cfg Config, fetch Fetch) *world {
 	fetch.Self = self
 	w := &world{fataler: t, cfg: cfg.withDefaults(), now: theStart, pools: map[int]peers.ID{}, asks: map[peers.ID]bool{},
-		have: share.NewSet(thePieces), blocks: map[share.Piece]*Blocks{}, openers: map[peers.Port]bool{}, waits: map[peers.Port]MoveOf{},
+		have: share.NewSet(thePieces), blocks: map[share.Piece]*share.Blocks{}, openers: map[peers.Port]bool{}, waits: map[peers.Port]MoveOf{},
 		readers: map[leasemgr.Reader]int{}, bans: map[peers.ID]time.Time{}}
 	w.x = New(cfg, fetch, w.now)
 	w.do()
@@ -265,7 +265,7 @@ func (w *world) verified(at MoveOf, end int64) bool {
 	}
 	for off := at.off; off < end; off += share.BlockSize {
 		p, b := theManifest.Layout().At(at.entry, off)
-		if !w.have.Has(p) && (w.blocks[p] == nil || !w.blocks[p].has(b)) {
+		if !w.have.Has(p) && (w.blocks[p] == nil || !w.blocks[p].Has(b)) {
 			return false
 		}
 	}
@@ -342,7 +342,7 @@ func (w *world) opens(chosen Choice, err error, pieces ...share.Piece) {
 		for _, p := range pieces {
 			place.Have.Add(p)
 		}
-		w.placed, w.work, w.chosen, w.have, w.blocks = place.Open, nil, slices.Clone(chosen), place.Have.Clone(), map[share.Piece]*Blocks{}
+		w.placed, w.work, w.chosen, w.have, w.blocks = place.Open, nil, slices.Clone(chosen), place.Have.Clone(), map[share.Piece]*share.Blocks{}
 		w.x.Opened(place, chosen, err, w.now)
 	})
 }
@@ -409,7 +409,7 @@ func (w *world) blocksOf(from peers.ID, p share.Piece, first share.Block, n int)
 		m := BlocksVerified{Source: from, Piece: p, Bytes: theManifest.Layout().RunSpan(p, first, n).Len, Hashed: 1}
 		m.Blocks.Add(first, n)
 		if w.blocks[p] == nil {
-			w.blocks[p] = &Blocks{}
+			w.blocks[p] = &share.Blocks{}
 		}
 		w.blocks[p].Add(first, n)
 		w.x.BlocksVerified(m, w.now)

@@ -14,9 +14,6 @@ var (
 	ErrRun     = errors.New("these blocks do not fit the piece") // wrong length, or outside the share
 )
 
-// maxBlocks is the number of blocks of the largest piece.
-const maxBlocks = share.MaxPiece / share.BlockSize
-
 // Config bounds a Verifier. The zero value is the default.
 type Config struct {
 	// MaxBlocks bounds the blocks, missing ones included, of all pieces in
@@ -52,18 +49,11 @@ type piece struct {
 	prev, next *piece
 	id         share.Piece
 	values     []share.Hash // the proof
-	passed     mask         // checked and not yet reported as written
-	had        mask
+	passed     share.Blocks // checked and not yet reported as written
+	had        share.Blocks
 	left       int // blocks not had
 	credits    []Credit
 }
-
-// mask is a set of blocks of one piece.
-type mask [maxBlocks / 64]uint64
-
-func (m *mask) has(b share.Block) bool { return m[b/64]>>(b%64)&1 != 0 }
-func (m *mask) add(b share.Block)      { m[b/64] |= 1 << (b % 64) }
-func (m *mask) remove(b share.Block)   { m[b/64] &^= 1 << (b % 64) }
 
 // Credit is what one source contributed to a piece under one lease.
 type Credit struct {
@@ -148,7 +138,7 @@ func (v *Verifier) State(p share.Piece) (have []bool, proven bool) {
 	}
 	have = make([]bool, n)
 	for b := range have {
-		have[b] = s.had.has(share.Block(b))
+		have[b] = s.had.Has(share.Block(b))
 	}
 	return have, true
 }
@@ -209,13 +199,13 @@ func (v *Verifier) Check(p share.Piece, first share.Block, source peers.ID, data
 		block := data[at:min(at+share.BlockSize, len(data))]
 		good := false
 		switch {
-		case s.had.has(b):
+		case s.had.Has(b):
 			out.Duplicate += len(block)
 		case v.m.BlockValue(p, b, v.roomy(block)) == s.values[b]:
-			s.passed.add(b)
+			s.passed.Add(b, 1)
 			good = true
 		default:
-			s.passed.remove(b)
+			s.passed.Remove(b, 1)
 			v.bad = append(v.bad, b)
 		}
 		if good && start < 0 {
@@ -258,9 +248,9 @@ func (v *Verifier) Wrote(p share.Piece, first share.Block, n int, source peers.I
 	}
 	bytes := 0
 	for b := first; b < first+share.Block(n); b++ {
-		if s.passed.has(b) {
-			s.passed.remove(b)
-			s.had.add(b)
+		if s.passed.Has(b) {
+			s.passed.Remove(b, 1)
+			s.had.Add(b, 1)
 			s.left--
 			bytes += v.l.BlockLen(p, b)
 		}

@@ -330,19 +330,19 @@ func TestPieceOf256BlocksIsCompleteWithItsLast(t *testing.T) {
 	// Only a file over 128 GiB has pieces of more than 16 blocks, so the state is made by hand.
 	v := New(small.m)
 	s := v.begin(3, make([]share.Hash, 16))
-	for b := range maxBlocks {
-		s.passed.add(share.Block(b))
-		if !s.passed.has(share.Block(b)) {
+	for b := range 64 * len(s.passed) {
+		s.passed.Add(share.Block(b), 1)
+		if !s.passed.Has(share.Block(b)) {
 			t.Fatal(b)
 		}
 	}
-	for b := range maxBlocks {
-		s.passed.remove(share.Block(b))
-		if s.passed.has(share.Block(b)) {
+	for b := range 64 * len(s.passed) {
+		s.passed.Remove(share.Block(b), 1)
+		if s.passed.Has(share.Block(b)) {
 			t.Fatal(b)
 		}
 	}
-	if s.passed != (mask{}) {
+	if !s.passed.Empty() {
 		t.Error("something is left")
 	}
 }
