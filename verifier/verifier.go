@@ -102,18 +102,6 @@ func (c Config) New(m *share.Manifest) *Verifier {
 	return v
 }
 
-// Skip says that the pieces of done were complete before, so that nothing of them is
-// written again. It is meant for a transfer that goes on after a restart, and drops
-// their state if they are in progress.
-func (v *Verifier) Skip(done *share.Set) {
-	v.done.Union(done)
-	for p := range v.pieces {
-		if v.done.Has(p) {
-			v.Forget(p)
-		}
-	}
-}
-
 // State returns which blocks of p are written, one bool per block, and whether its proof
 // is known. have is nil when nothing is written; the caller owns it. It does not
 // count as touching the piece.

@@ -445,22 +445,6 @@ func TestForgetMakesAPieceMissingAgain(t *testing.T) {
 	}
 }
 
-func TestSkippedPiecesAreComplete(t *testing.T) {
-	v := New(small.m)
-	if err := v.Proof(3, "a", small.proof(3)); err != nil {
-		t.Fatal(err)
-	}
-	done := share.NewSet(small.m.Layout().Pieces())
-	done.Add(3)
-	v.Skip(done)
-	if !v.Complete(3) || v.Complete(5) || len(v.pieces) != 0 {
-		t.Error("not skipped")
-	}
-	if verdict := v.Check(3, 0, "a", small.data(3, 0, 1)); verdict.Duplicate != share.BlockSize {
-		t.Errorf("%+v", verdict)
-	}
-}
-
 func TestStateOfNoPiece(t *testing.T) {
 	empty, err := share.NewManifest("empty", []share.Entry{{Path: "empty", Root: share.EmptyRoot, PieceExp: share.PieceExp(0)}})
 	if err != nil {
