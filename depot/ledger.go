@@ -119,13 +119,6 @@ type Replace struct {
 	Supersedes share.ID
 }
 
-// A Name points to one share of an account after the other. Coming replaces Share as
-// soon as it is stable; until then both are leased.
-type Name struct {
-	Name          string
-	Share, Coming share.ID // zero if there is none
-}
-
 // A Lease is a live lease.
 type Lease struct {
 	Share   share.ID

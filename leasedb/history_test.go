@@ -340,7 +340,7 @@ func (h *history) compare() {
 		if err != nil || u.Used != m.used(a) || u.Complete != m.complete {
 			h.Fatalf("usage of %d: %+v, %v; the model says %d, %v", a, u, err, m.used(a), m.complete)
 		}
-		names, err := h.db.Names(ctx, h.now(), a, "", 10)
+		names, err := h.db.Names(ctx, h.now(), a)
 		h.check(err)
 		want := map[mName]mNamed{}
 		for k, n := range m.names {

@@ -602,32 +602,32 @@ func TestNamesMoveWhenTheNextIsHere(t *testing.T) {
 		_, err := r.Replace(t.Context(), start, depot.Replace{Ask: r.ask(2, next, 100), Name: "n", Expect: expect, Supersedes: supersedes})
 		return err
 	}
-	names := func(want ...depot.Name) {
+	names := func(want ...named) {
 		t.Helper()
-		if got, err := r.Names(t.Context(), start, 2, "", 10); err != nil || !reflect.DeepEqual(got, want) {
+		if got, err := r.Names(t.Context(), start, 2); err != nil || !reflect.DeepEqual(got, want) {
 			t.Fatal(got, err, "want", want)
 		}
 	}
 	none := share.ID{}
 	r.ok(replace(none, ids[0], none))
 	r.complete(ids[0])
-	names(depot.Name{Name: "n", Share: ids[0], Coming: none})
+	names(named{Name: "n", Share: ids[0], Coming: none})
 	r.ok(replace(ids[0], ids[1], none))
-	names(depot.Name{Name: "n", Share: ids[0], Coming: ids[1]})
+	names(named{Name: "n", Share: ids[0], Coming: ids[1]})
 	r.used(start, 2, 200) // both versions count
 	if f := refused(t, replace(ids[0], ids[2], none), depot.NameMoved); f.Current != ids[0] || f.Coming != ids[1] {
 		t.Error(f)
 	}
 	refused(t, replace(ids[1], ids[2], none), depot.NameMoved)
 	r.ok(replace(ids[0], ids[2], ids[1])) // supersedes
-	names(depot.Name{Name: "n", Share: ids[0], Coming: ids[2]})
+	names(named{Name: "n", Share: ids[0], Coming: ids[2]})
 	r.used(start, 2, 200)
 	_, err := r.Release(t.Context(), start, r.ask(2, ids[2], 0)) // clears it
 	r.ok(err)
-	names(depot.Name{Name: "n", Share: ids[0], Coming: none})
+	names(named{Name: "n", Share: ids[0], Coming: none})
 	r.ok(replace(ids[0], ids[3], none))
 	r.complete(ids[3])
-	names(depot.Name{Name: "n", Share: ids[3], Coming: none})
+	names(named{Name: "n", Share: ids[3], Coming: none})
 	r.used(start, 2, 100) // and the old version's lease has ended
 	r.ok(r.Collect(t.Context(), start, ids[0]))
 	if f := refused(t, replace(none, ids[1], none), depot.NameMoved); f.Current != ids[3] || f.Coming != none {
@@ -638,7 +638,7 @@ func TestNamesMoveWhenTheNextIsHere(t *testing.T) {
 		r.ok(err)
 	}
 	r.ok(replace(ids[3], ids[3], none)) // it is the name's share already, and is not to come, not even when CORRUPT
-	names(depot.Name{Name: "n", Share: ids[3], Coming: none})
+	names(named{Name: "n", Share: ids[3], Coming: none})
 }
 
 func TestAccountsAndKeys(t *testing.T) {

@@ -31,19 +31,6 @@ func (d *DB) CycleDone(ctx context.Context, now time.Time, self string, c depot.
 	})
 }
 
-// Crawls returns the reports that are kept, the newest first.
-func (d *DB) Crawls(ctx context.Context) (out []depot.Cycle, err error) {
-	err = d.read(ctx, time.Time{}, func(t *tx) error {
-		return t.rows(`SELECT cycle, report FROM crawls ORDER BY cycle DESC`, func(s *sqlite.Stmt) error {
-			c := depot.Cycle{Cycle: s.ColumnInt64(0), Report: make([]byte, s.ColumnLen(1))}
-			s.ColumnBytes(1, c.Report)
-			out = append(out, c)
-			return nil
-		})
-	})
-	return out, err
-}
-
 // Meta returns what the database knows about itself.
 func (d *DB) Meta(ctx context.Context) (m depot.Meta, err error) {
 	err = d.read(ctx, time.Time{}, func(t *tx) error {

@@ -2,10 +2,7 @@ package leasedb
 
 import (
 	"context"
-	"errors"
 	"time"
-
-	"zombiezen.com/go/sqlite"
 
 	"github.com/piecelease/fetcher/depot"
 )
@@ -122,26 +119,4 @@ func (t *tx) drop(id, account int64) error {
 		}
 	}
 	return t.end(id, account)
-}
-
-// Names returns those of an account that follow a name, at most limit of them.
-func (d *DB) Names(ctx context.Context, now time.Time, account depot.Account, after string, limit int) (out []depot.Name, err error) {
-	err = d.read(ctx, now, func(t *tx) error {
-		return t.rows(`SELECT n.name, s.share, x.share FROM names n
-		  LEFT JOIN leases l ON l.share = n.share AND l.account = n.account AND l.expires > ?3 LEFT JOIN shares s ON s.id = l.share
-		  LEFT JOIN leases m ON m.share = n.next AND m.account = n.account AND m.expires > ?3 LEFT JOIN shares x ON x.id = m.share
-		  WHERE n.account = ?1 AND n.name > ?2 AND (s.id IS NOT NULL OR x.id IS NOT NULL) ORDER BY n.name LIMIT ?4`, func(s *sqlite.Stmt) error {
-			n := depot.Name{Name: s.ColumnText(0)}
-			var a, b error
-			if !s.ColumnIsNull(1) {
-				n.Share, a = shareID(s, 1)
-			}
-			if !s.ColumnIsNull(2) {
-				n.Coming, b = shareID(s, 2)
-			}
-			out = append(out, n)
-			return errors.Join(a, b)
-		}, int64(account), after, t.now, limit)
-	})
-	return out, err
 }
