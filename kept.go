@@ -21,20 +21,23 @@ func (x *ending) end(why error) {
 	})
 }
 
+// reason is why it has come; nil before.
+func (x *ending) reason() error {
+	select {
+	case <-x.done:
+		return x.why
+	default:
+		return nil
+	}
+}
+
 // Unserved is closed when the share is not served any more by what was fetched: with the end of the transfer or,
 // with FetchOptions.Keep, later. UnservedErr then says why.
 func (t *Transfer) Unserved() <-chan struct{} { return t.kept.done }
 
 // UnservedErr is why what was fetched is not served any more: an error that wraps share.ErrChanged if a file of it has
 // changed since, and nil if the transfer has kept nothing, or the serving was stopped.
-func (t *Transfer) UnservedErr() error {
-	select {
-	case <-t.kept.done:
-		return t.kept.why
-	default:
-		return nil
-	}
-}
+func (t *Transfer) UnservedErr() error { return t.kept.reason() }
 
 // Look looks whether the files of what is served are still what they were, by their sizes and times, and ends that if one is not: without
 // it, that is noticed when a peer asks for one.

@@ -9,7 +9,6 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	ma "github.com/multiformats/go-multiaddr"
@@ -76,9 +75,7 @@ type Share struct {
 	manifest *share.Manifest
 	imported *store.Imported
 	idle     []string
-	done     chan struct{}
-	once     sync.Once
-	err      error
+	ending
 }
 
 // validate returns an error that names what is wrong with the options.
@@ -134,7 +131,7 @@ func (n *Node) Share(ctx context.Context, path string, opt ShareOptions) (*Share
 		n.unshared(ctx, e.ID, err)
 		return nil, err
 	}
-	s := &Share{node: n, manifest: imp.Manifest, imported: imp, allow: opt.Allow, guard: n.guardOf(imp.Manifest.ID(), opt), idle: idle, done: make(chan struct{})}
+	s := &Share{node: n, manifest: imp.Manifest, imported: imp, allow: opt.Allow, guard: n.guardOf(imp.Manifest.ID(), opt), idle: idle, ending: ending{done: make(chan struct{})}}
 	e.Share, e.Name = s.ID(), imp.Manifest.Name
 	old, _ := n.catalog.entry(e.ID)
 	if s.entry, err = n.catalog.put(e, nil); err != nil {
@@ -169,7 +166,7 @@ func (n *Node) ShareFS(ctx context.Context, files fs.FS, opt ShareOptions) (*Sha
 	if err != nil {
 		return nil, err
 	}
-	return n.offer(&Share{node: n, manifest: imp.Manifest, imported: imp, allow: opt.Allow, guard: n.guardOf(imp.Manifest.ID(), opt), idle: idle, done: make(chan struct{})})
+	return n.offer(&Share{node: n, manifest: imp.Manifest, imported: imp, allow: opt.Allow, guard: n.guardOf(imp.Manifest.ID(), opt), idle: idle, ending: ending{done: make(chan struct{})}})
 }
 
 // callAgain is how long it takes at most until [Share.Call] calls again: people wait for it.
@@ -364,14 +361,7 @@ func (n *Node) Ticket(id share.ID, also ...string) string {
 func (s *Share) Done() <-chan struct{} { return s.done }
 
 // Err is why the share ended.
-func (s *Share) Err() error {
-	select {
-	case <-s.done:
-		return s.err
-	default:
-		return nil
-	}
-}
+func (s *Share) Err() error { return s.reason() }
 
 // Look looks whether the next n files and folders of the share, going round, are still what they were, by their sizes
 // and times, and ends the share if one is not: without it, that is noticed when a peer asks for one. It does nothing
@@ -382,13 +372,6 @@ func (s *Share) Look(n int) {
 	default:
 		s.node.catalog.offers.Look(s.ID(), n)
 	}
-}
-
-func (s *Share) end(err error) {
-	s.once.Do(func() {
-		s.err = err
-		close(s.done)
-	})
 }
 
 // Stop ends the share: children are told, no further request is served, and its entry
