@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
@@ -38,6 +39,11 @@ func setOf(n int, pieces ...share.Piece) *share.Set {
 		s.Add(p)
 	}
 	return s
+}
+
+// SetPriority is SetPriorities for one run.
+func (m *Manager) SetPriority(first share.Piece, n int, prio Priority, now time.Time) Todo {
+	return m.SetPriorities([]Run{{first, n, prio}}, now)
 }
 
 // ids are the sources, in the order of their IDs.

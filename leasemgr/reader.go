@@ -50,14 +50,9 @@ type Run struct {
 	Priority Priority
 }
 
-// SetPriority says how urgent the n pieces from first on are. Skip takes them out
-// of the plan: their leases are revoked, what is verified stays. It takes time in
-// proportion to the share.
-func (m *Manager) SetPriority(first share.Piece, n int, prio Priority, now time.Time) Todo {
-	return m.SetPriorities([]Run{{first, n, prio}}, now)
-}
-
-// SetPriorities is SetPriority for any number of runs, at the price of one.
+// SetPriorities says how urgent runs of pieces are. Skip takes them out of the plan:
+// their leases are revoked, what is verified stays. It takes time in proportion to the
+// share, whatever the number of runs.
 func (m *Manager) SetPriorities(runs []Run, now time.Time) Todo {
 	m.clock.tick(now)
 	for _, r := range runs {
