@@ -88,22 +88,22 @@ func (l *layer) next(h *haves, sp *space, from, to uint32) (uint32, bool) {
 				return p, p < to
 			}
 		}
-		if c = l.nextChunk(c + 1); c < 0 || c*64 > last {
+		if c = next(l.top, c+1); c < 0 || c*64 > last {
 			return 0, false
 		}
 		w = c * 64
 	}
 }
 
-// nextChunk is the first chunk from c on that is not empty, or -1.
-func (l *layer) nextChunk(c int) int {
-	for t := c / 64; t < len(l.top); t++ {
-		x := l.top[t]
-		if t == c/64 {
-			x = x >> (c % 64) << (c % 64)
+// next is the lowest bit from i on that is set, or -1.
+func next(words []uint64, i int) int {
+	for w := i / 64; w < len(words); w++ {
+		x := words[w]
+		if w == i/64 {
+			x = x >> (i % 64) << (i % 64)
 		}
 		if x != 0 {
-			return t*64 + bits.TrailingZeros64(x)
+			return w*64 + low(x)
 		}
 	}
 	return -1
@@ -120,18 +120,7 @@ type pool struct {
 }
 
 // first is the lowest rank from r on with a wanted piece, or -1.
-func (q *pool) first(r int) int {
-	for i := r / 64; i < len(q.used); i++ {
-		x := q.used[i]
-		if i == r/64 {
-			x = x >> (r % 64) << (r % 64)
-		}
-		if x != 0 {
-			return i*64 + bits.TrailingZeros64(x)
-		}
-	}
-	return -1
-}
+func (q *pool) first(r int) int { return next(q.used[:], r) }
 
 func (q *pool) put(rank, w int, pieces uint64) {
 	l := q.layers[rank]
