@@ -49,7 +49,7 @@ func (c UploadConfig) Validate() error {
 	bounds.In(&f, "QueueFor", c.QueueFor, 10*time.Millisecond, time.Hour)
 	bounds.In(&f, "Rate", c.Rate, 1<<10, 1<<50)
 	bounds.In(&f, "Burst", c.Burst, 1, 1<<40)
-	bounds.InOrOff(&f, "Spread", c.Spread, 0, time.Hour)
+	bounds.UpToOrOff(&f, "Spread", c.Spread, time.Hour)
 	return f.Err()
 }
 

@@ -25,11 +25,12 @@ func In[T cmp.Ordered](f *Fields, name string, v, low, high T) {
 	}
 }
 
-// InOrOff is In for a field whose negative values, all alike, switch something off.
-func InOrOff[T cmp.Ordered](f *Fields, name string, v, low, high T) {
-	var zero T
-	if !(v < zero) && v != zero && !(v >= low && v <= high) {
-		f.errs = append(f.errs, fmt.Errorf("%s is %v: it must be from %v to %v, negative to switch it off, or 0 for its default", name, shown(v), shown(low), shown(high)))
+// UpToOrOff says that a field must be at most high; zero stands for its default, and negative values, all alike,
+// switch something off.
+func UpToOrOff[T cmp.Ordered](f *Fields, name string, v, high T) {
+	if !(v <= high) {
+		var zero T
+		f.errs = append(f.errs, fmt.Errorf("%s is %v: it must be from %v to %v, negative to switch it off, or 0 for its default", name, shown(v), shown(zero), shown(high)))
 	}
 }
 
