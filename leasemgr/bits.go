@@ -5,9 +5,6 @@ import (
 	"math/bits"
 )
 
-func low(x uint64) int      { return bits.TrailingZeros64(x) }
-func popcount(x uint64) int { return bits.OnesCount64(x) }
-
 // bitmap is a plain bit set.
 type bitmap []uint64
 
@@ -17,7 +14,7 @@ func (b bitmap) clear(p uint32)    { b[p/64] &^= 1 << (p % 64) }
 
 func (b bitmap) count() (n int) {
 	for _, x := range b {
-		n += popcount(x)
+		n += bits.OnesCount64(x)
 	}
 	return n
 }
@@ -27,7 +24,7 @@ func (b bitmap) all() iter.Seq[uint32] {
 	return func(yield func(uint32) bool) {
 		for w, x := range b {
 			for ; x != 0; x &= x - 1 {
-				if !yield(uint32(w*64 + low(x))) {
+				if !yield(uint32(w*64 + bits.TrailingZeros64(x))) {
 					return
 				}
 			}

@@ -103,7 +103,7 @@ func next(words []uint64, i int) int {
 			x = x >> (i % 64) << (i % 64)
 		}
 		if x != 0 {
-			return w*64 + low(x)
+			return w*64 + bits.TrailingZeros64(x)
 		}
 	}
 	return -1

@@ -1,6 +1,7 @@
 package leasemgr
 
 import (
+	"math/bits"
 	"slices"
 	"time"
 
@@ -195,13 +196,13 @@ func (m *Manager) recount() {
 		got := m.plan[w] & m.verified[w]
 		open := m.plan[w] &^ m.verified[w]
 		for x := open; x != 0; x &= x - 1 {
-			if i := low(x); m.held[w*64+i] != 0 {
+			if i := bits.TrailingZeros64(x); m.held[w*64+i] != 0 {
 				open &^= 1 << i
 			}
 		}
 		m.pool.wanted[w] = open
-		m.have += popcount(got)
-		m.pool.count += popcount(open)
+		m.have += bits.OnesCount64(got)
+		m.pool.count += bits.OnesCount64(open)
 	}
 }
 

@@ -1,6 +1,7 @@
 package leasemgr
 
 import (
+	"math/bits"
 	"math/rand/v2"
 	"testing"
 
@@ -68,7 +69,7 @@ func TestPlanesCountAndSortLikePlainCounters(t *testing.T) {
 				}
 				left &^= pieces
 				for x := pieces; x != 0; x &= x - 1 {
-					if p := w*64 + low(x); classOf(counts[p]) != class {
+					if p := w*64 + bits.TrailingZeros64(x); classOf(counts[p]) != class {
 						t.Fatalf("piece %d, had %d times, is in class %d", p, counts[p], class)
 					}
 				}
