@@ -208,16 +208,6 @@ func (r *Ranking) Score(id ID, now time.Time) float64 {
 	return at.Integrity * (0.5 + at.Speed*at.Prompt)
 }
 
-// Speed is what was measured of a peer, smoothed: bytes per second and the time
-// to the first byte. It does not fade with time.
-func (r *Ranking) Speed(id ID, now time.Time) (rate float64, first time.Duration, known bool) {
-	p := r.peers[id]
-	if p == nil || p.Rate == 0 {
-		return 0, 0, false
-	}
-	return p.Rate, p.First, true
-}
-
 // at is the record of a peer at a later time without further events.
 func (r *Ranking) at(p *peer, now time.Time) Record {
 	rec := p.Record

@@ -90,8 +90,8 @@ func TestInvariant17ScoreIsBoundedAndFinite(t *testing.T) {
 					t.Fatalf("score %v, integrity %v", s, i)
 				}
 			}
-			if rate, first, known := r.Speed("p", now); math.IsNaN(rate) || math.IsInf(rate, 0) || first < 0 || known != (rate > 0) {
-				t.Fatalf("speed %v, %v, %v", rate, first, known)
+			if p := r.peers["p"]; p != nil && (math.IsInf(p.Rate, 0) || !(p.Rate >= 0) || p.First < 0) {
+				t.Fatalf("speed %v, %v", p.Rate, p.First)
 			}
 		}
 		if _, err := json.Marshal(r.Records(now)); err != nil {
@@ -315,8 +315,8 @@ func TestBansAndScoresSurviveARestart(t *testing.T) {
 	if !again.Lied("once", false, now) {
 		t.Error("the first lie was forgotten")
 	}
-	if rate, first, known := again.Speed("good", now); rate != 5e6 || first != 30*time.Millisecond || !known {
-		t.Errorf("speed %v %v %v", rate, first, known)
+	if p := again.peers["good"]; p == nil || p.Rate != 5e6 || p.First != 30*time.Millisecond {
+		t.Errorf("speed %+v", p)
 	}
 }
 
