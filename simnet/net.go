@@ -22,7 +22,7 @@ type Net struct {
 	nodes []*Node // in order of birth
 	byID  map[peers.ID]*Node
 	conns map[[2]peers.ID]*conn // the latest of each pair, by ID
-	cuts  map[[2]peers.ID]cut   // from, to
+	cuts  map[[2]peers.ID]int   // from, to: how many are in force
 	links int                   // opened so far
 
 	chance *rand.Rand // of the network
@@ -35,19 +35,13 @@ type Net struct {
 	rec      *recorder  // nil: nothing is recorded
 }
 
-// cut says that nothing passes from one node to another.
-type cut struct {
-	since time.Duration
-	count int // number of cuts in force
-}
-
 // New is a world without nodes.
 func New(seed uint64) *Net { return NewOn(nil, seed) }
 
 // NewOn is a world whose nodes are run by tier.
 func NewOn(tier Tier, seed uint64) *Net {
 	n := &Net{tier: tier, World: system.NewWorld(seed), seed: seed, byID: map[peers.ID]*Node{}, conns: map[[2]peers.ID]*conn{},
-		cuts: map[[2]peers.ID]cut{}, pages: pages{}}
+		cuts: map[[2]peers.ID]int{}, pages: pages{}}
 	n.chance = n.Rand("simnet")
 	n.log = &Timeline{n: n}
 	n.ref = newReferee(n)
@@ -187,12 +181,8 @@ func (n *Net) Partition(groups ...[]*Node) (heal func()) {
 
 func (n *Net) block(from, to *Node) {
 	key := [2]peers.ID{from.id, to.id}
-	c := n.cuts[key]
-	if c.count++; c.count == 1 {
-		c.since = n.Elapsed()
-	}
-	n.cuts[key] = c
-	if n.tier != nil && c.count == 1 {
+	n.cuts[key]++
+	if n.tier != nil && n.cuts[key] == 1 {
 		n.tier.Blocked(from, to, true)
 	}
 	if conn := n.conns[pair(from.id, to.id)]; conn != nil {
@@ -202,15 +192,15 @@ func (n *Net) block(from, to *Node) {
 
 func (n *Net) unblock(from, to *Node) {
 	key := [2]peers.ID{from.id, to.id}
-	c := n.cuts[key]
-	switch c.count--; {
-	case c.count < 0:
+	switch n.cuts[key] {
+	case 0:
 		return
-	case c.count > 0:
-		n.cuts[key] = c
+	case 1:
+		delete(n.cuts, key)
+	default:
+		n.cuts[key]--
 		return
 	}
-	delete(n.cuts, key)
 	if n.tier != nil {
 		n.tier.Blocked(from, to, false)
 	}
@@ -226,7 +216,7 @@ func (n *Net) healed(x *Node) { x.disturbed = n.Elapsed() }
 
 // blocked says whether nothing passes from one node to another now.
 func (n *Net) blocked(from, to *Node) bool {
-	return n.cuts[[2]peers.ID{from.id, to.id}].count > 0 || from.state == frozen || from.dark || to.dark
+	return n.cuts[[2]peers.ID{from.id, to.id}] > 0 || from.state == frozen || from.dark || to.dark
 }
 
 // pair is the key of two nodes, whatever their order.
