@@ -114,7 +114,7 @@ func (k *keeper) restUnless(files <-chan struct{}, d time.Duration) {
 	select {
 	case <-k.wake:
 	case <-files:
-		k.pause(quiet)
+		k.pause()
 	case <-late:
 	case <-k.life.Done():
 	}

@@ -232,7 +232,7 @@ func (k *keeper) lookOut(paths []string, gone bool, d time.Duration) {
 	k.d.watch.set(k.id, paths)
 	defer k.d.watch.remove(k.id)
 	if gone && !slices.ContainsFunc(paths, absent) { // they came back before they were watched
-		k.pause(quiet)
+		k.pause()
 		return
 	}
 	k.restUnless(k.files, d)
@@ -303,13 +303,13 @@ func (k *keeper) guard(s *fetcher.Share) {
 			case s.Err() != nil:
 				k.d.replaced(k, s.ID())
 				k.show(api.Opening, "its files have changed; they are read again when nothing writes to them")
-				k.pause(quiet)
+				k.pause()
 			case !k.alone(s.ID()):
 				k.others()
 			}
 			return
 		case <-k.files:
-			k.pause(quiet)
+			k.pause()
 		case <-k.anew:
 			continue
 		case <-rescan.C:
@@ -320,10 +320,10 @@ func (k *keeper) guard(s *fetcher.Share) {
 	}
 }
 
-// pause waits until no file has changed for d, but at most ten times that, and ends at once if
+// pause waits until the files are quiet, but at most ten times as long as that takes, and ends at once if
 // the owner pauses the entry. If anything wakes the keeper meanwhile, pause wakes it again.
-func (k *keeper) pause(d time.Duration) {
-	still, late := time.NewTimer(d), time.NewTimer(10*d)
+func (k *keeper) pause() {
+	still, late := time.NewTimer(quiet), time.NewTimer(10*quiet)
 	defer still.Stop()
 	defer late.Stop()
 	for {
@@ -333,7 +333,7 @@ func (k *keeper) pause(d time.Duration) {
 		case <-late.C:
 			return
 		case <-k.files:
-			still.Reset(d)
+			still.Reset(quiet)
 		case <-k.wake:
 			defer k.poke()
 			if k.entry().Paused {

@@ -240,7 +240,7 @@ func TestFilesAreReadWhenNothingWritesToThem(t *testing.T) {
 				}
 			})
 			defer writer.Wait()
-			k.pause(2 * time.Second)
+			k.pause()
 			if after := time.Since(began).Round(time.Second); after != c.want {
 				t.Errorf("written to for %v: they are read after %v, not %v", c.writes, after, c.want)
 			}
@@ -260,7 +260,7 @@ func TestAPauseDoesNotWaitForWriters(t *testing.T) {
 			k.mu.Unlock()
 			k.poke()
 		})
-		k.pause(2 * time.Second)
+		k.pause()
 		if after := time.Since(began); after != time.Second || len(k.wake) != 1 {
 			t.Errorf("after %v; woken afterwards: %d", after, len(k.wake))
 		}
