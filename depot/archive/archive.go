@@ -169,7 +169,7 @@ func NewReader(r io.Reader) (*Reader, error) {
 	if name != "depot.json" {
 		return nil, ErrFormat
 	}
-	if err := x.json(name, size, maxHead, &x.Head); err != nil {
+	if err := x.json(name, size, &x.Head); err != nil {
 		return nil, err
 	}
 	if x.Head.Format != format {
@@ -231,8 +231,8 @@ func (r *Reader) next() (name string, size int64, err error) {
 	return h.Name, h.Size, nil
 }
 
-func (r *Reader) json(name string, size, most int64, v any) error {
-	b, err := r.all(name, size, most)
+func (r *Reader) json(name string, size int64, v any) error {
+	b, err := r.all(name, size, maxHead)
 	if err != nil {
 		return err
 	}
@@ -272,7 +272,7 @@ func (r *Reader) Next() (s Share, err error) {
 	}
 	if name == "end.json" {
 		var e end
-		if err := r.json(name, size, maxHead, &e); err != nil {
+		if err := r.json(name, size, &e); err != nil {
 			return s, err
 		}
 		if e.Shares != r.shares {
