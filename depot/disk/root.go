@@ -199,9 +199,6 @@ func (r *Root) same() error {
 	return nil
 }
 
-// Forget makes Ready check folder and database again: the database is a new one.
-func (r *Root) Forget() error { return r.Close() }
-
 // there returns the folder after a check of its identity.
 func (r *Root) there() (vfs.FS, error) {
 	r.mu.Lock()

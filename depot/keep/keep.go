@@ -70,8 +70,8 @@ func (k *Keep) Ready(ctx context.Context, l actors.Ledger) error {
 	return nil
 }
 
-// Forget is Root.Forget; whatever could not be closed is useless by then.
-func (k *Keep) Forget() { k.Root.Forget() }
+// Forget makes Ready check folder and database again: the database is a new one. What could not be closed is useless by then.
+func (k *Keep) Forget() { k.Root.Close() }
 
 // Manifest returns a share's manifest; nil if it is not here.
 func (k *Keep) Manifest(id share.ID) *share.Manifest {
