@@ -29,7 +29,6 @@ type following struct {
 	store FleetStore
 	nodes []*Node
 	dirs  []string
-	stop  context.CancelFunc
 
 	mu     sync.Mutex
 	events map[string]int
@@ -42,7 +41,6 @@ func followFleet(t *testing.T, n int) *following {
 func followStore(t *testing.T, n int, store FleetStore) *following {
 	f := &following{t: t, store: store, events: map[string]int{}}
 	ctx, cancel := context.WithCancel(t.Context())
-	f.stop = cancel
 	var wg sync.WaitGroup
 	for i := range n {
 		node := openNode(t, func(c *Config) { c.Fleet.Store, c.Fleet.Heartbeat = f.store, 200*time.Millisecond })
