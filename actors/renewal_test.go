@@ -29,7 +29,6 @@ type heldWorld struct {
 	s       *system.System
 	r       *renewals // of now
 	pid     *actor.PID
-	asked   []AskDepot
 	names   []string                        // of requests
 	answer  func(depot peers.ID, q any) any // nil: there is none
 	book    renewal.Book
@@ -92,7 +91,6 @@ func (h *heldWorld) hear(ctx actor.Context) {
 	if !ok {
 		return
 	}
-	h.asked = append(h.asked, m)
 	switch q := m.Question.(type) {
 	case wire.Hold:
 		h.names = append(h.names, q.Request)

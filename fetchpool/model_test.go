@@ -31,7 +31,6 @@ type model struct {
 	taken  int
 	gone   bool
 	wake   time.Time
-	dials  []time.Time
 }
 
 type modelLease struct {
@@ -116,9 +115,6 @@ func (m *model) next() {
 		}
 	}
 	m.settle()
-	if todo.Dial {
-		m.dials = append(m.dials, m.now)
-	}
 	if (todo.Dial || todo.Subscribe || len(todo.Requests) > 0 || todo.Want > 0) && m.gone {
 		t.Fatalf("a pool that is gone wants %+v", todo)
 	}

@@ -47,7 +47,6 @@ type table struct {
 	events  []Event
 	talkers map[Port]*talker
 	watched map[Port]bool
-	sent    []Send // by the last call, and not delivered yet
 }
 
 // newTable is a coordinator of 8 pieces that allows the named nodes, and a talker for each.
@@ -100,7 +99,6 @@ func (f *table) next() {
 			if r, ok := x.Message.(wire.SubscribeResult); !f.watched[x.To] && (!ok || r.Accepted) {
 				f.t.Errorf("%+v is sent to a node that is not a member", x)
 			}
-			f.sent = append(f.sent, x)
 			if k := f.talkers[x.To]; k != nil {
 				k.got = append(k.got, x.Message)
 			}
