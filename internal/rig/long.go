@@ -4,12 +4,21 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"strconv"
 	"testing"
 )
 
 // Long says that tests do all they can, as in .ci/run: LONG=1. Without it they repeat
 // themselves less. It is read in each test, where go test sees that a result depends on it.
 func Long() bool { return os.Getenv("LONG") != "" }
+
+// Number is the number in an environment variable, or another if that is not set.
+func Number(name string, other int) int {
+	if n, err := strconv.Atoi(os.Getenv(name)); err == nil {
+		return n
+	}
+	return other
+}
 
 // OnlyLong skips a test that takes long.
 func OnlyLong(t testing.TB) {

@@ -114,7 +114,7 @@ func truth(b bool) int {
 //
 //	REACH_SEEDS=20  this many seeds of each; default one, of some pairs
 func TestReach(t *testing.T) {
-	seeds := envInt("REACH_SEEDS", 0)
+	seeds := rig.Number("REACH_SEEDS", 0)
 	type cell struct {
 		ways map[fetcher.Way]int
 		took []time.Duration

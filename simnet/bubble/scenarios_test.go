@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -26,13 +25,6 @@ import (
 
 // small are the scenarios of go test with LONG=1; without it, it plays the first two.
 var small = []string{"one-source", "kills-at-rename", "far-and-lossy"}
-
-func envInt(name string, def int) int {
-	if n, err := strconv.Atoi(os.Getenv(name)); err == nil {
-		return n
-	}
-	return def
-}
 
 func chosen(s *simnet.Scenario) bool {
 	switch env := os.Getenv("SIM_S2"); env {
@@ -57,10 +49,10 @@ func TestScenarios(t *testing.T) {
 		}
 		t.Run(s.Name, func(t *testing.T) {
 			rig.Beside(t)
-			from := envInt("SIM_FROM", 1)
-			for seed := from; seed < from+envInt("SIM_SEEDS", 1) && (seed == from || rig.TimeLeft()); seed++ {
+			from := rig.Number("SIM_FROM", 1)
+			for seed := from; seed < from+rig.Number("SIM_SEEDS", 1) && (seed == from || rig.TimeLeft()); seed++ {
 				began := time.Now()
-				r := Run(t, s, uint64(seed), min(s.Nodes, envInt("SIM_NODES", 12)))
+				r := Run(t, s, uint64(seed), min(s.Nodes, rig.Number("SIM_NODES", 12)))
 				all.add(r, time.Since(began))
 			}
 		})

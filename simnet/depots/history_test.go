@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
-	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -315,16 +314,10 @@ func TestHistories(t *testing.T) {
 
 // histories runs one story with many seeds.
 func histories(t *testing.T, seeds int, tell func(*Story)) {
-	from := 1
 	if rig.Raced || testing.Short() {
 		seeds = 5
 	}
-	if n, err := strconv.Atoi(os.Getenv("DEPOT_SEEDS")); err == nil {
-		seeds = n
-	}
-	if n, err := strconv.Atoi(os.Getenv("DEPOT_FROM")); err == nil {
-		from = n
-	}
+	seeds, from := rig.Number("DEPOT_SEEDS", seeds), rig.Number("DEPOT_FROM", 1)
 	s := &simnet.Scenario{Name: "history", Limit: Limit, Set: func(r *simnet.Run) { Tell(r, tell) }}
 	var next, failed atomic.Int64
 	for core := range 2 {

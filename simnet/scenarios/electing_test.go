@@ -45,11 +45,11 @@ func TestFleetsOfAllSizes(t *testing.T) {
 		rig.Slow(t)
 	}
 	t.Parallel()
-	sizes, from, seeds := []int{3}, envInt("SIM_FROM", 1), envInt("FLEET_SEEDS", 1)
+	sizes, from, seeds := []int{3}, rig.Number("SIM_FROM", 1), rig.Number("FLEET_SEEDS", 1)
 	if os.Getenv("SIM_LARGE") != "" {
 		sizes = []int{3, 30, 60}
 	}
-	if n := envInt("FLEET_NODES", 0); n > 0 {
+	if n := rig.Number("FLEET_NODES", 0); n > 0 {
 		sizes = []int{n}
 	}
 	for _, nodes := range sizes {

@@ -6,7 +6,6 @@ import (
 	"os"
 	"runtime/debug"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -45,13 +44,6 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func envInt(name string, def int) int {
-	if n, err := strconv.Atoi(os.Getenv(name)); err == nil {
-		return n
-	}
-	return def
-}
-
 // seedsFor returns how many seeds of a scenario, perhaps of depots, are tried if a run of it
 // has that many nodes and steps.
 func seedsFor(nodes int, steps uint64, depots bool) int {
@@ -61,7 +53,7 @@ func seedsFor(nodes int, steps uint64, depots bool) int {
 	case env == "ci":
 		return min(ciSeeds(nodes), int(max(fewSeeds, 1_000_000/max(1, steps))))
 	case env != "":
-		return envInt("SIM_SEEDS", 1)
+		return rig.Number("SIM_SEEDS", 1)
 	}
 	return 1
 }
@@ -112,8 +104,8 @@ func TestScenarios(t *testing.T) {
 			}
 			t.Parallel()
 			tried := line{name: s.Name}
-			from, failed := envInt("SIM_FROM", 1), 0
-			nodes := envInt("SIM_NODES", 0)
+			from, failed := rig.Number("SIM_FROM", 1), 0
+			nodes := rig.Number("SIM_NODES", 0)
 			if small := rig.Raced || os.Getenv("SIM_SEEDS") == ""; small && nodes == 0 && s.Nodes >= 2*fewNodes {
 				nodes = max(fewNodes, s.Fewest)
 			}
