@@ -10,6 +10,7 @@ import (
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/transfer"
+	"github.com/piecelease/fetcher/verifier"
 )
 
 // leaseManager owns the leasemgr.Manager of one transfer. It alone keeps what
@@ -335,14 +336,7 @@ type ReturnedLease struct {
 // PieceVerified, PieceVerifier -> LeaseManager: every block is verified and written.
 type PieceVerified struct {
 	Piece   share.Piece
-	Credits []Credit
-}
-
-// Credit is what one source contributed to a piece.
-type Credit struct {
-	Source peers.ID
-	Token  share.Token
-	Bytes  int
+	Credits []verifier.Credit
 }
 
 // PieceBegun, PieceVerifier -> LeaseManager: some blocks of a piece are verified.

@@ -12,6 +12,7 @@ import (
 	"github.com/piecelease/fetcher/leasemgr"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/verifier"
 )
 
 // BenchmarkLeaseManager measures how fast the LeaseManager actor grants: pools as actors ask
@@ -105,7 +106,7 @@ func (p *benchPool) Receive(ctx actor.Context) {
 		ctx.Request(p.leases, LeaseRequest{Source: p.id, Max: p.batch, Rate: 8 << 20, RTT: time.Second})
 	case LeaseResponse:
 		for _, x := range m.Leases {
-			ctx.Send(p.leases, PieceVerified{x.Piece, []Credit{{p.id, x.Token, share.MinPiece}}})
+			ctx.Send(p.leases, PieceVerified{x.Piece, []verifier.Credit{{Source: p.id, Token: x.Token, Bytes: share.MinPiece}}})
 		}
 		if len(m.Leases) > 0 {
 			ctx.Request(p.leases, LeaseRequest{Source: p.id, Max: p.batch, Rate: 8 << 20, RTT: time.Second})

@@ -117,11 +117,7 @@ func (v *pieceVerifier) blocks(ctx actor.Context, m CheckBlocks) {
 func (v *pieceVerifier) completed(ctx actor.Context, c *verifier.Completion) {
 	delete(v.joint, c.Piece)
 	v.target.Complete(c.Piece, c.Values)
-	credits := make([]Credit, len(c.Credits))
-	for i, x := range c.Credits {
-		credits[i] = Credit{x.Source, x.Token, x.Bytes}
-	}
-	ctx.Send(v.leases, PieceVerified{c.Piece, credits})
+	ctx.Send(v.leases, PieceVerified{c.Piece, c.Credits})
 }
 
 // lied reports the exact source and ends the lease it worked under.

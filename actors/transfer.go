@@ -12,6 +12,7 @@ import (
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/transfer"
+	"github.com/piecelease/fetcher/verifier"
 	"github.com/piecelease/fetcher/wire"
 )
 
@@ -381,7 +382,7 @@ func (t *transferActor) manifestCame(ctx actor.Context, m manifestCame) {
 }
 
 // sourcesOf returns the sources that contributed to a piece.
-func sourcesOf(credits []Credit) []peers.ID {
+func sourcesOf(credits []verifier.Credit) []peers.ID {
 	out := make([]peers.ID, len(credits))
 	for i, c := range credits {
 		out[i] = c.Source

@@ -7,6 +7,7 @@ import (
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/transfer"
+	"github.com/piecelease/fetcher/verifier"
 	"github.com/piecelease/fetcher/wire"
 )
 
@@ -21,7 +22,7 @@ type PeerBanned struct {
 // PieceDone, LeaseManager -> Transfer: a piece is verified and written.
 type PieceDone struct {
 	Piece     share.Piece
-	Credits   []Credit
+	Credits   []verifier.Credit
 	Last      bool // every piece of the plan is verified now
 	Remaining int
 	Leases    leasemgr.Stats // of the transfer so far
