@@ -178,21 +178,18 @@ func (t *tx) page(query string, after share.ID, limit int, args ...any) (out []r
 }
 
 // In returns the shares in a state with an ID above after, at most limit of them.
-func (d *DB) In(ctx context.Context, state depot.State, after share.ID, limit int) (out []depot.Kept, err error) {
-	err = d.read(ctx, time.Time{}, func(t *tx) error {
-		rows, err := t.page(rowColumns+`WHERE state = ?3 AND share > ?1 ORDER BY share LIMIT ?2`, after, limit, int64(state))
-		for _, r := range rows {
-			out = append(out, r.public())
-		}
-		return err
-	})
-	return out, err
+func (d *DB) In(ctx context.Context, state depot.State, after share.ID, limit int) ([]depot.Kept, error) {
+	return d.list(ctx, `WHERE state = ?3 AND share > ?1 ORDER BY share LIMIT ?2`, after, limit, int64(state))
 }
 
 // Shares returns those with an ID above after, in any state, at most limit of them.
-func (d *DB) Shares(ctx context.Context, after share.ID, limit int) (out []depot.Kept, err error) {
+func (d *DB) Shares(ctx context.Context, after share.ID, limit int) ([]depot.Kept, error) {
+	return d.list(ctx, `WHERE share > ?1 ORDER BY share LIMIT ?2`, after, limit)
+}
+
+func (d *DB) list(ctx context.Context, where string, after share.ID, limit int, args ...any) (out []depot.Kept, err error) {
 	err = d.read(ctx, time.Time{}, func(t *tx) error {
-		rows, err := t.page(rowColumns+`WHERE share > ?1 ORDER BY share LIMIT ?2`, after, limit)
+		rows, err := t.page(rowColumns+where, after, limit, args...)
 		for _, r := range rows {
 			out = append(out, r.public())
 		}
