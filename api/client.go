@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -81,9 +82,7 @@ func (c *Client) open(ctx context.Context, method, path string, send io.Reader, 
 	if send != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	for k, v := range header {
-		req.Header[k] = v
-	}
+	maps.Copy(req.Header, header)
 	res, err := c.http.Do(req)
 	if err != nil {
 		if ctx.Err() != nil {
