@@ -3,6 +3,7 @@ package actors
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,10 +16,8 @@ import (
 // paths chooses some entries by their paths.
 func paths(as leasemgr.Priority, others leasemgr.Priority, paths ...string) func(share.Entry) leasemgr.Priority {
 	return func(e share.Entry) leasemgr.Priority {
-		for _, p := range paths {
-			if e.Path == p {
-				return as
-			}
+		if slices.Contains(paths, e.Path) {
+			return as
 		}
 		return others
 	}
