@@ -62,16 +62,6 @@ func (n *Net) Links() int { return n.links }
 // Nodes are all nodes, in the order in which they were added.
 func (n *Net) Nodes() []*Node { return n.nodes }
 
-// Node is the node of that name. It panics if there is none.
-func (n *Net) Node(name string) *Node {
-	for _, x := range n.nodes {
-		if x.cfg.Name == name {
-			return x
-		}
-	}
-	panic(fmt.Sprintf("simnet: no node %q", name))
-}
-
 // Site is a place whose nodes share a line to the rest of the world. Between
 // nodes of one site only their own lines count.
 type Site struct {

@@ -59,7 +59,7 @@ func TestTheTraceSeesDrawsEventsAndBytes(t *testing.T) {
 		"... a nanosecond later":      func(n *Net) { n.After(time.Second+1, func() {}) },
 		"a byte that is handed over":  func(n *Net) { n.After(time.Second, func() { n.passed([]byte{1}) }) },
 		"another byte":                func(n *Net) { n.After(time.Second, func() { n.passed([]byte{2}) }) },
-		"a mailbox that has its turn": func(n *Net) { n.After(time.Second, func() { n.Node("a").program.Tell(actors.SetUploadRate{}) }) },
+		"a mailbox that has its turn": func(n *Net) { n.After(time.Second, func() { n.nodes[0].program.Tell(actors.SetUploadRate{}) }) },
 	} {
 		got := trace(change)
 		if other, same := seen[got]; same {
