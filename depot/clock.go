@@ -93,12 +93,11 @@ func (c *Clock) Stepped(to time.Time) { c.Now, c.Waits = to, false }
 func (c *Clock) Elapsed() time.Time { return c.Wall.Add(-c.Drift) }
 
 // OK is called when the owner confirms that the wall clock is right.
-func (c *Clock) OK(r Reading) time.Time {
+func (c *Clock) OK(r Reading) {
 	now := r.Wall
 	waits := !c.Now.IsZero() && now.Sub(c.Now) > MaxStep
 	if waits {
 		now = c.Now
 	}
 	*c = Clock{Boot: r.Boot, Wall: r.Wall, Passed: r.Passed, Now: now, Waits: waits}
-	return c.Now
 }
