@@ -371,8 +371,8 @@ func (w *way) message(size int, arrive func()) bool {
 }
 
 // control sends a few bytes of the data protocols, ahead of bulk.
-func (w *way) control(size int, arrive func()) {
-	w.from.up.Message(size, func() { w.launch(travel{size, true, arrive}) })
+func (w *way) control(arrive func()) {
+	w.from.up.Message(minParcel, func() { w.launch(travel{minParcel, true, arrive}) })
 }
 
 // ---- the messages of a node ----
@@ -398,7 +398,7 @@ func (x *Node) sendFrame(c *conn, to peers.ID, frame []byte) bool {
 		x.count(y, size)
 		if len(frame) > wire.MaxMessage { // p2p resets the streams of messages
 			y.program.Lost(x.id)
-			c.ways[c.side(y)].control(minParcel, func() { x.program.Lost(y.id) })
+			c.ways[c.side(y)].control(func() { x.program.Lost(y.id) })
 			return
 		}
 		x.net.passed(frame)

@@ -172,7 +172,7 @@ func (l *link) Close() {
 	if !l.c.believes(l.x) {
 		return
 	}
-	l.c.ways[i].control(minParcel, func() { // the streams are reset
+	l.c.ways[i].control(func() { // the streams are reset
 		for _, s := range l.streams {
 			l.c.users[1-i] = slices.DeleteFunc(l.c.users[1-i], func(u user) bool { return u == s })
 			s.broken(nil)
@@ -200,7 +200,7 @@ func (l *link) Request(r wire.PieceRequest) bool {
 		s.time()
 	}
 	s.sent = append(s.sent, a)
-	l.c.ways[l.c.side(l.x)].control(minParcel, func() { s.receive(a) })
+	l.c.ways[l.c.side(l.x)].control(func() { s.receive(a) })
 	return true
 }
 
@@ -225,7 +225,7 @@ func (l *link) Cancel(req uint64) {
 		return
 	}
 	a.cancelled = true
-	l.c.ways[l.c.side(l.x)].control(minParcel, func() { a.stop = true })
+	l.c.ways[l.c.side(l.x)].control(func() { a.stop = true })
 }
 
 // time gives the link up when a source that owes bytes sends none.

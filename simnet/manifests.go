@@ -59,7 +59,7 @@ func (m *manifestAsk) connected(c *conn, err error) {
 		m.done(nil, wire.Reply{}, fmt.Errorf("no answer: %w", peers.ErrLost))
 	})
 	y := c.ends[1-i]
-	c.ways[i].control(minParcel, func() {
+	c.ways[i].control(func() {
 		if y.acts.mute(y) {
 			return
 		}
