@@ -84,7 +84,7 @@ func (k *talker) ask(source peers.ID, max int, keep ...share.Piece) wire.LeaseRe
 	return wire.LeaseRequest{Share: k.f.m.ID(), Source: source, Max: uint32(max), Keep: keep}
 }
 
-// leases returns those of the one LeaseResponse among messages.
+// leasesOf returns those of the one LeaseResponse among messages.
 func leasesOf(t testing.TB, got []any) (wire.LeaseResponse, []wire.Lease) {
 	t.Helper()
 	for _, m := range got {
