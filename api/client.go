@@ -12,14 +12,11 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"reflect"
 	"strings"
 	"time"
 
 	"github.com/piecelease/fetcher/internal/words"
 )
-
-func typeOf[T any]() reflect.Type { return reflect.TypeFor[T]() }
 
 // Client talks to a node through its unix socket. Its errors are problems that wrap the
 // errors of package fetcher.

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"reflect"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -44,7 +45,7 @@ func (s *Server) moves(a huma.API) {
 			}
 		}}, nil
 	})
-	imported := a.OpenAPI().Components.Schemas.Schema(typeOf[Imported](), true, "Imported")
+	imported := a.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[Imported](), true, "Imported")
 	huma.Register(a, huma.Operation{Method: "POST", Path: importPath, OperationID: "import", Summary: "Import what a depot exported; the answer comes once that is safe on disk", Security: security,
 		RequestBody: &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/x-tar": {}}},
 		Responses:   map[string]*huma.Response{"200": {Description: "what was entered", Content: map[string]*huma.MediaType{"application/json": {Schema: imported}}}},

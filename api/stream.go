@@ -9,6 +9,7 @@ import (
 	"mime"
 	"net/http"
 	"path"
+	"reflect"
 	"strconv"
 	"strings"
 	"time"
@@ -20,7 +21,7 @@ import (
 // streams registers the operations that stream their answers.
 func (s *Server) streams(a huma.API, mux *http.ServeMux) {
 	security := []map[string][]string{{"token": {}}}
-	event := a.OpenAPI().Components.Schemas.Schema(typeOf[Event](), true, "Event")
+	event := a.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[Event](), true, "Event")
 	huma.Register(a, huma.Operation{Method: "GET", Path: "/v1/events", OperationID: "events", Summary: "Changes, as they happen (server-sent events)", Security: security,
 		Responses: map[string]*huma.Response{"200": {Description: "events; the data of each is an Event", Content: map[string]*huma.MediaType{"text/event-stream": {Schema: event}}}},
 	}, func(ctx context.Context, in *struct {
