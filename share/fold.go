@@ -19,7 +19,7 @@ const (
 	partPort   = 0x20 // transports; a port
 	partIP4    = 0x40 // how many; the addresses
 	partIP6    = 0x60 // how many; the addresses
-	partName   = 0x70 // which of nameCodes; its length, a name
+	partName   = 0x70 // which of names; its length, a name
 	partOther  = 0x80 // 0; its length, a multiaddr
 	partSecret = 0x90 // 0; a secret
 )
