@@ -123,8 +123,7 @@ func takePasses(ctx context.Context, l Ledger, issuer Issuer, now time.Time, at,
 		return paid, err
 	}
 	bad, err := issuer.Spend(at, from, m, mark, p.Units, now)
-	var r *depot.Refusal
-	if errors.As(err, &r) {
+	if r, ok := errors.AsType[*depot.Refusal](err); ok {
 		return wire.Paid{ID: m.ID, Refused: uint8(r.Reason), Bad: bad}, l.Forgo(ctx, p)
 	}
 	if err == nil {
