@@ -100,7 +100,7 @@ var classes = []class{
 
 // ProblemOf returns an error in the form in which it is sent.
 func ProblemOf(err error) *Problem {
-	if p := (*Problem)(nil); errors.As(err, &p) {
+	if p, ok := errors.AsType[*Problem](err); ok {
 		return p
 	}
 	p := &Problem{Status: http.StatusInternalServerError, Code: "other", Detail: words.Plain(err), class: err}
@@ -139,7 +139,7 @@ func newProblem(status int, detail string, errs ...error) huma.StatusError {
 			continue
 		}
 		text := err.Error()
-		if d := (*huma.ErrorDetail)(nil); errors.As(err, &d) && d.Location != "" {
+		if d, ok := errors.AsType[*huma.ErrorDetail](err); ok && d.Location != "" {
 			text = fmt.Sprintf("%s: %s", d.Location, d.Message)
 		}
 		p.Errors = append(p.Errors, text)
