@@ -182,8 +182,7 @@ func (s sink) Write(b []byte) (int, error) {
 	case errors.Is(vfs.Full(err), share.ErrDiskFull):
 		err = words.Error(share.ErrDiskFull, "stdout cannot be written to: %v", share.ErrDiskFull)
 	case err != nil:
-		var at *fs.PathError
-		if errors.As(err, &at) {
+		if at, ok := errors.AsType[*fs.PathError](err); ok {
 			err = at.Err
 		}
 		err = fmt.Errorf("stdout cannot be written to: %w", err)

@@ -275,8 +275,7 @@ func inPart(err error, paths []string) error {
 // restFirst has an error of the node, about some of the files in a folder, say how a command that leaves none out
 // takes the rest.
 func restFirst(err error, at, then string) error {
-	var part importError
-	if errors.As(inPart(err, []string{at}), &part) {
+	if _, ok := errors.AsType[importError](inPart(err, []string{at})); ok {
 		var p *api.Problem
 		one := errors.As(err, &p) && len(p.Unshared) == 1
 		return words.Error(err, "%s\nTo leave %s out, first run fetcher add with --exclude PATTERN, then %s", words.Plain(err), either(one, "it", "these"), then)

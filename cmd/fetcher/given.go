@@ -201,8 +201,7 @@ func canHold(dir string) error {
 			return os.Remove(made)
 		}
 	}
-	var why *os.PathError
-	if errors.As(err, &why) {
+	if why, ok := errors.AsType[*os.PathError](err); ok {
 		err = why.Err
 	}
 	return fmt.Errorf("no share can be put into %s, as nothing can be made in %s: %w", dir, at, err)
