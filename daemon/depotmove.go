@@ -285,8 +285,7 @@ func (x *importer) byName(ctx context.Context, now time.Time, a archive.Account,
 	case errors.Is(err, depot.ErrNoAccount):
 		if a.Stranger && len(a.Keys) == 1 && a.Keys[0] == a.Name {
 			_, err = db.Admit(ctx, now, peers.ID(a.Name), t, depot.MaxStrangers)
-			var r *depot.Refusal
-			if errors.As(err, &r) {
+			if _, ok := errors.AsType[*depot.Refusal](err); ok {
 				x.refuse(a, "this depot has as many accounts of strangers as it may have; make this one with fetcher depot account add, and import again")
 				return nil
 			}

@@ -178,7 +178,7 @@ func (l *Listening) openHTTP() (err error) {
 	}
 	if l.tcp, err = net.Listen("tcp", l.conf.HTTP); err != nil {
 		why := err
-		if s := (*os.SyscallError)(nil); errors.As(err, &s) {
+		if s, ok := errors.AsType[*os.SyscallError](err); ok {
 			why = s.Err
 		}
 		return words.Error(errors.Join(share.ErrNetwork, err), "the API cannot answer at %s: %v", l.conf.HTTP, why)

@@ -180,7 +180,7 @@ func Leave(dir string) error {
 func replace(path string, b []byte) error {
 	dir := filepath.Dir(path)
 	f, err := os.CreateTemp(dir, ".fleet-*") // 0600
-	if at := (*fs.PathError)(nil); errors.As(err, &at) {
+	if at, ok := errors.AsType[*fs.PathError](err); ok {
 		return &fs.PathError{Op: "create", Path: path, Err: at.Err} // nobody knows the other name
 	} else if err != nil {
 		return err
