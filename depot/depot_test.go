@@ -60,8 +60,7 @@ func TestStatesCausesAndReasonsHaveNames(t *testing.T) {
 }
 
 func reason(err error) Reason {
-	var r *Refusal
-	if errors.As(err, &r) {
+	if r, ok := errors.AsType[*Refusal](err); ok {
 		return r.Reason
 	}
 	return 0
