@@ -30,7 +30,7 @@ func (s Schema) begin(path string) error {
 			_ = write(path, b, s.Private)
 		}
 		_ = os.Remove(whole)
-		if p := (*os.PathError)(nil); errors.As(err, &p) && p.Op != "open" { // SQLite would leave a file of 0 bytes
+		if p, ok := errors.AsType[*os.PathError](err); ok && p.Op != "open" { // SQLite would leave a file of 0 bytes
 			return fmt.Errorf("open %s: %w", path, p.Err)
 		}
 	}
