@@ -81,8 +81,7 @@ func (d *dials) over(by peers.ID, home string, at []peers.Endpoint) {
 func afresh(ctx context.Context, h *Host, id peer.ID, dial func(context.Context, peer.ID) error) error {
 	h.swarm.Backoff().Clear(id)
 	err := dial(ctx, id)
-	var d *swarm.DialError
-	if errors.As(err, &d) && len(d.DialErrors) > 0 && !slices.ContainsFunc(d.DialErrors, func(t swarm.TransportError) bool { return !errors.Is(t.Cause, swarm.ErrDialBackoff) }) {
+	if d, ok := errors.AsType[*swarm.DialError](err); ok && len(d.DialErrors) > 0 && !slices.ContainsFunc(d.DialErrors, func(t swarm.TransportError) bool { return !errors.Is(t.Cause, swarm.ErrDialBackoff) }) {
 		h.swarm.Backoff().Clear(id)
 		err = dial(ctx, id)
 	}

@@ -485,7 +485,7 @@ func lowPort(addr ma.Multiaddr) bool {
 // unusable is the error for an address that cannot be listened on.
 func unusable(addr ma.Multiaddr, err error) error {
 	why := err
-	if s := (*os.SyscallError)(nil); errors.As(err, &s) {
+	if s, ok := errors.AsType[*os.SyscallError](err); ok {
 		why = s.Err
 	}
 	if errors.Is(err, os.ErrPermission) && lowPort(addr) {

@@ -358,7 +358,7 @@ func TestLoggerHearsOfViolations(t *testing.T) {
 		raw := rawStream(t, peer, src, "/fetcher/piece/1")
 		raw.Write(bytes.Repeat([]byte{0xff}, 20))
 		_, err := readEnd(t, raw)
-		if end := (*network.StreamError)(nil); errors.As(err, &end) && end.ErrorCode == network.StreamResourceLimitExceeded {
+		if end, ok := errors.AsType[*network.StreamError](err); ok && end.ErrorCode == network.StreamResourceLimitExceeded {
 			continue // those before are not gone yet
 		}
 		sent++

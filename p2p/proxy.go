@@ -84,8 +84,7 @@ func (d proxyDialer) DialContext(ctx context.Context, network, address string) (
 		if late(err) || ctx.Err() != nil {
 			return nil, said{"the proxy " + d.at + " takes the connection and does not answer", peers.ErrNoProxy, err}
 		}
-		var op *net.OpError
-		if errors.As(err, &op) {
+		if op, ok := errors.AsType[*net.OpError](err); ok {
 			err = op.Err
 		}
 		for _, x := range []struct {
