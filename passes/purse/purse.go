@@ -209,7 +209,7 @@ func (p *Purse) reserve(ctx context.Context, at peers.Addr, lease share.ID, unit
 // known returns passes.ErrTagged if passes that are to be spent, or exchanged before as err says, have keys that their issuer does
 // not list to the account.
 func (p *Purse) known(at peers.ID, spent []passes.Held, err error) error {
-	if change := (*passes.ChangeError)(nil); errors.As(err, &change) {
+	if change, ok := errors.AsType[*passes.ChangeError](err); ok {
 		spent = []passes.Held{change.Break}
 	}
 	for _, h := range spent {

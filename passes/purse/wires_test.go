@@ -74,7 +74,7 @@ func (m *market) WriteWallet(_ context.Context, c passes.Change) error {
 
 func (m *market) answer(at peers.Addr, q any) (any, error) {
 	refused := func(err error) uint8 {
-		if r := (*depot.Refusal)(nil); errors.As(err, &r) {
+		if r, ok := errors.AsType[*depot.Refusal](err); ok {
 			return uint8(r.Reason)
 		}
 		return 0
