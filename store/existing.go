@@ -427,8 +427,7 @@ func (p *Partial) clear() {
 
 // uncompared is the error about what lies at the target and cannot be read now: whether it differs is not known.
 func uncompared(path string, err error) error {
-	var at *fs.PathError
-	if errors.As(err, &at) { // it would name the path again
+	if at, ok := errors.AsType[*fs.PathError](err); ok { // it would name the path again
 		err = at.Err
 	}
 	return fmt.Errorf("%q cannot be compared with the share: %w", path, err)
@@ -464,8 +463,7 @@ func (im *importing) compare(ctx context.Context, m *share.Manifest, keepsExec f
 		}
 	}
 	if err := im.hash(ctx, im.plan()); err != nil {
-		var bad *ProblemsError
-		if errors.As(err, &bad) {
+		if bad, ok := errors.AsType[*ProblemsError](err); ok {
 			err = uncompared(bad.Problems[0].Path, bad.Problems[0].Err)
 		}
 		return nil, err
