@@ -146,8 +146,7 @@ func (u *unreadable) warn(log *slog.Logger) {
 	if u.count > 1 {
 		what += fmt.Sprintf(" and %d more", u.count-1)
 	}
-	var at *fs.PathError
-	if errors.As(err, &at) { // its path is said already
+	if at, ok := errors.AsType[*fs.PathError](err); ok { // its path is said already
 		err = at.Err
 	}
 	if u.count > 0 {

@@ -284,7 +284,7 @@ func newExcluding(texts []string) (*excluding, error) {
 			pattern = "**/" + t
 		}
 		g, err := share.ParseGlobs([]string{pattern})
-		if bad := (*share.PatternError)(nil); errors.As(err, &bad) {
+		if bad, ok := errors.AsType[*share.PatternError](err); ok {
 			return nil, &share.PatternError{Text: t, Why: bad.Why}
 		}
 		x.globs = append(x.globs, g)
