@@ -140,6 +140,15 @@ func (l *Layout) PiecesOf(entry int) (first Piece, n int) {
 	return l.files[i].first, l.files[i].pieces()
 }
 
+// EachOf yields the pieces of an entry in rising order.
+func (l *Layout) EachOf(entry int) iter.Seq[Piece] {
+	return func(yield func(Piece) bool) {
+		first, n := l.PiecesOf(entry)
+		for p := first; p < first+Piece(n) && yield(p); p++ {
+		}
+	}
+}
+
 // At returns the piece that holds the byte at off of an entry, and its block there. The
 // byte must exist.
 func (l *Layout) At(entry int, off int64) (Piece, Block) {

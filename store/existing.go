@@ -387,8 +387,7 @@ func (p *Partial) openOut() error {
 // addPlaced adds the pieces of placed files to the durable ones.
 func (p *Partial) addPlaced() {
 	for entry := range p.sel.placed {
-		first, n := p.m.Layout().PiecesOf(entry)
-		for piece := first; piece < first+share.Piece(n); piece++ {
+		for piece := range p.m.Layout().EachOf(entry) {
 			p.durable.Add(piece)
 		}
 	}

@@ -98,8 +98,7 @@ func (p *Partial) toPlace() (todo map[int]vfs.Stamp, err error) {
 func (p *Partial) absent(entry int) (absent share.Piece) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	first, n := p.m.Layout().PiecesOf(entry)
-	for piece := first; piece < first+share.Piece(n); piece++ {
+	for piece := range p.m.Layout().EachOf(entry) {
 		if !p.durable.Has(piece) {
 			absent++
 		}
@@ -168,9 +167,8 @@ func (p *Partial) hashPlaced(ctx context.Context, entry int, info vfs.Info) (st 
 	if err := waitQuiet(ctx, slices.Values([]vfs.Stamp{info.Stamp()})); err != nil {
 		return st, false, err
 	}
-	first, n := p.m.Layout().PiecesOf(entry)
 	var buf []byte
-	for piece := first; piece < first+share.Piece(n); piece++ {
+	for piece := range p.m.Layout().EachOf(entry) {
 		if ctx.Err() != nil {
 			return st, false, context.Cause(ctx)
 		}

@@ -260,13 +260,12 @@ func (p *Partial) reconcile(ctx context.Context) ([]int, error) {
 	}
 	l := p.m.Layout()
 	for i := range p.m.Len() {
-		first, n := l.PiecesOf(i)
 		info, ok := s.kept[i]
 		p.made[i] = ok
 		if p.isPlaced(i) {
 			continue
 		}
-		for piece := first; piece < first+share.Piece(n); piece++ {
+		for piece := range l.EachOf(i) {
 			if s := l.PieceSpan(piece); p.durable.Has(piece) && (!ok || info.Size < s.Offset+int64(s.Len)) {
 				p.durable.Remove(piece)
 			}
@@ -353,8 +352,7 @@ func (p *Partial) changing(files []int) (still []int) {
 
 // verified returns the verified pieces of an entry, at an opening.
 func (p *Partial) verified(entry int) (out []share.Piece) {
-	first, n := p.m.Layout().PiecesOf(entry)
-	for piece := first; piece < first+share.Piece(n); piece++ {
+	for piece := range p.m.Layout().EachOf(entry) {
 		if p.durable.Has(piece) {
 			out = append(out, piece)
 		}
@@ -363,8 +361,7 @@ func (p *Partial) verified(entry int) (out []share.Piece) {
 }
 
 func (p *Partial) anyVerified(entry int) bool {
-	first, n := p.m.Layout().PiecesOf(entry)
-	for piece := first; piece < first+share.Piece(n); piece++ {
+	for piece := range p.m.Layout().EachOf(entry) {
 		if p.durable.Has(piece) {
 			return true
 		}

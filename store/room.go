@@ -50,8 +50,7 @@ func (p *Partial) begun() map[int]begun {
 			continue
 		}
 		var here int64
-		first, n := l.PiecesOf(entry)
-		for piece := first; piece < first+share.Piece(n); piece++ {
+		for piece := range l.EachOf(entry) {
 			if p.have.Has(piece) {
 				here += int64(l.PieceLen(piece))
 			}

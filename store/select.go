@@ -80,8 +80,7 @@ func (p *Partial) missing() (bytes int64) {
 		if !wanted {
 			continue
 		}
-		first, n := l.PiecesOf(i)
-		for piece := first; piece < first+share.Piece(n); piece++ {
+		for piece := range l.EachOf(i) {
 			if !p.have.Has(piece) {
 				bytes += int64(l.PieceLen(piece))
 			}

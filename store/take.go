@@ -81,8 +81,7 @@ func (t *taking) look() {
 		if p.m.Entry(i).Kind != share.File || !p.wants(i) || p.isPlaced(i) {
 			continue
 		}
-		first, n := l.PiecesOf(i)
-		for piece := first; piece < first+share.Piece(n); piece++ {
+		for piece := range l.EachOf(i) {
 			if !p.have.Has(piece) {
 				s := l.PieceSpan(piece)
 				t.index = append(t.index, missingPiece{keyOf(p.m.PieceValue(piece)), piece})

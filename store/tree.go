@@ -166,8 +166,7 @@ func (t *Tree) IsStill(entry int, now vfs.Info) bool {
 // reads reads all of the file that has an entry's name now; each block that may have changed is hashed.
 func (t *Tree) reads(entry int) error {
 	t.handles.Files.Drop(entry)
-	first, n := t.m.Layout().PiecesOf(entry)
-	for p := first; p < first+share.Piece(n); p++ {
+	for p := range t.m.Layout().EachOf(entry) {
 		dst := make([]byte, t.m.Layout().PieceLen(p))
 		if _, err := t.ReadRun(p, 0, t.m.Layout().Blocks(p), dst); err != nil {
 			return err

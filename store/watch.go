@@ -125,8 +125,7 @@ func (p *Partial) loseFile(entry int) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var lost []share.Piece
-	first, n := p.m.Layout().PiecesOf(entry)
-	for piece := first; piece < first+share.Piece(n); piece++ {
+	for piece := range p.m.Layout().EachOf(entry) {
 		if _, begun := p.watch.pending[piece]; begun || p.have.Has(piece) {
 			p.lose(piece)
 			lost = append(lost, piece)
@@ -277,8 +276,7 @@ func (p *Partial) doubted() []int {
 
 // here returns the pieces of an entry that are here; mu is held.
 func (p *Partial) here(entry int) (out []share.Piece) {
-	first, n := p.m.Layout().PiecesOf(entry)
-	for piece := first; piece < first+share.Piece(n); piece++ {
+	for piece := range p.m.Layout().EachOf(entry) {
 		if p.have.Has(piece) {
 			out = append(out, piece)
 		}

@@ -48,8 +48,8 @@ func (c Choice) pieces(l *share.Layout) *share.Set {
 	}
 	set := share.NewSet(l.Pieces())
 	for i := range c {
-		if first, n := l.PiecesOf(i); c.wants(i) {
-			for p := first; p < first+share.Piece(n); p++ {
+		if c.wants(i) {
+			for p := range l.EachOf(i) {
 				set.Add(p)
 			}
 		}

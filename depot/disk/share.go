@@ -174,8 +174,7 @@ func (r *Root) Look(id share.ID) (s depot.OnDisk, err error) {
 			}
 		}
 		if err != nil || info.Type != 0 || info.Size != e.Size {
-			first, n := m.Layout().PiecesOf(i)
-			for p := first; p < first+share.Piece(n); p++ {
+			for p := range m.Layout().EachOf(i) {
 				s.Bad.Add(p)
 			}
 		}
