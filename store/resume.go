@@ -276,7 +276,7 @@ func (p *Partial) reconcile(ctx context.Context) ([]int, error) {
 		return nil, err
 	}
 	for _, entry := range touched {
-		if !p.anyVerified(entry) { // nothing of it is the share's
+		if len(p.piecesIn(p.durable, entry)) == 0 { // nothing of it is the share's
 			p.made[entry] = false
 			p.handles.Files.Drop(entry) // it was hashed, and what is open would be written to wherever it is moved
 			err = errors.Join(err, p.setAside(p.file(entry)))
@@ -298,7 +298,7 @@ func (p *Partial) hashTouched(ctx context.Context, files map[int]vfs.Info) (touc
 		switch {
 		case m.Is(now):
 		case m.maybe(now) && p.marks.announced(now):
-			p.watch.doubts[entry] = doubt{left: p.verified(entry)}
+			p.watch.doubts[entry] = doubt{left: p.piecesIn(p.durable, entry)}
 		default:
 			touched = append(touched, entry)
 		}
@@ -308,7 +308,7 @@ func (p *Partial) hashTouched(ctx context.Context, files map[int]vfs.Info) (touc
 		var pieces []share.Piece
 		var stamps []vfs.Stamp
 		for _, entry := range todo {
-			pieces = append(pieces, p.verified(entry)...)
+			pieces = append(pieces, p.piecesIn(p.durable, entry)...)
 			stamps = append(stamps, p.watch.was[entry])
 		}
 		bad := pieces // of files that keep changing
@@ -348,23 +348,4 @@ func (p *Partial) changing(files []int) (still []int) {
 		}
 	}
 	return still
-}
-
-// verified returns the verified pieces of an entry, at an opening.
-func (p *Partial) verified(entry int) (out []share.Piece) {
-	for piece := range p.m.Layout().EachOf(entry) {
-		if p.durable.Has(piece) {
-			out = append(out, piece)
-		}
-	}
-	return out
-}
-
-func (p *Partial) anyVerified(entry int) bool {
-	for piece := range p.m.Layout().EachOf(entry) {
-		if p.durable.Has(piece) {
-			return true
-		}
-	}
-	return false
 }

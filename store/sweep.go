@@ -82,7 +82,7 @@ func (s *sweep) entry(d vfs.FS, e vfs.DirEntry, entry int) error {
 		return d.Remove(e.Name)
 	}
 	of := p.m.Entry(entry)
-	if e.Type == 0 && of.Kind == share.File && info.Size <= of.Size && p.anyVerified(entry) && !p.sharedFile(entry, info) {
+	if e.Type == 0 && of.Kind == share.File && info.Size <= of.Size && len(p.piecesIn(p.durable, entry)) > 0 && !p.sharedFile(entry, info) {
 		s.kept[entry] = info
 		return nil
 	}

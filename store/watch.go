@@ -89,7 +89,7 @@ func (p *Partial) doubt(entry int, now vfs.Stamp) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	w.times++
-	w.was[entry], w.doubts[entry] = now, doubt{w.times, p.here(entry)}
+	w.was[entry], w.doubts[entry] = now, doubt{w.times, p.piecesIn(p.have, entry)}
 	for piece := range w.pending {
 		if p.m.Layout().PieceSpan(piece).Entry == entry {
 			w.pending[piece] = true
@@ -274,10 +274,10 @@ func (p *Partial) doubted() []int {
 	return slices.Sorted(maps.Keys(p.watch.doubts))
 }
 
-// here returns the pieces of an entry that are here; mu is held.
-func (p *Partial) here(entry int) (out []share.Piece) {
+// piecesIn returns the pieces of an entry that are in a set.
+func (p *Partial) piecesIn(set *share.Set, entry int) (out []share.Piece) {
 	for piece := range p.m.Layout().EachOf(entry) {
-		if p.have.Has(piece) {
+		if set.Has(piece) {
 			out = append(out, piece)
 		}
 	}
