@@ -3,13 +3,13 @@ package p2p
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"sync"
 	"time"
 
+	natpmp "github.com/jackpal/go-nat-pmp"
 	"github.com/libp2p/go-libp2p/core/network"
 	basichost "github.com/libp2p/go-libp2p/p2p/host/basic"
 	"github.com/libp2p/go-libp2p/p2p/net/nat"
@@ -21,12 +21,11 @@ import (
 const (
 	routerLooks = 10 * time.Second // from one look at the way out, and request by NAT-PMP, to the next
 	routerAnew  = 5 * time.Minute  // after a search by UPnP that found none
-	routerWaits = 5 * time.Second  // for all answers by NAT-PMP
-	routerPort  = "5351"           // RFC 6886
+	routerWaits = time.Second      // for an answer by NAT-PMP
 )
 
 // router has the router forward the ports that a host listens on. What libp2p has for it looks by UPnP when it begins and never again,
-// and on Linux it asks nobody by NAT-PMP, as it does not find the gateway; so it is begun anew now and then, and NAT-PMP is spoken here.
+// and on Linux it asks nobody by NAT-PMP, as it does not find the gateway; so it is begun anew now and then, and the gateway is found here (RFC 6886).
 type router struct {
 	net  network.Network
 	ctx  context.Context
@@ -129,52 +128,22 @@ func wayOut() (way string, gateway net.IP) {
 
 // request has the gateway forward every port that is listened on, until a few looks later.
 func (r *router) request(gateway net.IP) map[string]ma.Multiaddr {
-	ctx, cancel := context.WithTimeout(r.ctx, routerWaits)
-	defer cancel()
-	ip, err := natPMP(ctx, gateway, []byte{0, 0}, 12)
+	c := natpmp.NewClientWithTimeout(gateway, routerWaits)
+	ip, err := c.GetExternalAddress()
 	if err != nil {
 		return nil
 	}
 	out := map[string]ma.Multiaddr{}
 	for _, a := range r.net.ListenAddresses() {
-		port := forwarded(a)
-		if port == "" || out[port] != nil {
+		at := forwarded(a)
+		if at == "" || out[at] != nil || r.ctx.Err() != nil {
 			continue
 		}
-		question := make([]byte, 4, 12)
-		if question[1] = 2; a[1].Code() == ma.P_UDP {
-			question[1] = 1
-		}
-		question = append(append(question, a[1].RawValue()...), a[1].RawValue()...) // the same port there, if it is free
-		question = binary.BigEndian.AppendUint32(question, uint32(nat.MappingDuration.Seconds()))
-		answer, err := natPMP(ctx, gateway, question, 16)
-		if err != nil {
-			continue
-		}
-		if there := binary.BigEndian.Uint16(answer[10:]); there > 0 {
-			out[port] = ma.StringCast(fmt.Sprintf("/ip4/%s/%s/%d", netip.AddrFrom4([4]byte(ip[8:])), a[1].Protocol().Name, there))
+		proto, port := a[1].Protocol().Name, int(binary.BigEndian.Uint16(a[1].RawValue()))
+		answer, err := c.AddPortMapping(proto, port, port, int(nat.MappingDuration.Seconds())) // the same port there, if it is free
+		if err == nil && answer.MappedExternalPort > 0 {
+			out[at] = ma.StringCast(fmt.Sprintf("/ip4/%s/%s/%d", netip.AddrFrom4(ip.ExternalIPAddress), proto, answer.MappedExternalPort))
 		}
 	}
 	return out
-}
-
-// natPMP asks a gateway something, and returns its answer of so many bytes.
-func natPMP(ctx context.Context, gateway net.IP, question []byte, size int) ([]byte, error) {
-	c, err := new(net.Dialer).DialContext(ctx, "udp4", net.JoinHostPort(gateway.String(), routerPort))
-	if err != nil {
-		return nil, err
-	}
-	defer c.Close()
-	defer context.AfterFunc(ctx, func() { c.Close() })()
-	answer := make([]byte, size)
-	for wait := 250 * time.Millisecond; wait <= 2*time.Second; wait *= 2 {
-		if _, err := c.Write(question); err != nil {
-			return nil, err
-		}
-		c.SetReadDeadline(time.Now().Add(wait))
-		if n, err := c.Read(answer); err == nil && n == size && answer[0] == 0 && answer[1] == question[1]+128 && answer[2] == 0 && answer[3] == 0 {
-			return answer, nil
-		}
-	}
-	return nil, errors.New("it does not answer by NAT-PMP")
 }
