@@ -176,7 +176,7 @@ func (s *Service) lapses(d *depot, dues []Due) (all []Due) {
 				continue
 			}
 			h := d.holds[x.Share]
-			units, credit := Cost(s.size(h), Added(x.Expires, x.At.Add(s.length(h)), x.At), a.Credit)
+			units, credit := Cost(s.size(h), Added(x.Expires, x.At.Add(s.lasts(h)), x.At), a.Credit)
 			x.Units = cmp.Or(x.Units, units)
 			switch left, opens := a.left(x.At); {
 			case units <= left:

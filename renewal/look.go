@@ -91,7 +91,7 @@ func (s *Service) Dues(until, now time.Time) (all []Due) {
 		if !ok {
 			credit = d.Credit
 		}
-		units, left := Cost(s.size(&x.Hold), Added(x.Expires, at.Add(s.length(d.holds[x.Share])), at), credit)
+		units, left := Cost(s.size(&x.Hold), Added(x.Expires, at.Add(s.lasts(d.holds[x.Share])), at), credit)
 		credits[x.Depot] = left
 		all = append(all, Due{x.Key, x.Expires, units, at, s.ofFleet(&x.Hold)})
 	})

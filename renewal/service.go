@@ -98,7 +98,7 @@ type Task struct {
 	Share  share.ID
 	Bytes  int64 // size of the lease
 	Length time.Duration
-	Units  int64 // its cost by our own account, if the depot grants all of it
+	Units  int64 // its cost by our own account, if the depot grants no more than before
 	Due    bool  // of an Offer: the present lease is near its end, and is renewed even if the share cannot be offered
 	Fleet  bool  // only for whoever has the turn: ask for that, and call Visited again with what the depot says then
 }
@@ -307,7 +307,7 @@ func (s *Service) task(d *depot, h *Hold, now time.Time) (t Task) {
 	}
 	t.Fleet = s.ofFleet(h)
 	if d.Paid {
-		t.Units, _ = Cost(t.Bytes, Added(h.Expires, now.Add(t.Length), now), d.Credit)
+		t.Units, _ = Cost(t.Bytes, Added(h.Expires, now.Add(min(t.Length, s.lasts(h))), now), d.Credit)
 	}
 	return t
 }
