@@ -19,11 +19,15 @@ func (s *Service) length(h *Hold) (longest time.Duration) {
 }
 
 // lasts returns how long a lease of a hold lasts: what its depot grants, if that is less than is requested, but no less than a thousandth.
-// A depot that grants less is visited more often: what it grants is its own affair, what we do for it is ours.
+// A depot that grants less is visited more often: what it grants is its own affair, what we do for it is ours. What it
+// has granted to other members of a fleet alone is not known: no more than Config.Length is expected.
 func (s *Service) lasts(h *Hold) time.Duration {
 	length := s.length(h)
-	if h.Granted > 0 {
-		length = max(min(length, h.Granted), length/1000)
+	switch {
+	case h.Granted > 0:
+		return max(min(length, h.Granted), length/1000)
+	case s.ofFleet(h):
+		return min(length, s.cfg.Length)
 	}
 	return length
 }

@@ -74,7 +74,11 @@ func (s *Service) Bank(k Key, units int64, now time.Time) {
 	d.Paid = true
 	d.spend(units, now)
 	if h := d.holds[k.Share]; h != nil {
-		cost, rest := Cost(s.size(h), Added(h.Expires, now.Add(s.lasts(h)+jitter), now), 0)
+		most := s.length(h)
+		if h.Granted > 0 {
+			most = s.lasts(h)
+		}
+		cost, rest := Cost(s.size(h), Added(h.Expires, now.Add(most+jitter), now), 0)
 		has := Paid(min(cost-units+1, int64(MaxCredit)/unit)) - rest - 1 // at most, or it would ask for less
 		s.lost(d, d.Credit-max(has, 0), now)
 		h.Cost += units

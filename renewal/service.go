@@ -242,8 +242,13 @@ func (s *Service) Visited(id peers.ID, all []Heard, now time.Time) (tasks []Task
 	for x, h := range d.holds {
 		h.Maybe = time.Time{}
 		if heard, ok := said[x]; ok {
-			known := h.Expires
-			if s.reported(d, h, heard, now, true); h.State == Stable && !known.IsZero() && h.Expires.After(known.Add(jitter)) {
+			was, known := h.State, h.Expires
+			s.reported(d, h, heard, now, true)
+			later := h.State != Missing && h.Expires.After(known.Add(jitter))
+			if later && was != Unknown && s.ofFleet(h) { // another member has had it granted since then
+				h.Granted = max(h.Granted, h.Expires.Sub(now))
+			}
+			if later && h.State == Stable && !known.IsZero() {
 				s.takeBack(h, now)
 			}
 		} else if h.is(Missing, now); h.Expires.After(now) {
@@ -339,7 +344,7 @@ func (s *Service) Renewed(id peers.ID, heard Heard, now time.Time) {
 		h.Why = ""
 		switch t, ok := d.owed[heard.Share]; {
 		case ok && t.Length != s.length(h): // it was repaired, and its end stays
-		case ok && heard.Added <= 0 && left <= s.window(h):
+		case ok && heard.Added <= 0 && left <= s.window(h) && (h.Granted > 0 || left == 0 || !t.Fleet): // or another member has just made it
 			h.Why, d.fault = noTime, noTime
 		default:
 			h.Granted = max(left, 1)
