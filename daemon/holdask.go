@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -78,8 +79,8 @@ func (d *depots) askHold(ctx context.Context, h api.Hold, m *share.Manifest, nam
 	if n := distinct(want.Depots, a.depots); h.Copies > n {
 		return a, api.Refuse(api.ErrRequest, "%d copies need %d depots; named so far: %d. Name %d more", h.Copies, h.Copies, n, h.Copies-n)
 	}
-	if err := d.setBudget(ctx, a.depots, h.Budget); err != nil {
-		return a, err
+	if err := d.holds.setBudget(ctx, a.depots, h.Budget); err != nil {
+		return a, cmp.Or(err, d.holds.putBackBudget(context.WithoutCancel(ctx), a))
 	}
 	want.Share, want.Bytes, want.Length, want.Copies, want.Name = m.ID(), fetcher.HoldBytes(m), long, h.Copies, name
 	a.before, a.keep = before, asBefore(h.Keep, want.Keep)
@@ -164,6 +165,9 @@ func (d *depots) unhold(ctx context.Context, l fetcher.HoldList, a holdAsked, wh
 			a.before.ID = 0 // as become does
 		}
 		_, err = d.node.KeepHold(ctx, *a.before, depotAddrs(l, a.before.Depots), true)
+	}
+	if err == nil { // nothing is paid for the request any more
+		err = d.holds.putBackBudget(ctx, a)
 	}
 	if err == nil {
 		return why

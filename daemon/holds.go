@@ -25,6 +25,7 @@ type holds struct {
 
 	asking   turns.Turns[holdOf] // of whoever has depots keep something; taken before changing
 	changing sync.Mutex          // held while the wants are read and changed, not while a depot is waited for
+	budgets  map[peers.ID]*int64 // as requests have set them last; guarded by changing
 
 	mu           sync.Mutex // guards the fields below
 	good, failed uint64     // visits
@@ -39,7 +40,7 @@ type holdOf struct {
 }
 
 func newHolds(d *Daemon) *holds {
-	return &holds{d: d, ready: make(chan struct{}), why: map[peers.ID]string{}}
+	return &holds{d: d, ready: make(chan struct{}), why: map[peers.ID]string{}, budgets: map[peers.ID]*int64{}}
 }
 
 // LoadHolds waits for the catalog, which opens after the node. A node that has left its fleet, for another or for none,
@@ -184,15 +185,27 @@ func asBefore(asked *int, before int) int {
 }
 
 // setBudget sets what this node pays each of some depots in a month; nil leaves it as it is.
-func (d *depots) setBudget(ctx context.Context, depots []peers.ID, budget *int64) error {
+func (h *holds) setBudget(ctx context.Context, depots []peers.ID, budget *int64) error {
 	for _, id := range depots {
 		if budget != nil {
-			if err := d.node.SetHoldBudget(ctx, id, *budget); err != nil {
+			h.budgets[id] = budget
+			if err := h.d.node.SetHoldBudget(ctx, id, *budget); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// putBackBudget undoes the setBudget of a request, but no later one.
+func (h *holds) putBackBudget(ctx context.Context, a holdAsked) (err error) {
+	for _, id := range a.depots {
+		if a.Budget != nil && h.budgets[id] == a.Budget {
+			delete(h.budgets, id)
+			err = cmp.Or(err, h.d.node.SetHoldBudget(ctx, id, a.was.Budgets[id].Units))
+		}
+	}
+	return err
 }
 
 // listed refuses what is not on the list of the node's fleet.
