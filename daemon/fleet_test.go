@@ -200,13 +200,13 @@ func TestTheStoreOfAFleetMayBeAway(t *testing.T) {
 	m := Membership{URL: "sqlite:" + filepath.Join(dir, "kv"), Secret: "the secret of a fleet"}
 	a := begun(t, t.TempDir(), inFleet(m))
 	f, err := a.Fleet(t.Context())
-	if err != nil || !strings.Contains(f.Away, "has not answered for") || f.AwaySince.Before(began) || f.AwaySince.After(time.Now()) {
+	if err != nil || !strings.Contains(f.Away, "has not been usable for") || f.AwaySince.Before(began) || f.AwaySince.After(time.Now()) {
 		t.Errorf("%+v, %v", f, err)
 	}
 	says := func() bool {
 		s, err := a.Status(t.Context())
 		must(t, err)
-		return s.Fleet && slices.ContainsFunc(s.Warnings, func(w string) bool { return strings.Contains(w, "the store of the fleet has not answered for") })
+		return s.Fleet && slices.ContainsFunc(s.Warnings, func(w string) bool { return strings.Contains(w, "the store of the fleet has not been usable for") })
 	}
 	if !says() {
 		t.Error("the status does not say that the store is away")

@@ -87,7 +87,7 @@ func Unanswered(ctx context.Context) error {
 	return err
 }
 
-// ErrUnfit is wrapped by what they return if a server answers then, and cannot be used. The rest of the error
+// ErrUnfit is wrapped by what they return if a server answers then, and cannot be used, or a file cannot be. The rest of the error
 // says why, and what is to be changed.
 var ErrUnfit = errors.New("the store cannot be used")
 

@@ -5,6 +5,7 @@ package sqlitekv
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"strings"
@@ -36,13 +37,16 @@ const anew = "end the processes that use it, and move it away together with the 
 func Open(ctx context.Context, path string) (*KV, error) {
 	db, err := sqlitedb.Open(ctx, path, schema)
 	if sqlite.ErrCode(err) == sqlite.ResultNotADB {
-		return nil, fmt.Errorf("%s is not a store, or is damaged; name another file, or, if it was a store, "+anew, path)
+		return nil, fmt.Errorf("%w: %s is not a store, or is damaged; name another file, or, if it was a store, "+anew, rounds.ErrUnfit, path)
 	}
 	if sqlitedb.Corrupt(err) {
-		return nil, fmt.Errorf("the store %s is damaged; to begin anew, "+anew, path)
+		return nil, fmt.Errorf("%w: %s is damaged; to begin anew, "+anew, rounds.ErrUnfit, path)
+	}
+	if errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil { // others have it locked
+		return nil, err
 	}
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", rounds.ErrUnfit, err)
 	}
 	return &KV{db}, nil
 }

@@ -31,7 +31,7 @@ func TestADamagedStoreIsLeftAlone(t *testing.T) {
 	if err := os.WriteFile(path, []byte(strings.Repeat("no database", 100)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := sqlitekv.Open(t.Context(), path); err == nil || !strings.HasPrefix(err.Error(), path+" is not a store") || !strings.Contains(err.Error(), "move it away together with the files") {
+	if _, err := sqlitekv.Open(t.Context(), path); err == nil || !strings.HasPrefix(err.Error(), "the store cannot be used: "+path+" is not a store") || !strings.Contains(err.Error(), "move it away together with the files") {
 		t.Errorf("got %v", err)
 	}
 	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(path), "*")); len(left) != 1 {
@@ -40,7 +40,7 @@ func TestADamagedStoreIsLeftAlone(t *testing.T) {
 	if err := os.Rename(path, path+"-wal"); err != nil { // its log is there, and it is not
 		t.Fatal(err)
 	}
-	if _, err := sqlitekv.Open(t.Context(), path); err == nil || !strings.HasPrefix(err.Error(), "the store "+path+" is damaged; to begin anew, end the processes") {
+	if _, err := sqlitekv.Open(t.Context(), path); err == nil || !strings.HasPrefix(err.Error(), "the store cannot be used: "+path+" is damaged; to begin anew, end the processes") {
 		t.Errorf("got %v", err)
 	}
 }
