@@ -199,7 +199,7 @@ func (d *Daemon) all() []*keeper {
 	return out
 }
 
-// touched handles a report that files of an entry may have changed. That only a mode has matters if they could not be read.
+// touched handles a report that files of an entry may have changed. That only the mode of one has matters if they could not be read.
 func (d *Daemon) touched(id catalog.ID, chmod bool) {
 	if k, err := d.keeper(int64(id)); err == nil && (!chmod || k.entry().State == catalog.Missing || k.entry().State == catalog.Failed) {
 		k.touch()

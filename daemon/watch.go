@@ -249,8 +249,11 @@ func (h *watch) run() {
 
 // tell reports a change to the entries whose folder has the file, or to all if that is unknown.
 func (h *watch) tell(file string, chmod bool) {
-	if info, err := os.Lstat(file); err == nil && info.IsDir() && store.IsStage(file) {
-		return // of a fetch into the same folder
+	if info, err := os.Lstat(file); err == nil && info.IsDir() {
+		if store.IsStage(file) {
+			return // of a fetch into the same folder
+		}
+		chmod = false // what is in it may not be found any more
 	}
 	told := map[catalog.ID]bool{}
 	h.mu.Lock()

@@ -40,6 +40,13 @@ func TestOnlyWhatIsServedIsWatched(t *testing.T) {
 			t.Errorf("%q: told: %v", name, told)
 		}
 	}
+	chmod := false
+	h.changed = func(_ catalog.ID, is bool) { chmod = is }
+	for name, want := range map[string]bool{served: false, filepath.Join(served, "f"): true} { // with a mode, a folder loses what is in it
+		if h.tell(name, true); chmod != want {
+			t.Errorf("%q: it is only a mode: %v", name, chmod)
+		}
+	}
 }
 
 // What changes later in a folder that was made, or got its name, while it was served is noticed as well.
