@@ -76,7 +76,7 @@ func (p *Partial) stillThere() error {
 	case !errors.Is(err, fs.ErrNotExist) && !vfs.NotDir(err):
 		return err
 	}
-	return words.Error(ErrMoved, "the folder %s was moved by another program, and what was fetched went with it; move it back, or fetch into it at its new place", at)
+	return words.Error(ErrMoved, "the folder %s was moved by another program, or its disk was unmounted, and what was fetched went with it; bring it back, or fetch into it at its new place", at)
 }
 
 // sameNames says whether each name is the same thing in two open folders.
