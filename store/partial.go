@@ -178,6 +178,11 @@ func openPartial(ctx context.Context, dir vfs.FS, dirPath string, m *share.Manif
 		return nil, ErrNotHere
 	}
 	if !found {
+		if !p.sel.here && len(p.opt.Like) == 0 { // all of it needs room: without that, nothing is made
+			if err := p.hasRoom(); err != nil {
+				return nil, err
+			}
+		}
 		if err := p.begin(); err != nil {
 			return nil, err
 		}
@@ -188,8 +193,8 @@ func openPartial(ctx context.Context, dir vfs.FS, dirPath string, m *share.Manif
 	if err := p.take(ctx); err != nil {
 		return nil, err
 	}
-	if need, free := p.Need(); free >= 0 && need > free {
-		return nil, share.NoRoom(need, free)
+	if err := p.hasRoom(); err != nil {
+		return nil, err
 	}
 	return p, nil
 }

@@ -11,6 +11,14 @@ func (p *Partial) Need() (bytes, free int64) {
 	return p.need()
 }
 
+// hasRoom returns an error that wraps share.ErrDiskFull if what is missing cannot fit.
+func (p *Partial) hasRoom() error {
+	if need, free := p.Need(); free >= 0 && need > free {
+		return share.NoRoom(need, free)
+	}
+	return nil
+}
+
 // need needs life to be read-held.
 func (p *Partial) need() (bytes, free int64) {
 	free, err := p.dir.Free()
