@@ -352,7 +352,7 @@ func (d *depotActor) arrived(ctx actor.Context, m arrived) {
 	}
 }
 
-var errNotHere = errors.New("it was fetched, and is not on the disk")
+var errNotHere = errors.New("it was fetched, but is not whole on the disk")
 
 // errNobodyHolds says that the last lease of a share has ended.
 var errNobodyHolds = errors.New("nobody holds the share")

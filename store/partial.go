@@ -126,7 +126,7 @@ func OpenPartial(ctx context.Context, dir string, m *share.Manifest, opt Partial
 		d, abs, err = locateDir(dir)
 		if err == nil && onState(abs, m.Name) {
 			d.Close()
-			err = words.Error(share.ErrPath, "%s there is a place in a node's state directory that is for that node alone; fetch into another folder", m.Name)
+			err = words.Error(share.ErrPath, "%s would be in a part of a node's state directory that is for that node alone; fetch into another folder", m.Name)
 		}
 	}
 	if err != nil {

@@ -144,7 +144,11 @@ func (v *view) story() (out []string) {
 			if c.Pieces == 1 {
 				some = fmt.Sprintf("the only piece of %s was", c.Name)
 			}
-			out = append(out, fmt.Sprintf("At times between %s and %s %s held by nobody, or only by nodes that lie, are frozen or are not running.", seconds(v.at(from)), seconds(v.at(to)), some))
+			when := fmt.Sprintf("At times between %s and %s", seconds(v.at(from)), seconds(v.at(to)))
+			if from == to {
+				when = "At " + seconds(v.at(from))
+			}
+			out = append(out, fmt.Sprintf("%s %s held by nobody, or only by nodes that lie, are frozen or are not running.", when, some))
 		}
 	}
 	return out

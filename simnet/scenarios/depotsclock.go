@@ -126,7 +126,7 @@ var ticking = []*simnet.Scenario{
 		s.Kept(d, c)
 		until(s, a, d, h)
 	}),
-	ofDepot("asleep-every-night", "A depot's machine sleeps every night, and every third night is off: the depot believes its clock all the time, and a lease that is renewed every day never lapses.", func(s *depots.Story) {
+	ofDepot("asleep-every-night", "A depot's machine sleeps at night, and every third night it is switched off instead: the depot believes its clock all the time, and a lease that is renewed every day never lapses.", func(s *depots.Story) {
 		d, a, c := pair(s)
 		s.Hold(a, d, c, 2*day)
 		s.Kept(d, c)

@@ -150,9 +150,9 @@ var hostile = []*simnet.Scenario{
 			alone := simnet.FetchOptions{Config: actors.TransferConfig{Verifiers: 2, Anonymous: true}} // they do not learn of each other
 			f, g := a.FetchWith(c, alone, good, bad), b.FetchWith(c, alone, good, bad)
 			r.Finally(func() {
-				r.Expect(sourceIn(f, bad).Banned && sourceIn(f, bad).BadBlocks > 0, "node a does not say that node bad lied to it")
-				r.Expect(!sourceIn(g, bad).Banned && sourceIn(g, bad).BadBlocks == 0, "node b says that node bad lied to it: %s", sourceIn(g, bad).Lie)
-				r.Expect(sourceIn(g, bad).Bytes > 4*mib, "node b took only %d bytes from node bad, which did not lie to it", sourceIn(g, bad).Bytes)
+				r.Expect(sourceIn(f, bad).Banned && sourceIn(f, bad).BadBlocks > 0, "node a does not say that the liar lied to it")
+				r.Expect(!sourceIn(g, bad).Banned && sourceIn(g, bad).BadBlocks == 0, "node b says that the liar lied to it, and it did not: %s", sourceIn(g, bad).Lie)
+				r.Expect(sourceIn(g, bad).Bytes > 4*mib, "node b took only %d bytes from the liar, which did not lie to it", sourceIn(g, bad).Bytes)
 			})
 		},
 	},

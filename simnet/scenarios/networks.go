@@ -219,7 +219,7 @@ var networks = []*simnet.Scenario{
 	},
 	{
 		Name:  "churn-100",
-		Says:  "A hundred nodes, each of which fetches from ten at most, come and go all the time.",
+		Says:  "Many nodes, each of which fetches from ten at most, come and go all the time.",
 		Nodes: 100,
 		Only:  "a hundred whole nodes take minutes",
 		Set: func(r *simnet.Run) {
@@ -230,7 +230,7 @@ var networks = []*simnet.Scenario{
 	},
 	{
 		Name:  "sources-take-turns",
-		Says:  "Three sources, of which only one is up at any time after the first second.",
+		Says:  "Several sources, of which only one is up at any time after the first second.",
 		Nodes: 3,
 		Set: func(r *simnet.Run) {
 			c := r.File("film", 32*mib)

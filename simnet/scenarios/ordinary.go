@@ -54,7 +54,7 @@ var ordinary = []*simnet.Scenario{
 	},
 	{
 		Name:   "mixed-speeds",
-		Says:   "One node fetches from 20 sources, the fastest a hundred times faster than the slowest.",
+		Says:   "One node fetches from many sources, the fastest a hundred times faster than the slowest.",
 		Nodes:  20,
 		Fewest: 2,
 		Set: func(r *simnet.Run) {
@@ -108,7 +108,7 @@ var ordinary = []*simnet.Scenario{
 	},
 	{
 		Name:  "one-honest",
-		Says:  "One honest source among nine liars.",
+		Says:  "One honest source among liars.",
 		Nodes: 10,
 		Set: func(r *simnet.Run) {
 			c := r.File("film", 12*mib)
@@ -223,7 +223,7 @@ var ordinary = []*simnet.Scenario{
 	},
 	{
 		Name: "last-holder-stalls",
-		Says: "Of two sources the faster falls silent when only a few pieces are left, which it holds.",
+		Says: "Of two sources the faster falls silent when only a few pieces are left, and these are leased to it.",
 		Set: func(r *simnet.Run) {
 			c := r.File("film", 32*mib)
 			fast := r.Add(simnet.NodeConfig{Name: "fast"}).Seed(c)

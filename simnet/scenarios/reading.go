@@ -60,7 +60,7 @@ var reading = []*simnet.Scenario{
 	},
 	{
 		Name: "paced",
-		Says: "A node may take a megabyte per second from three fast sources, and then more: no source is blamed for the wait.",
+		Says: "A node that fetches from three fast sources is limited to a megabyte per second, and later it is not: no source is blamed for the wait.",
 		Set: func(r *simnet.Run) {
 			c := r.File("film", 12*mib)
 			var from []*simnet.Node

@@ -40,7 +40,7 @@ var troubled = []*simnet.Scenario{
 			often := patient() // a sync for each piece or two, so that there is something to cut
 			often.SyncEvery, often.SyncBytes = 250*time.Millisecond, 8<<20
 			x.FetchWith(c, simnet.FetchOptions{Config: often}, source)
-			r.Finally(func() { r.Expect(cuts >= 3, "cuts: %d, not 3 or more", cuts) })
+			r.Finally(func() { r.Expect(cuts >= 3, "power cuts: %d; there should be at least 3", cuts) })
 		},
 	},
 	{
