@@ -404,6 +404,18 @@ func TestWhyNothingMovesIsSaid(t *testing.T) {
 	}
 }
 
+// A turn at a limit that was raised since is waited for no longer.
+func TestATurnAtALimitThatWasRaisedExplainsNothing(t *testing.T) {
+	w := fetching(t, Config{Stall: 20 * time.Second}, "a")
+	w.x.Limit(100, false, time.Hour)
+	w.pass(time.Second)
+	w.x.Limit(10<<20, false, 0)
+	w.pass(time.Minute)
+	if w.x.ending == nil {
+		t.Errorf("it is given up in %v", w.x.givesUp().Sub(w.now))
+	}
+}
+
 // A transfer none of whose sources accepted a connection says so; and one byte ends the silence.
 func TestTheEndOfTheWaitIsPutOff(t *testing.T) {
 	w := newWorld(t, Config{Stall: 20 * time.Second}, Fetch{Share: theManifest.ID(), Manifest: theManifest})
