@@ -14,6 +14,7 @@ import (
 	"github.com/piecelease/fetcher/leasemgr"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/share"
+	"github.com/piecelease/fetcher/transfer"
 	"github.com/piecelease/fetcher/wire"
 )
 
@@ -150,8 +151,12 @@ func (p *Program) SetPriority(ctx context.Context, h Handle, m SetPriority) erro
 
 // OpenReader tells a transfer that a file will be read. It waits until the share is open.
 func (p *Program) OpenReader(ctx context.Context, h Handle, m OpenReader) (ReaderOpened, error) {
-	r, err := system.Ask[ReaderOpened](ctx, p.s, p.node, ToTransfer{h, m})
-	return r, errors.Join(err, r.Err)
+	for {
+		r, err := system.Ask[ReaderOpened](ctx, p.s, p.node, ToTransfer{h, m})
+		if !errors.Is(r.Err, transfer.ErrCrowded) {
+			return r, errors.Join(err, r.Err)
+		}
+	}
 }
 
 // AwaitByte waits until the byte at a reader's position has been verified. It returns

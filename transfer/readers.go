@@ -21,12 +21,15 @@ import (
 //	       ◄─ReaderReady──    │   when a block there is verified, or never will be
 //	       ──CloseReader─►    │
 
+// ErrCrowded says that many have come since to wait for the share to be open: whoever still waits asks again.
+var ErrCrowded = errors.New("too many wait for the share to be open")
+
 // ErrSkipped says that a file cannot be read because it was not chosen.
 var ErrSkipped = errors.New("the file is not selected to be fetched")
 
 const (
 	maxAhead    = 256 // pieces; more than a LeaseManager looks at
-	maxOpenings = 1024
+	maxOpenings = 1 << 12
 )
 
 // readers are all readers of files.

@@ -223,7 +223,7 @@ func TestReadersThatWaitForTheShareAreBounded(t *testing.T) {
 		x.OpenReader(port(fmt.Sprint(i)), "a", theStart)
 	}
 	w := &world{did: x.Next(theStart).Do}
-	if r := got[ReaderOpened](w); len(r) != 1 || r[0] != (ReaderOpened{To: port("0"), Err: ErrFinishing}) || len(x.openings) != maxOpenings {
+	if r := got[ReaderOpened](w); len(r) != 1 || r[0] != (ReaderOpened{To: port("0"), Err: ErrCrowded}) || len(x.openings) != maxOpenings {
 		t.Errorf("%d wait; %v", len(x.openings), r)
 	}
 }

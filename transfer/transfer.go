@@ -76,10 +76,10 @@ func (t *Transfer) Next(now time.Time) Todo {
 // is no limit. own: the limit is this transfer's alone. A source waits for up to turn until it may be asked for more, because others
 // have their turns before it.
 func (t *Transfer) Limit(bytesPerSecond int64, own bool, turn time.Duration) {
-	t.limit, t.own = bytesPerSecond, own
-	if !t.turnOf.Equal(t.moved) {
+	if bytesPerSecond != t.limit || !t.turnOf.Equal(t.moved) {
 		t.turn, t.turnOf = 0, t.moved
 	}
+	t.limit, t.own = bytesPerSecond, own
 	t.turn = max(t.turn, turn)
 }
 
@@ -309,7 +309,7 @@ func (t *Transfer) OpenReader(from peers.Port, path string, now time.Time) {
 	case !t.placed:
 		t.openings = append(t.openings, o)
 		if len(t.openings) > maxOpenings { // whoever has waited longest may have gone
-			t.then(ReaderOpened{To: t.openings[0].from, Err: ErrFinishing})
+			t.then(ReaderOpened{To: t.openings[0].from, Err: ErrCrowded})
 			t.openings = t.openings[1:]
 		}
 	default:
