@@ -152,7 +152,7 @@ func (a depots) imported(x api.Imported) error {
 		"refused": x.Refused, "damaged": x.Damaged})
 	fmt.Fprintf(a.stderr, "%s imported, %s; already here: %d; %s made\n", words.Count(x.Shares, "share"), share.Size(x.Bytes), x.Known, words.Count(x.Accounts, "account"))
 	if x.Expired > 0 {
-		fmt.Fprintf(a.stderr, "not imported: %s of which every lease has ended, or belongs to an account that was not imported\n", words.Count(x.Expired, "share"))
+		fmt.Fprintf(a.stderr, "not imported: %s held by nobody any more, or only by accounts that were not imported\n", words.Count(x.Expired, "share"))
 	}
 	if x.LeftOut > 0 {
 		fmt.Fprintf(a.stderr, "the other depot left out %s that it did not have whole\n", words.Count(x.LeftOut, "share"))

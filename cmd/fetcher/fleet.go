@@ -427,7 +427,7 @@ elected.`,
 	f.StringArrayVar(&fl.listen, "listen", nil, listenHelp+" (default all interfaces, the same port as last time)")
 	f.StringVar(&fl.limitUp, "limit-up", "", "send others at most this `RATE` of bytes per second, such as 500K or 10M")
 	f.StringVar(&fl.limitDown, "limit-down", "", "ask for at most this `RATE` of bytes per second, such as 500K or 10M")
-	spanVar(f, &fl.heartbeat, "heartbeat", 2*time.Second, 50*time.Millisecond, time.Minute, "how often the coordinator shows that it is alive, the same on all machines: `TIME` from 50ms to 1m")
+	spanVar(f, &fl.heartbeat, "heartbeat", 2*time.Second, 50*time.Millisecond, time.Minute, "how often the coordinator shows that it is alive: `TIME` from 50ms to 1m; give the same on all machines")
 	spanVar(f, &fl.alone, "alone-after", 0, 0, maxWait, "go on without the coordinator once it has been away, or no byte has been verified, for this `TIME` (default never)")
 	return c
 }

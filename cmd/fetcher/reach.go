@@ -223,7 +223,7 @@ func reachWarnings(addrs []string, places []fetcher.Place, logged, calls bool) (
 	case dead > 0:
 		out[len(out)-1] += "; until " + either(dead == 1, "it serves", "one of the relays serves") + " this node, a ticket of this node works on this " + only
 	case near == 1:
-		out = append(out, "a ticket of this node has private addresses only: it works on this network only, until the router gives this node a public address (--map-port) or a relay serves the node (--via)")
+		out = append(out, "a ticket of this node has private addresses only: it works on this network only, until the router forwards a port to this node (--map-port) or a relay serves the node (--via)")
 	default:
 		out = append(out, "a ticket of this node works on this machine only: this node listens on no address that others can reach")
 	}

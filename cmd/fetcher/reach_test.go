@@ -131,7 +131,7 @@ func TestADeadRelayIsWarnedOfOnce(t *testing.T) {
 			t.Errorf("with --to, at %v: %q", places, got)
 		}
 	}
-	if got := reachWarnings([]string{private}, nil, false, false); len(got) != 1 || !strings.HasSuffix(got[0], "until the router gives this node a public address (--map-port) or a relay serves the node (--via)") {
+	if got := reachWarnings([]string{private}, nil, false, false); len(got) != 1 || !strings.HasSuffix(got[0], "until the router forwards a port to this node (--map-port) or a relay serves the node (--via)") {
 		t.Errorf("without a relay: %q", got)
 	}
 }

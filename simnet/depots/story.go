@@ -218,7 +218,7 @@ func (s *Story) Refused(x *simnet.Node, d *Depot, why depot.Reason, question any
 		s.Expect(false, "%s asks %+v: %v; it should be refused: %v", x.Name(), question, err, why)
 		return depot.Refusal{}
 	}
-	s.Expect(r.Reason == why, "%s asks %+v: refused as %v, not %v", x.Name(), question, r.Reason, why)
+	s.Expect(r.Reason == why, "%s asks %+v: refused with the reason %q; it should be %q", x.Name(), question, r.Reason, why)
 	return *r
 }
 

@@ -140,7 +140,7 @@ var rules = []*simnet.Scenario{
 	},
 	{
 		Name:      "sources-slow-down",
-		Says:      "Half of the sources become a hundred times slower with pieces in hand: the others are asked for these pieces as well.",
+		Says:      "Half of the sources become a hundred times slower while pieces are leased to them: the others are asked for these pieces as well.",
 		Duplicate: 0.05,
 		Set: func(r *simnet.Run) {
 			c := r.File("film", 48*mib)
