@@ -85,7 +85,7 @@ func (a *Account) monthBack(now time.Time) {
 	if !month.After(now) {
 		return
 	}
-	a.Month, a.Back = now, time.Time{}
+	a.Month = now
 	if a.WasMonth.After(month) {
 		return
 	}
@@ -93,23 +93,6 @@ func (a *Account) monthBack(now time.Time) {
 		a.Month, a.Spent = times.Earliest(a.WasMonth, now), spent+a.WasSpent
 	}
 	a.WasMonth, a.WasSpent = month, spent
-}
-
-// goesOn is told of each time at which the depot is heard, with how far apart visits may be. A later month is over once they have gone on for a
-// month by the clock that went back: by then it is, whichever clock was right. A leap does not count; that of a clock which was behind is no
-// shorter than from there to the later month.
-func (a *Account) goesOn(now time.Time, apart time.Duration) {
-	switch step := now.Sub(a.Heard); {
-	case !a.WasMonth.After(a.Month):
-		return
-	case a.Back.IsZero():
-		a.Back = now
-	case step.Abs() >= min(apart, a.WasMonth.Sub(a.Back)):
-		a.Back = a.Back.Add(step)
-	}
-	if now.Sub(a.Back) >= UnitTime {
-		a.WasMonth, a.WasSpent, a.Back = time.Time{}, 0, time.Time{}
-	}
 }
 
 // InBudget returns a *BudgetError if paying units to a depot would exceed its budget.
@@ -159,9 +142,6 @@ func (s *Service) Lapses(now time.Time) (all []Due) {
 // it, and what ends first of what is paid at the next visit, or waits for the same month.
 func (s *Service) lapses(d *depot, dues []Due) (all []Due) {
 	a, moment := d.Account, s.of(d, s.cfg.RetryMin) // nothing is paid in the moment between a month and the end of a lease
-	if a.WasMonth.After(a.Month) {                  // it is over a month after the clock went back, see goesOn
-		a.WasMonth = times.Earliest(a.WasMonth, a.Back)
-	}
 	for i, x := range dues {
 		dues[i].At = later(x.At, times.Earliest(d.Next, x.Expires.Add(-moment)))
 	}

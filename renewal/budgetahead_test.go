@@ -13,31 +13,31 @@ func hear(s *Service, now time.Time) int64 {
 	return s.Budgets(now)["d"].Left
 }
 
-// A clock was ahead for one visit, in which all of a month's budget was paid, and was set right. The month is over when it has passed since then, and the
-// next one has all of its budget, also at the time that the clock had shown once: nothing was paid in it, and depots were visited all the time.
-func TestAMonthThatAWrongClockHasShownOnceHasAllOfItsBudget(t *testing.T) {
+// A clock was ahead for one visit, in which all of a month's budget was paid, and was set right. It may have been right, and be behind only now: at the time
+// that it has shown once nothing is left either, until that month is over.
+func TestAMonthThatAClockHasShownOnceCounts(t *testing.T) {
 	t.Parallel()
-	for _, ahead := range []time.Duration{20 * day, 45 * day} {
-		s := budgeted(10, 300*day)
-		s.depots["d"].spend(10, epoch.Add(ahead))
-		for after := time.Duration(0); after < ahead+UnitTime; after += 2 * day {
-			if left := hear(s, epoch.Add(after)); (left == 10) != (after >= UnitTime) {
-				t.Fatalf("ahead by %v: %v after it was set right %d of 10 are left", ahead, after, left)
-			}
+	s := budgeted(10, 300*day)
+	s.depots["d"].spend(10, epoch.Add(20*day))
+	for after := time.Duration(0); after < 60*day; after += day {
+		if left := hear(s, epoch.Add(after)); (left == 10) != (after >= 20*day+UnitTime) {
+			t.Fatalf("%v after it was set right %d of 10 are left", after, left)
 		}
 	}
 }
 
-// A lease that ends in such a month is not said to lapse.
-func TestALeaseInAMonthThatAWrongClockHasShownIsPaid(t *testing.T) {
+// A lease that ends in such a month is said to lapse.
+func TestALeaseInAMonthThatAClockHasShownIsSaidToLapse(t *testing.T) {
 	t.Parallel()
-	s := budgeted(31, 40*day)
-	s.depots["d"].spend(31, epoch.Add(20*day))
-	s.Hurry("d", epoch)
-	s.Due(epoch)
-	s.Visited("d", []Heard{{Share: shareID(0), State: Stable, Bytes: 31 << 20, Left: 40 * day}}, epoch)
-	if due := s.Lapses(epoch); len(due) > 0 {
-		t.Errorf("%+v", due)
+	for left, lapses := range map[time.Duration]int{50 * day: 1, 52 * day: 0} {
+		s := budgeted(31, left)
+		s.depots["d"].spend(31, epoch.Add(20*day))
+		s.Hurry("d", epoch)
+		s.Due(epoch)
+		s.Visited("d", []Heard{{Share: shareID(0), State: Stable, Bytes: 31 << 20, Left: left}}, epoch)
+		if due := s.Lapses(epoch); len(due) != lapses {
+			t.Errorf("with %v left: %+v", left, due)
+		}
 	}
 }
 
@@ -75,15 +75,20 @@ func TestAClockThatWasSetBackOpensNoBudget(t *testing.T) {
 	}
 }
 
-// Nor does one that was set back, and then almost right, before it was right.
+// Nor does one that was set back, and then almost right, before it was right: far, or by less than two visits may be apart.
 func TestAClockThatWasSetRightInTwoStepsOpensNoBudget(t *testing.T) {
 	t.Parallel()
-	s := budgeted(10, 300*day)
-	hear(s, epoch)
-	s.depots["d"].spend(10, epoch)
-	for _, at := range []time.Duration{-365 * day, -100 * day, day} {
-		if left := hear(s, epoch.Add(at)); at > 0 && left > 0 {
-			t.Errorf("a day after all was paid %d are left", left)
+	for _, behind := range [][]time.Duration{{365 * day, 100 * day}, {8 * day, 4 * day}} {
+		s := budgeted(10, 300*day)
+		hear(s, epoch)
+		s.depots["d"].spend(10, epoch)
+		for _, b := range behind {
+			hear(s, epoch.Add(time.Hour-b))
+		}
+		for at := 2 * time.Hour; at < UnitTime; at += day {
+			if left := hear(s, epoch.Add(at)); left > 0 {
+				t.Fatalf("behind by %v: %v after all was paid %d are left", behind, at, left)
+			}
 		}
 	}
 }

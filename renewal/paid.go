@@ -133,9 +133,7 @@ func (h *Hold) cover(now time.Time, added time.Duration) {
 // reported takes what a depot says of a lease. In the report of a visit, time that is new was paid when nobody here
 // heard of it: the answer was lost, or another member of a fleet did it.
 func (s *Service) reported(d *depot, h *Hold, said Heard, now time.Time, visit bool) {
-	if now.After(d.Heard) {
-		s.hear(d, now)
-	}
+	d.Heard = later(d.Heard, now)
 	arrived := h.State != Stable && said.State == Stable
 	h.is(said.State, now)
 	if arrived {
@@ -184,18 +182,12 @@ func (h *Hold) is(state State, now time.Time) {
 func (s *Service) setBack(d *depot, now time.Time) {
 	d.monthBack(now)
 	ahead := d.Heard.Sub(now)
-	s.hear(d, now)
+	d.Heard = now
 	for _, h := range d.holds {
 		if most := now.Add(s.length(h)); ahead > 0 && h.Covered.After(most) {
 			h.Covered = later(h.Covered.Add(-ahead), most)
 		}
 	}
-}
-
-// hear notes when a depot says how leases stand.
-func (s *Service) hear(d *depot, now time.Time) {
-	d.goesOn(now, 2*s.of(d, s.cfg.longest()))
-	d.Heard = now
 }
 
 // jitter is by how much reports of one end of a lease may differ: clocks drift, and answers take time.

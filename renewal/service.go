@@ -78,7 +78,6 @@ type Account struct {
 
 	WasMonth time.Time `json:",omitzero"`  // another month: the one before, or a later one if the clock went back
 	WasSpent int64     `json:",omitempty"` // ... and what was paid in it
-	Back     time.Time `json:",omitzero"`  // since when visits have gone on by the clock that went back; zero: it has not been visited by that
 }
 
 // Verb is what to do about a lease.
