@@ -222,8 +222,9 @@ func (s *Service) moveBack(d *depot, now time.Time) {
 		if s.fate(h) != leave || h.State != Stable || h.Expires.Sub(now) > s.of(d, s.cfg.longest()) {
 			continue
 		}
-		for _, w := range append(s.owners(h), s.byShare[h.Share]...) { // the Want that it was for may have lapsed
-			if s.fateBy(w, h) == leave && slices.Contains(w.Depots, d.Depot) {
+		for _, w := range append(s.owners(h), s.byShare[h.Share]...) { // the Want that it was for may have lapsed: then the first that has no copy gets it
+			may := h.Of(w.ID) || s.fate(h) == leave && !slices.ContainsFunc(w.At, func(id peers.ID) bool { return s.stable(w, id) })
+			if may && s.fateBy(w, h) == leave && slices.Contains(w.Depots, d.Depot) {
 				w.At[slices.IndexFunc(w.At, func(id peers.ID) bool { return !s.stable(w, id) })] = d.Depot
 				d.again = true
 			}
