@@ -59,7 +59,6 @@ type crawled struct {
 	place crawlPlace
 	read  reading
 	scrub bool // the slice was of a scrub
-	first int  // so many of depotActor.lost were looked at
 	found []visit
 	err   error
 }
@@ -81,9 +80,6 @@ func (d *depotActor) crawl(ctx actor.Context, now time.Time) time.Time {
 		return now.Add(everyHour) // the end of the slice checks again
 	}
 	wall := d.s.Wall()
-	if len(d.lost) > 0 {
-		hurry(&c.crawl, wall)
-	}
 	wait := c.crawl.Next(wall)
 	if wait == 0 {
 		c.busy = true
@@ -116,13 +112,14 @@ func (d *depotActor) surveyor() surveyor {
 	return surveyor{d.cfg.Ledger, d.cfg.Keep, d.time, d.s, d.crawler}
 }
 
-// slice looks at what the ledger has forgotten, and at the next shares.
+// slice looks at the next shares.
 func (d *depotActor) slice(ctx actor.Context) {
-	v, c, scrub, ids := d.surveyor(), d.crawler.crawl, d.crawler.scrub, d.lost
+	v, c, scrub := d.surveyor(), d.crawler.crawl, d.crawler.scrub
 	d.s.Task(ctx, func(ctx context.Context) any {
 		begin := v.s.Now()
 		out := crawled{of: v.of}
-		at, done, first := c.At, false, len(ids)
+		at, done := c.At, false
+		var ids []share.ID
 		for range sliceShares {
 			var err error
 			if len(ids) == 0 {
@@ -140,16 +137,11 @@ func (d *depotActor) slice(ctx actor.Context) {
 			}
 			id := ids[0]
 			ids = ids[1:]
-			seen, x := v.visit(ctx, id)
-			if !x.gone {
+			if seen, x := v.visit(ctx, id); !x.gone {
+				c.Report.Add(seen)
 				out.found = append(out.found, x)
 			}
-			if out.first < first { // out of the order of the cycle
-				out.first++
-			} else if at = id; !x.gone {
-				c.Report.Add(seen)
-			}
-			if v.s.Now().Sub(begin) >= depot.Slice {
+			if at = id; v.s.Now().Sub(begin) >= depot.Slice {
 				break
 			}
 		}
@@ -246,11 +238,11 @@ func (v surveyor) look(ctx context.Context, id share.ID) (seen depot.Seen, x vis
 		bytes = depot.Bytes(disk.Manifest)
 	}
 	again := whole && k.State == depot.Stable && k.Bytes != bytes // an earlier version of this program measured it
-	if again || k.State == depot.None || knowsMore(there, here) || whole && knowsMore(here, there) {
+	if again || k.State == depot.None || k.State == depot.Going || knowsMore(there, here) || whole && knowsMore(here, there) {
 		if x.state, err = v.l.Found(ctx, now, id, bytes, whole, disk.Leases); err != nil {
 			return seen, x, err
 		}
-		x.read = whole // it was never verified here
+		x.read = whole && x.state != depot.Going // it was never verified here
 		if leases, err = v.l.Leases(ctx, now, id); err != nil {
 			return seen, x, err
 		}
@@ -420,27 +412,30 @@ func (d *depotActor) crawled(ctx actor.Context, m crawled) {
 	if errors.Is(m.err, depot.ErrAnew) && !d.loading {
 		d.load(ctx)
 	}
-	d.lost = d.lost[m.first:]
 	if m.scrub {
 		c.scrub, c.reading, c.stuckScrub = m.place.Scrub, m.read, m.err
 	} else {
 		c.crawl, c.stuck = m.place.Crawl, m.err
 	}
 	d.failed(ctx, "the crawler could not go on; it tries again", m.err)
-	wall := d.s.Wall()
 	for _, x := range m.found {
-		if x.state != x.was {
-			d.changed(ctx, x.id, x.state, "found by the crawler")
-		}
-		switch {
-		case x.state == depot.Coming && d.arrivals[x.id] == nil:
-			d.want(x.id, false)
-		case x.state == depot.Corrupt && d.arrivals[x.id] == nil:
-			d.want(x.id, true)
-		case x.again:
-			c.due.set(x.id, wall.Add(depot.StrikeGap))
-		case x.read:
-			c.due.set(x.id, wall)
-		}
+		d.found(ctx, x, "found by the crawler")
+	}
+}
+
+// found takes the outcome of checking one share.
+func (d *depotActor) found(ctx actor.Context, x visit, why string) {
+	if x.state != x.was {
+		d.changed(ctx, x.id, x.state, why)
+	}
+	switch wall := d.s.Wall(); {
+	case x.state == depot.Coming && d.arrivals[x.id] == nil:
+		d.want(x.id, false)
+	case x.state == depot.Corrupt && d.arrivals[x.id] == nil:
+		d.want(x.id, true)
+	case x.again:
+		d.crawler.due.set(x.id, wall.Add(depot.StrikeGap))
+	case x.read:
+		d.crawler.due.set(x.id, wall)
 	}
 }

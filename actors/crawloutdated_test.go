@@ -1,48 +1,70 @@
 package actors
 
 import (
-	"encoding/json"
-	"slices"
+	"errors"
+	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
-	"github.com/asynkron/protoactor-go/actor"
-
-	"github.com/piecelease/fetcher/actors/system"
 	"github.com/piecelease/fetcher/depot"
+	"github.com/piecelease/fetcher/leasedb"
 	"github.com/piecelease/fetcher/share"
 )
 
-// A share was to be removed, and its leases on the disk are newer than the database, which forgets it: until the crawler has looked at it, whoever holds it
-// is told that it has no lease. It is looked at soon, also if a cycle of the crawler that is under way has passed it already, and not three days later.
-func TestWhatTheLedgerHasForgottenIsLookedAtSoonAlsoInTheMiddleOfACycle(t *testing.T) {
-	for what, done := range map[string]bool{"after a cycle": true, "in a cycle": false} {
-		t.Run(what, func(t *testing.T) {
-			w, nodes, _ := newWorld(1, "self")
-			s, db := nodes[0], ledgerOf(t)
-			k := adoptedKeep{pagedKeep: pagedKeep{page: 9}, away: new(bool), seen: map[share.ID]bool{}}
-			for i := range 9 {
-				k.ids = append(k.ids, share.IDOf([]byte{byte(i)}))
-			}
-			slices.SortFunc(k.ids, share.ID.Compare)
-			place, err := json.Marshal(crawlPlace{Crawl: depot.Crawl{Cycle: 1, Began: s.Wall(), At: k.ids[5], Rest: s.Wall().Add(time.Minute), Done: done}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := db.SetPlace(t.Context(), "", place); err != nil {
-				t.Fatal(err)
-			}
-			cfg := DepotConfig{Ledger: db, Keep: k, Reading: func() depot.Reading {
-				return depot.Reading{Boot: "1", Wall: s.Wall(), Passed: w.Elapsed(), Synced: true}
-			}}
-			pid := s.Spawn(nil, "depot", depotBox, func() actor.Actor { return newDepot(s, nil, nil, cfg) }, system.OnPanicStop)
-			w.Run(time.Second)
-			clear(k.seen)
-			s.Send(pid, depotDone{notes: []note{{id: k.ids[0], state: depot.None, outdated: true}}})
-			if w.Run(time.Hour); !k.seen[k.ids[0]] {
-				t.Errorf("an hour later it was not looked at; %d others were", len(k.seen))
-			}
-			closeNode(t, s)
-		})
+// promisedLater is a disk on which each share has a lease once it ends at some time, and on which a look fails while it has an error.
+type promisedLater struct {
+	readyKeep
+	ends time.Time
+	err  error
+}
+
+func (*promisedLater) Write([]depot.Promised) error             { return nil }
+func (*promisedLater) Grows(share.ID) bool                      { return false }
+func (p *promisedLater) Last(share.ID) (time.Time, error)       { return p.ends, nil }
+func (*promisedLater) Withdraw(share.ID) bool                   { return false }
+func (p *promisedLater) Look(id share.ID) (depot.OnDisk, error) { return depot.OnDisk{}, p.err }
+func (p *promisedLater) Promises(share.ID) ([]depot.Promise, error) {
+	return []depot.Promise{{Account: "a", Expires: p.ends}}, nil
+}
+
+// A share was to be removed, and its leases on the disk are newer than the database: it is looked at, and entered, at once. If that fails, or the depot is
+// stopped before it, it stays what is to be removed, so that it is tried again with that, and is not forgotten till the crawler comes to it.
+func TestWhatTheLedgerIsOlderThanIsEnteredInsteadOfRemoved(t *testing.T) {
+	_, nodes, _ := newWorld(1, "self")
+	now, id := time.Unix(1e9, 0), share.IDOf([]byte("x"))
+	disk := &promisedLater{err: errors.New("an input/output error")}
+	db, _, err := leasedb.Open(t.Context(), filepath.Join(t.TempDir(), "leases.db"), disk)
+	if err != nil {
+		t.Fatal(err)
 	}
+	defer db.Close()
+	a, err := db.AddAccount(t.Context(), now, "a", depot.Terms{Quota: 1 << 20, MaxLease: 48 * time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := depot.Ask{Account: a, Request: "r", Share: id, Bytes: 5000, Until: now.Add(time.Hour), Space: depot.Space{Free: 1 << 30}}
+	_, err = db.Hold(t.Context(), now, ask)
+	ask.Request = "s"
+	_, err2 := db.Release(t.Context(), now, ask)
+	if err := errors.Join(err, err2, db.CycleDone(t.Context(), now, "", depot.Cycle{Cycle: 1, Report: []byte("{}")}), db.SetGC(t.Context(), true), db.Collect(t.Context(), now, id)); err != nil {
+		t.Fatal(err)
+	}
+	disk.ends = now.Add(time.Hour)
+	at := &depotTimes{reading: func() depot.Reading { return depot.Reading{Boot: "1", Wall: now, Synced: true} }}
+	for _, want := range []depot.State{depot.Going, depot.Coming} { // as it has no manifest
+		r := &remover{db, disk, at, surveyor{l: db, keep: disk, t: at, s: nodes[0]}, &sync.Mutex{}, nil}
+		notes, err := r.remove(t.Context(), id)
+		if err != nil || len(notes) != 1 || notes[0].found == nil || notes[0].found.state != want {
+			t.Fatalf("%+v, %v", notes, err)
+		}
+		if k, err := db.Share(t.Context(), id); err != nil || k.State != want {
+			t.Errorf("it is %v, not %v; %v", k.State, want, err)
+		}
+		disk.err = nil
+	}
+	if all, err := db.Leases(t.Context(), now, id); err != nil || len(all) != 2 { // that of the starter account, too
+		t.Errorf("%+v, %v", all, err)
+	}
+	closeNode(t, nodes[0])
 }

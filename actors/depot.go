@@ -60,13 +60,12 @@ type depotActor struct {
 	here     int64      // bytes already on the disk of shares that are coming
 	watchers map[depot.Account][]*actor.PID
 	crawler  *crawler
-	lost     []share.ID // shares on the disk that the ledger has forgotten: the crawler looks at them first
-	hourly   time.Time  // when the clock is stored, and what has expired is swept and collected
-	passes   int        // passes of collecting that are under way
-	removed  int64      // shares that were removed, as nobody held them
-	stored   bool       // the clock was stored as frozen: at once, as a start may not see why
-	steps    bool       // it is being stored as it goes forward: at once, as time stands still until then
-	retry    time.Time  // when to try again to load
+	hourly   time.Time // when the clock is stored, and what has expired is swept and collected
+	passes   int       // passes of collecting that are under way
+	removed  int64     // shares that were removed, as nobody held them
+	stored   bool      // the clock was stored as frozen: at once, as a start may not see why
+	steps    bool      // it is being stored as it goes forward: at once, as time stands still until then
+	retry    time.Time // when to try again to load
 	wake     system.Alarm
 }
 
@@ -372,13 +371,12 @@ type depotDone struct {
 
 // note is a share that changed its state.
 type note struct {
-	id    share.ID
-	state depot.State
-	why   string
-	held  bool // it stays in its state, because somebody holds it
-	// outdated says that the ledger does not know something that is on the disk: the crawler enters it.
-	outdated bool
-	removed  bool // all of it is gone
+	id      share.ID
+	state   depot.State
+	why     string
+	held    bool   // it stays in its state, because somebody holds it
+	found   *visit // it was not removed, but looked at: it is what the ledger is older than
+	removed bool   // all of it is gone
 }
 
 func (d *depotActor) done(ctx actor.Context, m depotDone) {
@@ -387,10 +385,9 @@ func (d *depotActor) done(ctx actor.Context, m depotDone) {
 		if n.removed {
 			d.removed++
 		}
-		if n.outdated {
-			d.lost = append(d.lost, n.id)
-		}
 		switch {
+		case n.found != nil:
+			d.found(ctx, *n.found, n.why)
 		case !n.held:
 			d.changed(ctx, n.id, n.state, n.why)
 		case d.arrivals[n.id] == nil: // it was given up, and is held again

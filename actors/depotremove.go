@@ -49,13 +49,14 @@ type remover struct {
 	l        Ledger
 	keep     Keep
 	t        *depotTimes
+	v        surveyor
 	door     *sync.Mutex
 	withdraw func(share.ID)
 }
 
 func (d *depotActor) remover() *remover {
 	s, node := d.s, d.node
-	return &remover{d.cfg.Ledger, d.cfg.Keep, d.time, d.door, func(id share.ID) { s.Send(node, WithdrawShare{Share: id}) }}
+	return &remover{d.cfg.Ledger, d.cfg.Keep, d.time, d.surveyor(), d.door, func(id share.ID) { s.Send(node, WithdrawShare{Share: id}) }}
 }
 
 // remove removes a share while it holds the door. It is no error if the share may not go.
@@ -94,7 +95,8 @@ func (r *remover) remove(ctx context.Context, id share.ID) (notes []note, err er
 	case err != nil:
 		return notes, err
 	case !may:
-		return append(notes, note{id: id, state: depot.None, why: "its leases on the disk are newer than the database: the share will be looked at again", outdated: true}), nil
+		_, x := r.v.visit(ctx, id)
+		return append(notes, note{found: &x, why: "its leases on the disk are newer than the database"}), nil
 	}
 	if err := keep.Remove(id); err != nil {
 		return notes, fmt.Errorf("remove %v: %w", id, err)

@@ -63,8 +63,7 @@ func (t *tx) mayCollect() error {
 
 // Removable reports whether the data of a share that is GOING may be removed. Ask it
 // before removing anything. If the leases beside the data say otherwise, the database is
-// older than the disk: the share is forgotten, and the crawler will find it with its
-// leases.
+// older than the disk: the share stays GOING until it is Found with its leases.
 func (d *DB) Removable(ctx context.Context, now time.Time, id share.ID) (may bool, err error) {
 	err = d.write(ctx, now, func(t *tx) error {
 		if err := t.mayCollect(); err != nil {
@@ -78,10 +77,8 @@ func (d *DB) Removable(ctx context.Context, now time.Time, id share.ID) (may boo
 			return &depot.EdgeError{From: r.state, Why: depot.Removed}
 		}
 		kept, err := t.kept(r, 0)
-		if may = !kept; err != nil || may {
-			return err
-		}
-		return t.move(&r, depot.Outdated)
+		may = !kept
+		return err
 	})
 	return may && err == nil, err
 }

@@ -282,6 +282,10 @@ func (h *history) found(id share.ID, s *mShare, whole bool) {
 		_, err := h.db.Found(h.ctx.Context(), h.now(), id, 40, whole, (*h.m.disk)[id])
 		return err
 	}))
+	if s.state == depot.Going && h.m.disk.last(id)+24*3600 > h.m.now { // the database is older
+		delete(h.m.shares, id)
+		s = h.m.get(id)
+	}
 	if s.state == depot.None {
 		s.state, s.bytes, s.measured, s.lapsed = depot.Coming, 40, whole, 0
 		if whole {
@@ -327,7 +331,7 @@ func (h *history) remove(id share.ID, s *mShare) {
 		delete(*m.disk, id)
 		h.check(h.do(func() error { return h.db.Removed(ctx, h.now(), id) }))
 	}
-	if s.state == depot.Going {
+	if s.state == depot.Going && (!may || ok) {
 		delete(m.shares, id)
 	}
 }

@@ -349,6 +349,7 @@ func TestDatabaseOlderThanTheDisk(t *testing.T) {
 	if may, err := r.Removable(t.Context(), late, ids[1]); may || err != nil {
 		t.Error(may, err)
 	}
+	r.state(ids[1], depot.Going) // also if it is stopped now
 	for _, id := range ids[:2] {
 		_, err := r.Found(t.Context(), late, id, 100, true, r.disk[id])
 		r.ok(err)

@@ -29,7 +29,7 @@ func (d *DB) takeShare(ctx context.Context, now time.Time, id share.ID, why depo
 }
 
 // Found enters what the crawler found on the disk: a share, its size, whether it is
-// complete, and the leases beside it. If the database does not know the share, the
+// complete, and the leases beside it. If the database does not know the share, or has it as GOING and is older than those, the
 // starter account holds it for depot.Starter, or, if those leases include one of the
 // starter, until that ends: losing the database again and again keeps nothing for ever.
 // Leases that only the disk knows are entered, even beyond a quota; an unknown account is
@@ -71,6 +71,15 @@ func (d *DB) found(ctx context.Context, now time.Time, id share.ID, bytes int64,
 		if err != nil {
 			return err
 		}
+		if r.state == depot.Going {
+			if kept, err := t.kept(r, 0); err != nil || !kept {
+				state = r.state
+				return err
+			}
+			if err := t.move(&r, depot.Outdated); err != nil {
+				return err
+			}
+		}
 		if r.state == depot.None {
 			why := depot.FoundPart
 			if whole {
@@ -83,9 +92,6 @@ func (d *DB) found(ctx context.Context, now time.Time, id share.ID, bytes int64,
 			all = append(all, starter(t.time(), leases))
 		}
 		state = r.state
-		if r.state == depot.Going {
-			return nil // Removable asks the disk
-		}
 		if whole && r.measured && r.bytes != bytes { // by another version of this program; leases that count what it said stay
 			r.bytes = bytes
 			if err := t.exec(`UPDATE shares SET bytes = ?2 WHERE id = ?1`, r.id, bytes); err != nil {
