@@ -53,7 +53,7 @@ func TestWhatTheLedgerIsOlderThanIsEnteredInsteadOfRemoved(t *testing.T) {
 	disk.ends = now.Add(time.Hour)
 	at := &depotTimes{reading: func() depot.Reading { return depot.Reading{Boot: "1", Wall: now, Synced: true} }}
 	for _, want := range []depot.State{depot.Going, depot.Coming} { // as it has no manifest
-		r := &remover{db, disk, at, surveyor{l: db, keep: disk, t: at, s: nodes[0]}, &sync.Mutex{}, nil}
+		r := &remover{surveyor{l: db, keep: disk, t: at, s: nodes[0]}, &sync.Mutex{}, nil}
 		notes, err := r.remove(t.Context(), id)
 		if err != nil || len(notes) != 1 || notes[0].found == nil || notes[0].found.state != want {
 			t.Fatalf("%+v, %v", notes, err)

@@ -375,7 +375,7 @@ type note struct {
 	state   depot.State
 	why     string
 	held    bool   // it stays in its state, because somebody holds it
-	found   *visit // it was not removed, but looked at: it is what the ledger is older than
+	found   *visit // it was not removed but looked at, as its leases on the disk are newer than the ledger
 	removed bool   // all of it is gone
 }
 

@@ -57,7 +57,7 @@ func TestAShareThatIsHeldAgainInTimeComes(t *testing.T) {
 		t.Fatal(err)
 	}
 	at := &depotTimes{reading: func() depot.Reading { return depot.Reading{Boot: "1", Wall: now, Synced: true} }}
-	r := &remover{db, readyKeep{}, at, surveyor{}, &sync.Mutex{}, func(share.ID) { t.Error("it was withdrawn") }}
+	r := &remover{surveyor{l: db, keep: readyKeep{}, t: at}, &sync.Mutex{}, func(share.ID) { t.Error("it was withdrawn") }}
 	notes, err := r.remove(t.Context(), id)
 	if err != nil {
 		t.Fatal(err)

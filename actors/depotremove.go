@@ -46,17 +46,14 @@ func (d *depotActor) giveUp(ctx actor.Context, id share.ID) {
 
 // remover removes shares, one at a time.
 type remover struct {
-	l        Ledger
-	keep     Keep
-	t        *depotTimes
-	v        surveyor
+	surveyor
 	door     *sync.Mutex
 	withdraw func(share.ID)
 }
 
 func (d *depotActor) remover() *remover {
 	s, node := d.s, d.node
-	return &remover{d.cfg.Ledger, d.cfg.Keep, d.time, d.surveyor(), d.door, func(id share.ID) { s.Send(node, WithdrawShare{Share: id}) }}
+	return &remover{d.surveyor(), d.door, func(id share.ID) { s.Send(node, WithdrawShare{Share: id}) }}
 }
 
 // remove removes a share while it holds the door. It is no error if the share may not go.
@@ -95,7 +92,7 @@ func (r *remover) remove(ctx context.Context, id share.ID) (notes []note, err er
 	case err != nil:
 		return notes, err
 	case !may:
-		_, x := r.v.visit(ctx, id)
+		_, x := r.visit(ctx, id)
 		return append(notes, note{found: &x, why: "its leases on the disk are newer than the database"}), nil
 	}
 	if err := keep.Remove(id); err != nil {
