@@ -365,13 +365,12 @@ func (p *Partial) adopt(ctx context.Context, files []found, entries []int, way *
 	return nil
 }
 
-// wasMoved says whether an earlier run must have moved all of the share to its target: nothing of it is left in NAME.partial.
+// wasMoved says whether an earlier run must have moved all of the share to its target, and was killed before it had done more: nothing of it is
+// left in NAME.partial but the bits that say that all was there. They go first; what belongs to others may keep the rest for good.
 func (p *Partial) wasMoved() bool {
-	if _, err := p.stage.Lstat("data"); !errors.Is(err, fs.ErrNotExist) {
-		return false
-	}
-	// A single file is made when the first of it comes.
-	return !p.m.Single() || p.readBits() == nil && p.durable.Count() == p.m.Layout().Pieces()
+	_, data := p.stage.Lstat("data")
+	_, bits := p.stage.Lstat("bits")
+	return errors.Is(data, fs.ErrNotExist) && bits == nil && p.readBits() == nil && p.durable.Count() == p.m.Layout().Pieces()
 }
 
 // openOut opens the target's folder.
