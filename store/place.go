@@ -113,6 +113,7 @@ func (p *Partial) stillPlaced(ctx context.Context) error {
 		return nil
 	}
 	var way inTheWay
+	touched := map[int]vfs.Stamp{}
 	p.sel.out.LookAgain()
 	through := p.throughLinks()
 	for _, i := range slices.Sorted(maps.Keys(p.sel.placed)) {
@@ -134,12 +135,22 @@ func (p *Partial) stillPlaced(ctx context.Context) error {
 			way.add(e.Path, "is missing: it was removed while the rest was fetched")
 			continue
 		}
+		touched[i] = info.Stamp()
+	}
+	if err := waitQuiet(ctx, maps.Values(touched)); err != nil {
+		return err
+	}
+	for _, i := range slices.Sorted(maps.Keys(touched)) {
+		info, err := p.settled(ctx, i, touched[i])
+		if err != nil {
+			return err
+		}
 		st, same, err := p.hashPlaced(ctx, i, info)
 		if err != nil {
 			return err
 		}
 		if !same {
-			way.add(e.Path, "was changed while the rest was fetched")
+			way.add(p.m.Entry(i).Path, "was changed while the rest was fetched")
 			continue
 		}
 		p.life.Lock()
@@ -149,7 +160,16 @@ func (p *Partial) stillPlaced(ctx context.Context) error {
 	return way.err()
 }
 
-// hashPlaced says whether what is in the place of a file is what it is in the share, and stays so while it is read, and what
+// settled looks at what is in the place of a file, and waits until it has settled, unless that was done when it looked like was.
+func (p *Partial) settled(ctx context.Context, entry int, was vfs.Stamp) (vfs.Info, error) {
+	info, err := p.sel.out.Lstat(p.m.Entry(entry).Path)
+	if err == nil && !was.Still(info.Stamp()) {
+		err = waitQuiet(ctx, slices.Values([]vfs.Stamp{info.Stamp()}))
+	}
+	return info, err
+}
+
+// hashPlaced says whether what is in the place of a file, and has settled, is what it is in the share, and stays so while it is read, and what
 // it looks like.
 func (p *Partial) hashPlaced(ctx context.Context, entry int, info vfs.Info) (st vfs.Stamp, same bool, err error) {
 	e := p.m.Entry(entry)
@@ -162,9 +182,6 @@ func (p *Partial) hashPlaced(ctx context.Context, entry int, info vfs.Info) (st 
 	}
 	defer f.Close()
 	if err := vfs.Flush(f); err != nil {
-		return st, false, err
-	}
-	if err := waitQuiet(ctx, slices.Values([]vfs.Stamp{info.Stamp()})); err != nil {
 		return st, false, err
 	}
 	var buf []byte
@@ -259,6 +276,7 @@ func (p *Partial) makeFolders(ctx context.Context, todo map[int]vfs.Stamp) error
 // which only the old name is left, is done, and so is one that is there as it is in the share.
 func (p *Partial) clearWay(ctx context.Context, todo map[int]vfs.Stamp) error {
 	var way inTheWay
+	there := map[int]vfs.Stamp{}
 	for _, i := range slices.Sorted(maps.Keys(todo)) {
 		e := p.m.Entry(i)
 		info, err := p.sel.out.Lstat(e.Path)
@@ -275,13 +293,23 @@ func (p *Partial) clearWay(ctx context.Context, todo map[int]vfs.Stamp) error {
 			}
 			delete(todo, i)
 		default:
-			same, err := p.takeThere(ctx, i, info, todo[i], &way)
-			if err != nil {
-				return err
-			}
-			if same {
-				delete(todo, i)
-			}
+			there[i] = info.Stamp()
+		}
+	}
+	if err := waitQuiet(ctx, maps.Values(there)); err != nil {
+		return err
+	}
+	for _, i := range slices.Sorted(maps.Keys(there)) {
+		info, err := p.settled(ctx, i, there[i])
+		if err != nil {
+			return err
+		}
+		same, err := p.takeThere(ctx, i, info, todo[i], &way)
+		if err != nil {
+			return err
+		}
+		if same {
+			delete(todo, i)
 		}
 	}
 	return way.err()
