@@ -28,7 +28,9 @@ func Open(ctx context.Context, path string) (d *DB, aside string, err error) {
 	if err != nil {
 		return nil, "", err
 	}
-	return &DB{db: db}, aside, nil
+	d = &DB{db: db}
+	d.forgetRemoved(ctx)
+	return d, aside, nil
 }
 
 // Close waits for the running transaction.
@@ -153,15 +155,19 @@ func (d *DB) Sent(ctx context.Context, bytes map[ID]int64) error {
 
 // Remove forgets an entry, and returns it as it was.
 func (d *DB) Remove(ctx context.Context, id ID) (e Entry, err error) {
+	more := false
 	err = d.write(ctx, func(t tx) error {
 		if e, err = t.entry(id); err != nil {
 			return err
 		}
-		if err := t.rows(`DELETE FROM made WHERE entry = ?1`, nil, int64(id)); err != nil {
+		if more, err = t.forget(id); err != nil {
 			return err
 		}
 		return t.rows(`DELETE FROM entries WHERE id = ?1`, nil, int64(id))
 	})
+	if err == nil && more { // no other entry will have its ID
+		d.forget(ctx, id)
+	}
 	return e, err
 }
 

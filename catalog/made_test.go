@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"maps"
+	"strings"
 	"testing"
 
 	"github.com/piecelease/fetcher/store/vfs"
@@ -29,4 +30,43 @@ func TestWhatWasMadeIsKnownWithItsEntry(t *testing.T) {
 		t.Fatal(err)
 	}
 	has(a.ID, nil)
+}
+
+// What was put in its place for an entry of very many files is written, read and forgotten in portions. The entry can be removed even if not all of
+// that can be forgotten: the rest is when the catalog is opened again.
+func TestVeryManyAreForgottenInTheEnd(t *testing.T) {
+	db := fresh(t)
+	a, b := added(t, db, Wish{Paths: []string{abs("a")}}), added(t, db, Wish{Paths: []string{abs("b")}})
+	count := func(id ID, want int) {
+		t.Helper()
+		if got, err := db.Made(t.Context(), id); err != nil || len(got) != want {
+			t.Errorf("of entry %d, %d are known, %v, want %d", id, len(got), err, want)
+		}
+	}
+	for id, n := range map[ID]int{a.ID: 2*portion + 1, b.ID: portion} {
+		if err := db.Make(t.Context(), id, func(yield func(int, vfs.Stamp) bool) {
+			for file := 0; file < n && yield(file, vfs.Stamp{Size: 1}); file++ {
+			}
+		}); err != nil {
+			t.Fatal(err)
+		}
+		count(id, n)
+	}
+	portions := 0
+	db.fault = func(query string) error {
+		if strings.HasPrefix(query, "DELETE FROM made") {
+			if portions++; portions == 2 {
+				return errCrash
+			}
+		}
+		return nil
+	}
+	if _, err := db.Remove(t.Context(), a.ID); err != nil {
+		t.Error(err)
+	}
+	count(a.ID, portion+1)
+	db.fault = nil
+	db.forgetRemoved(t.Context()) // as Open does
+	count(a.ID, 0)
+	count(b.ID, portion)
 }

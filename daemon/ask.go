@@ -287,13 +287,14 @@ func (d *Daemon) remove(ctx context.Context, k *keeper, data bool) (api.Removed,
 	k.hush()
 	e, m := k.entry(), k.list() // the share may have arrived before it stopped
 	// It has stopped, so that is written even if the client no longer waits.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
-	defer cancel()
+	ctx = context.WithoutCancel(ctx)
 	var made map[int]vfs.Stamp
 	var err error
 	if data {
 		made, err = d.db.Made(ctx, k.id)
 	}
+	ctx, cancel := context.WithTimeout(ctx, stopTime)
+	defer cancel()
 	if err == nil {
 		_, err = d.db.Remove(ctx, k.id)
 	}
