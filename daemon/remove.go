@@ -37,13 +37,13 @@ func (d *Daemon) removeFiles(ctx context.Context, e catalog.Entry, m *share.Mani
 	if why := d.stays(e); e.Path == "" || why != "" {
 		return gone, cmp.Or(why, kept)
 	}
-	if len(made) == 0 && !absent(e.Path) {
-		return gone, fmt.Sprintf("nothing at %s is known to have been put there by this node, so all of it stays; remove it by hand", e.Path)
-	}
 	if m == nil {
 		if m, err = d.node.Manifest(ctx, e.Share.String(), nil); err != nil {
 			return gone, "the list of files is not here any more, so nothing in " + e.Path + " was removed"
 		}
+	}
+	if len(made) == 0 && !onlyFolders(e, m) && !absent(e.Path) {
+		return gone, fmt.Sprintf("nothing at %s is known to have been put there by this node, so all of it stays; remove it by hand", e.Path)
 	}
 	imp, err := store.Import(ctx, e.Path, store.ImportOptions{Of: m})
 	if err != nil {
@@ -151,6 +151,17 @@ func everChosen(e catalog.Entry, m *share.Manifest) func(share.Entry) bool {
 	return func(f share.Entry) bool {
 		return slices.ContainsFunc(ever, func(chosen func(share.Entry) bool) bool { return chosen(f) })
 	}
+}
+
+// onlyFolders reports whether nothing but folders of the share was ever chosen for an entry: of these, nothing is known.
+func onlyFolders(e catalog.Entry, m *share.Manifest) bool {
+	ever := everChosen(e, m)
+	for _, f := range m.Entries() {
+		if f.Kind != share.Dir && ever(f) {
+			return false
+		}
+	}
+	return true
 }
 
 // chosenBy returns a function that reports whether a choice has a file of the share.

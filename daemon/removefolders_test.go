@@ -8,7 +8,7 @@ import (
 	"github.com/piecelease/fetcher/api"
 )
 
-// A share of folders alone, which has nothing that can be a stamp of the catalog, goes too, and is not said to be another's.
+// A share of folders alone, of which the catalog has no stamps, goes too, and is not said to be another's.
 func TestRemoveTakesFoldersWithoutFiles(t *testing.T) {
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "tree")
