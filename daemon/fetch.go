@@ -248,11 +248,7 @@ func (k *keeper) stumble(err error) {
 		return
 	}
 	if errors.Is(err, store.ErrNotHere) {
-		e := k.entry()
-		k.fail(catalog.Missing, fmt.Sprintf("some of what was fetched is no longer at %s. Put it back, or repair the entry with fetcher set", e.Path))
-		if k.entry().State == catalog.Missing { // else its owner wants it to be fetched by now
-			k.lookOut([]string{e.Path}, false, k.d.setting().Rescan)
-		}
+		lost(k, api.Missing, fmt.Sprintf("some of what was fetched is no longer at %s. Put it back, or repair the entry with fetcher set", k.entry().Path))
 		return
 	}
 	var at *fs.PathError // not a connection that a firewall does not permit
@@ -261,6 +257,8 @@ func (k *keeper) stumble(err error) {
 		k.d.log.Warn("a fetch has failed", "id", k.id, "reason", err)
 		why := words.Plain(err)
 		switch {
+		case errors.Is(err, store.ErrRepairable) && wasFetched(k.found):
+			why += ". Put back what was there, or repair the entry with fetcher set"
 		case errors.Is(err, store.ErrRepairable):
 			why += ". Repair the entry with fetcher set, or move away what is there and rescan the entry"
 		case errors.Is(err, fetcher.ErrNoSource): // when it was added, one could be looked for
@@ -271,6 +269,10 @@ func (k *keeper) stumble(err error) {
 		k.mu.Lock()
 		k.code = api.ProblemOf(err).Code
 		k.mu.Unlock()
+		if wasFetched(k.found) {
+			lost(k, api.Failed, why)
+			return
+		}
 		k.fail(catalog.Failed, why)
 		k.rest(0)
 		return
@@ -279,6 +281,24 @@ func (k *keeper) stumble(err error) {
 	k.d.log.Info("a fetch will be tried again", "id", k.id, "in", wait, "reason", err)
 	k.show(api.Waiting, fmt.Sprintf("%s; the fetch is tried again at %s", words.Plain(err), words.Date(time.Now().Add(wait))))
 	k.rest(wait)
+}
+
+// lost shows that something of what was fetched is not what it was, and waits until that may have changed. In the catalog it is missing, whatever
+// is shown, so that none of it is fetched again.
+func lost(k *keeper, state, why string) {
+	was := k.entry()
+	k.note(func(s *catalog.Status) {
+		if !k.askedAgain(s) {
+			s.State, s.Why = catalog.Missing, why
+		}
+	})
+	if was.State != catalog.Missing {
+		k.d.replaced(k, was.Share)
+	}
+	if e := k.entry(); e.State == catalog.Missing { // else its owner wants it to be fetched by now
+		k.show(state, why)
+		k.lookOut([]string{e.Path}, false, k.d.setting().Rescan)
+	}
 }
 
 // seedEvery is how often seed checks whether an entry was served for long enough, and whether it is to be looked at.
