@@ -59,6 +59,17 @@ func simulated(t testing.TB, at *bubble.Node, dir string, s Settings) *Daemon {
 	return d
 }
 
+// serving starts a node "a" that serves the folder dir/tree, with a file 1, 2 and so on of each content, until the bubble ends.
+func serving(t testing.TB, net *bubble.Net, dir string, contents ...string) api.Entry {
+	t.Helper()
+	for i, c := range contents {
+		file(t, c, dir, "tree", strconv.Itoa(i+1))
+	}
+	a := simulated(t, net.Add(bubble.NodeConfig{Name: "a"}), filepath.Join(dir, "a"), Settings{})
+	t.Cleanup(func() { must(t, a.Close()) })
+	return added(t, a, api.Add{Paths: []string{filepath.Join(dir, "tree")}})
+}
+
 func (c *churn) content(bytes int) string {
 	b := make([]byte, bytes)
 	for i := range b {

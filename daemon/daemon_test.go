@@ -52,6 +52,16 @@ func file(t testing.TB, content string, at ...string) string {
 	return p
 }
 
+// servedTree is an entry of a node that serves a folder, tree, with files of these names.
+func servedTree(t testing.TB, names ...string) api.Entry {
+	t.Helper()
+	src := t.TempDir()
+	for _, n := range names {
+		file(t, "content of "+n, src, "tree", n)
+	}
+	return added(t, begun(t, t.TempDir()), api.Add{Paths: []string{filepath.Join(src, "tree")}})
+}
+
 func added(t testing.TB, d *Daemon, a api.Add) api.Entry {
 	t.Helper()
 	e, err := d.Add(t.Context(), a)

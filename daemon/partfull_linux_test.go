@@ -12,11 +12,7 @@ import (
 // What was fetched is served after a restart also if its disk is full by now, or can only be read, be it all of a share or a part.
 func TestAPartIsServedFromAFullDisk(t *testing.T) {
 	t.Parallel()
-	src := t.TempDir()
-	for _, n := range []string{"1", "2", "3"} {
-		file(t, "content of "+n, src, "tree", n)
-	}
-	served := added(t, begun(t, t.TempDir()), api.Add{Paths: []string{filepath.Join(src, "tree")}})
+	served := servedTree(t, "1", "2", "3")
 	for what, only := range map[string][]string{"the whole": nil, "a part": {"1", "2"}} {
 		for disk, becomes := range map[string]func(dir string){"full": func(dir string) {
 			f, err := os.Create(filepath.Join(dir, "another"))

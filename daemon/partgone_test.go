@@ -11,11 +11,7 @@ import (
 // What is gone of a part of a share is not fetched again after a restart, unless its owner says so: so it is with a whole share.
 func TestWhatIsGoneOfAPartIsNotFetchedAgain(t *testing.T) {
 	t.Parallel()
-	src := t.TempDir()
-	for _, n := range []string{"1", "2", "3"} {
-		file(t, "content of "+n, src, "tree", n)
-	}
-	served := added(t, begun(t, t.TempDir()), api.Add{Paths: []string{filepath.Join(src, "tree")}})
+	served := servedTree(t, "1", "2", "3")
 	for what, only := range map[string][]string{"the whole": nil, "a part": {"1", "2"}} {
 		dir := t.TempDir()
 		d := begun(t, dir)

@@ -13,11 +13,7 @@ import (
 // Of what is missing it is not known which pieces are here, and no file of it can be read, be it all of a share or a part.
 func TestWhatIsMissingIsNotSaidToHaveNoPieces(t *testing.T) {
 	t.Parallel()
-	src := t.TempDir()
-	for _, n := range []string{"1", "2", "3"} {
-		file(t, "content of "+n, src, "tree", n)
-	}
-	served := added(t, begun(t, t.TempDir()), api.Add{Paths: []string{filepath.Join(src, "tree")}})
+	served := servedTree(t, "1", "2", "3")
 	for what, only := range map[string][]string{"the whole": nil, "a part": {"1", "2"}} {
 		dir := t.TempDir()
 		d := begun(t, dir)

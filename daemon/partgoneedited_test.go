@@ -14,12 +14,7 @@ import (
 func TestWhatIsGoneIsNotFetchedAgainAfterAnEdit(t *testing.T) {
 	bubble.Test(t, 1, func(t *testing.T, net *bubble.Net) {
 		dir := t.TempDir()
-		for _, n := range []string{"1", "2", "3"} {
-			file(t, "content of "+n, dir, "tree", n)
-		}
-		a := simulated(t, net.Add(bubble.NodeConfig{Name: "a"}), filepath.Join(dir, "a"), Settings{})
-		defer func() { must(t, a.Close()) }()
-		ticket := added(t, a, api.Add{Paths: []string{filepath.Join(dir, "tree")}}).Ticket
+		ticket := serving(t, net, dir, "content of 1", "content of 2", "content of 3").Ticket
 		for what, only := range map[string][]string{"the whole": nil, "a part": {"1", "2"}} {
 			at := net.Add(bubble.NodeConfig{Name: what})
 			b := simulated(t, at, filepath.Join(dir, what), Settings{})

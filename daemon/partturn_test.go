@@ -13,11 +13,7 @@ import (
 func TestAPartThatIsHereWaitsForNoTurn(t *testing.T) {
 	bubble.Test(t, 1, func(t *testing.T, net *bubble.Net) {
 		dir := t.TempDir()
-		file(t, "one", dir, "tree", "1")
-		file(t, "two", dir, "tree", "2")
-		a := simulated(t, net.Add(bubble.NodeConfig{Name: "a"}), filepath.Join(dir, "a"), Settings{})
-		defer func() { must(t, a.Close()) }()
-		served := added(t, a, api.Add{Paths: []string{filepath.Join(dir, "tree")}})
+		served := serving(t, net, dir, "one", "two")
 		for what, only := range map[string][]string{"the whole": nil, "a part": {"1"}} {
 			d := simulated(t, net.Add(bubble.NodeConfig{Name: what}), filepath.Join(dir, what), Settings{Fetches: 1})
 			e := until(t, d, added(t, d, api.Add{Ticket: served.Ticket, Only: only}).ID, "here", in(api.Served))

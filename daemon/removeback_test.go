@@ -14,11 +14,7 @@ import (
 func TestRemoveLeavesWhatItsOwnerHasPutBack(t *testing.T) {
 	bubble.Test(t, 1, func(t *testing.T, net *bubble.Net) {
 		dir := t.TempDir()
-		file(t, "one", dir, "tree", "1")
-		file(t, "two", dir, "tree", "2")
-		a := simulated(t, net.Add(bubble.NodeConfig{Name: "a"}), filepath.Join(dir, "a"), Settings{})
-		defer func() { must(t, a.Close()) }()
-		ticket := added(t, a, api.Add{Paths: []string{filepath.Join(dir, "tree")}}).Ticket
+		ticket := serving(t, net, dir, "one", "two").Ticket
 		for what, only := range map[string][]string{"the whole": nil, "a part": {"1"}} {
 			b := simulated(t, net.Add(bubble.NodeConfig{Name: what}), filepath.Join(dir, what), Settings{})
 			is := func(id int64, state string) {

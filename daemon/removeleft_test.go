@@ -14,11 +14,7 @@ import (
 func TestRemoveLeavesWhatWasPutBackBesideWhatIsLeftOfAPartial(t *testing.T) {
 	bubble.Test(t, 1, func(t *testing.T, net *bubble.Net) {
 		dir := t.TempDir()
-		file(t, "one", dir, "tree", "1")
-		file(t, large(2), dir, "tree", "2")
-		a := simulated(t, net.Add(bubble.NodeConfig{Name: "a"}), filepath.Join(dir, "a"), Settings{})
-		defer func() { must(t, a.Close()) }()
-		ticket := added(t, a, api.Add{Paths: []string{filepath.Join(dir, "tree")}}).Ticket
+		ticket := serving(t, net, dir, "one", large(2)).Ticket
 		b := simulated(t, net.Add(bubble.NodeConfig{Name: "b"}), filepath.Join(dir, "b"), Settings{})
 		defer func() { must(t, b.Close()) }()
 		to := filepath.Join(dir, "to")
