@@ -305,7 +305,7 @@ var greedyChild = &simnet.Scenario{
 // deafChildren is about slots for uploads.
 var deafChildren = &simnet.Scenario{
 	Name: "deaf-children",
-	Says: "Eight nodes ask a source for all they can and read nothing of it; two honest ones fetch meanwhile, one over a slow line.",
+	Says: "Eight nodes ask a source for all they can and read none of its replies; meanwhile two honest ones fetch, one over a slow line.",
 	Only: "nodes bypass their own programs and ask over links of their own",
 	Set: func(r *simnet.Run) {
 		c := r.File("film", 8*mib)

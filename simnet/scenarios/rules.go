@@ -106,7 +106,7 @@ var rules = []*simnet.Scenario{
 	},
 	{
 		Name: "power-cuts-unsynced",
-		Says: "A node that hardly ever syncs loses power: what it noted before is not believed.",
+		Says: "A node that hardly ever syncs loses power: what it had noted as verified, and not synced, is not believed.",
 		Set: func(r *simnet.Run) {
 			c := r.File("film", 16*mib)
 			source := r.Add(simnet.NodeConfig{Name: "source", Line: even(40*simnet.Mbit, 10*time.Millisecond)}).Seed(c)
