@@ -278,7 +278,7 @@ func (d *depots) RemoveAccount(ctx context.Context, name string, credit bool) (a
 	}
 	err = l.db.RemoveAccount(ctx, now, id, credit)
 	if errors.Is(err, depot.ErrCredit) {
-		return v, api.Refuse(api.ErrHave, "the account %q has a credit of %s, which would be lost: ask for it to be removed with its credit", v.Name, words.Count(Passes(v.Credit), "pass"))
+		return v, api.Refuse(api.ErrHave, "the account %q has a credit of %s, which would be lost with it; fetcher depot account rm has an option to remove both", v.Name, words.Count(Passes(v.Credit), "pass"))
 	}
 	return v, depotError(err, name)
 }

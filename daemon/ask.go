@@ -61,7 +61,7 @@ func (d *Daemon) Status(ctx context.Context) (api.Status, error) {
 		troubles = append(troubles, fmt.Sprintf("%s of %s: make room, or the node will not remember what becomes of its entries", full, d.dir))
 	}
 	if err := d.unwritten.Load(); err != nil {
-		troubles = append(troubles, fmt.Sprintf("the catalog in %s cannot be written, and a restart would forget what has become of entries since it could be: %s", d.dir, words.Plain(*err)))
+		troubles = append(troubles, fmt.Sprintf("the catalog in %s cannot be written (%s), and a restart would forget what has become of entries since it was last written", d.dir, words.Plain(*err)))
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -131,7 +131,7 @@ func (d *depots) troubles(ctx context.Context) (out []string) {
 	case s.Trouble != "":
 		out = append(out, "the depot waits: "+s.Trouble)
 	case s.Stuck != "":
-		out = append(out, "the depot cannot look at all shares that it keeps, and so does not see if they are damaged: "+s.Stuck)
+		out = append(out, "the depot cannot look at every share that it keeps, and so does not see whether they are damaged: "+s.Stuck)
 	case s.Frozen:
 		out = append(out, "the depot does not trust the clock, so nothing expires or is removed there; fetcher depot status says more")
 	}

@@ -105,7 +105,7 @@ func troubleText(d api.Depot) string {
 		fmt.Fprintf(&b, "the depot takes no passes now: %s\n", printable(d.PassesTrouble))
 	}
 	if d.Stuck != "" {
-		fmt.Fprintf(&b, "the depot cannot look at all shares that it keeps: %s\n", printable(d.Stuck))
+		fmt.Fprintf(&b, "the depot cannot look at every share that it keeps: %s\n", printable(d.Stuck))
 	}
 	if d.Trouble != "" {
 		fmt.Fprintf(&b, "the depot waits: %s\n", printable(d.Trouble))

@@ -178,7 +178,7 @@ func checkDepot(ctx context.Context, c *api.Client, s api.Status) []finding {
 	case d.Frozen:
 		return []finding{{"depot", false, "it does not trust the clock, so nothing expires or is removed there", "If this machine's clock is right, say so with fetcher depot clock ok."}}
 	case d.Stuck != "":
-		return []finding{{"depot", false, "it cannot look at all shares that it keeps: " + d.Stuck, "Look at the disk and at who owns the folders on it. The depot tries again each minute."}}
+		return []finding{{"depot", false, "it cannot look at every share that it keeps: " + d.Stuck, "Look at the disk and at who owns the folders on it. The depot tries again each minute."}}
 	case d.PassesTrouble != "":
 		return []finding{{"depot", false, "it takes no passes now: " + d.PassesTrouble, ""}}
 	}
@@ -284,7 +284,7 @@ func checkNetwork() finding {
 	f := finding{what: "network", advice: "Connect this machine to a network, by cable or wireless, and see that the router gives it an address."}
 	addrs, err := net.InterfaceAddrs()
 	if err != nil {
-		f.ok, f.text = true, "the system does not list its addresses: "+err.Error()
+		f.ok, f.text, f.advice = true, "the system does not list its addresses: "+err.Error(), ""
 		return f
 	}
 	n := 0

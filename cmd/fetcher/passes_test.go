@@ -59,7 +59,7 @@ func TestAHoldIsPaidWithPasses(t *testing.T) {
 	if r := owner.on("hold", src, "--on", at, "--budget", "2"); r.code != exitNotAllowed || !strings.Contains(r.stderr, "the lease costs 3 passes, and of this depot's budget of 2 passes in 31 days") {
 		t.Errorf("a hold beyond the budget: exit %d, %s", r.code, r.stderr)
 	}
-	if r := owner.on("hold", src, "--on", at, "--copies", "5", "--budget", "1"); r.code != exitUsage || passesOf(owner).Budget != 2 {
+	if r := owner.on("hold", src, "--on", at, "--copies", "5", "--budget", "1"); r.code != exitUsage || passesOf(owner).Budget != 0 {
 		t.Errorf("a hold that is refused: exit %d, %s, and a budget of %d", r.code, r.stderr, passesOf(owner).Budget)
 	}
 	// One pass of 64 is exchanged, and three of 1 are paid.

@@ -76,7 +76,7 @@ func (p *Purse) order(ctx context.Context, at peers.Addr, units int64, most pass
 	p.mu.Lock()
 	if err = fresh.Agrees(p.listed[at.ID]); err != nil {
 		delete(p.listed, at.ID)
-		err = fmt.Errorf("%w; if its owner has had to make new keys, try again", err)
+		err = fmt.Errorf("%w; if the owner of the issuer has had to make new keys, try again", err)
 	}
 	p.mu.Unlock()
 	if err != nil {
