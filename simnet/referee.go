@@ -200,7 +200,7 @@ func (r *referee) waits(f *Fetch) {
 		return
 	}
 	if quiet > sayWhyIn+lookAt && f.stalled < f.moved {
-		r.broken(f.x.id, "silent wait", "nothing for %s and not a word why", words.Duration(quiet))
+		r.broken(f.x.id, "silent wait", "nothing for %s, and no reason given", words.Duration(quiet))
 		f.stalled = now // report it only once
 	}
 	if f.needless || r.exempt || f.last.State == actors.DiskFull || !f.x.acts.honest() { // what that one sends may be why it waits

@@ -80,7 +80,7 @@ func (v *view) tiles() []tile {
 	}
 	out = append(out, tile{Label: "fetched", Value: bytesText(v.Fetched), Note: "and verified, by the fetches of the scenario"})
 	out = append(out, tile{Label: "came twice", Value: fmt.Sprintf("%.2f %%", 100*float64(v.Twice)/float64(max(1, v.Fetched))), Note: bytesText(v.Twice)})
-	out = append(out, tile{Label: "copies by sources", Value: fmt.Sprintf("%.2f", v.Copies), Note: "1 means each byte once"})
+	out = append(out, tile{Label: "copies sent", Value: fmt.Sprintf("%.2f", v.Copies), Note: "by sources; 1 means each byte once"})
 	return append(out, tile{Label: "faults", Value: fmt.Sprint(len(v.Result.Faults)), Bad: len(v.Result.Faults) > 0})
 }
 

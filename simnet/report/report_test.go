@@ -78,7 +78,7 @@ func TestAPageTellsTheStory(t *testing.T) {
 	check(t, page, `<title>restarts, seed 1: passed</title>`, "Every peer of a swarm is killed", "Again: <code>fetcher sim run restarts</code>",
 		"What happened", "Verified on each node", "What each node did", "Sent per second", "Who has the pieces of photos", "Leases of node", "Wasted bytes", "Each node",
 		"source is killed</title>", "bytes flow</title>", "not running</title>", "nobody has it, ", "held by source from ", "prefers-color-scheme: dark",
-		"The slowest node is node", "; the median is ", "The longest time in which nothing new was verified on node", "some of the 96 pieces of photos, at most ", fmt.Sprintf("%.2f</b><span>copies by sources", r.Copies))
+		"The slowest node is node", "; the median is ", "The longest time in which nothing new was verified on node", "some of the 96 pieces of photos, at most ", fmt.Sprintf("%.2f</b><span>copies sent", r.Copies))
 	if n := strings.Count(page, "<svg"); n != 11 {
 		t.Errorf("%d pictures", n)
 	}
