@@ -49,7 +49,7 @@ services:
 # Four packages at once: on two cores, half of them wait; first those that take longest. make vet finds more than the
 # checks of go vet that go test would repeat. Compiled as in make build: nothing twice, and less to link. Half of the
 # time is linking: without LONG=1, packages that few others use are left out.
-LATER = bench|discovery|discovery/dht|rounds/(etcdkv|kvurl|natskv)|simnet/(cores|depots|model|report)
+LATER = bench|depot/archive|discovery|discovery/dht|passes/issuer|rounds/(etcdkv|kvurl|natskv|sqlitekv)|simnet/(cores|depots|model|report)|spoken|store/storetest
 TESTED = $(if $(LONG),./...,$$($(GO) list ./... | grep -vE '/fetcher/($(LATER))$$'))
 
 test:

@@ -249,6 +249,7 @@ func under(imp, dep string) bool {
 func has(list, pkg string) bool { return slices.Contains(strings.Fields(list), pkg) }
 
 func TestImportsGoDown(t *testing.T) {
+	rig.Slow(t)
 	for _, s := range sources(t) {
 		may, listed := layers[s.pkg]
 		if !listed {

@@ -97,6 +97,7 @@ func secretIn(t *testing.T, ticket string) []byte {
 // A machine has more addresses than a message holds, as one with several networks of containers has. The beacon is told of the one by which it is
 // connected with the node, whichever that is: of all others it keeps none.
 func TestABeaconIsToldOfTheAddressThatItSees(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	beacon := openBeacon(t)
 	source := openNode(t, uses(addrOf(beacon)), func(c *Config) {

@@ -12,6 +12,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/network"
 
 	"github.com/piecelease/fetcher/depot"
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/wire"
 )
@@ -19,6 +20,7 @@ import (
 // A depot may say without end that it keeps more for an account. Whoever asks for all of it does not listen for ever, nor remember what has no bound: it asks
 // for as many pages as the renewals of a node do, and then says that the answer does not fit.
 func TestADepotThatSaysWithoutEndWhatItKeepsIsNotHeardToTheEnd(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	n := client(t)
 	h, err := libp2p.New(libp2p.ListenAddrStrings("/ip4/127.0.0.1/tcp/0"), libp2p.DisableMetrics(), libp2p.DisableRelay())

@@ -14,6 +14,7 @@ import (
 
 // A reader that waits for the share to be open gets its bytes once it is, however many have come since and gone away again.
 func TestAReaderThatWaitsForTheShareGetsItsBytesAfterManyHaveGone(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	src := filepath.Join(t.TempDir(), "f")
 	writeRandom(t, src, 8<<20, 1)

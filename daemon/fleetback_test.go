@@ -7,6 +7,7 @@ import (
 
 	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/peers"
 	"github.com/piecelease/fetcher/renewal"
 	"github.com/piecelease/fetcher/share"
@@ -32,6 +33,7 @@ func visits(t *testing.T, d *Daemon, all ...*Daemon) {
 // The store of a fleet is restored from a copy that was made before a depot was asked to keep a share, or between a release there and that:
 // nobody has released the lease that stands there, so no member ends it. It lapses, as that of a share that is no more on the list.
 func TestARestoredStoreReleasesNothing(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	first, second, a, b, e := withTwoDepots(t)
 	hold := func(on *Daemon) {

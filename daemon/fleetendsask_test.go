@@ -11,12 +11,14 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 
 	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/share"
 )
 
 // A depot keeps for one member alone what the fleet has released there. Another member asks it to keep that for the fleet again, and ends
 // before the fleet is told. After its next start the lease stands: the release on the list was of another.
 func TestARequestForTheFleetThatARestartCutsShortEndsNoLeaseOfAnother(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	fleet := Membership{URL: "sqlite:" + filepath.Join(t.TempDir(), "kv"), Secret: "the secret of a fleet"}
 	depot := begun(t, t.TempDir(), func(c *Config) { c.Depot = filepath.Join(t.TempDir(), "depot") })

@@ -8,12 +8,14 @@ import (
 
 	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/peers"
 )
 
 // What the fleet has released at a depot that cannot be told yet is ended there once it can be, also if the list says something else of
 // other depots meanwhile.
 func TestAReleaseThatWaitsForItsDepotOutlivesTheNextChangeOfTheList(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	fleet := Membership{URL: "sqlite:" + filepath.Join(t.TempDir(), "kv"), Secret: "the secret of a fleet"}
 	a := begun(t, t.TempDir(), inFleet(fleet))

@@ -7,12 +7,14 @@ import (
 
 	"github.com/piecelease/fetcher"
 	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/rounds/kvurl"
 )
 
 // A machine that was put out of its fleet, as that got another secret, does not have a depot keep again for the fleet what the
 // fleet has released.
 func TestAMachineThatWasPutOutRenewsNothingForTheFleet(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	m := Membership{URL: "sqlite:" + filepath.Join(t.TempDir(), "kv"), Secret: "the secret of a fleet"}
 	depot := begun(t, t.TempDir(), func(c *Config) { c.Depot = filepath.Join(t.TempDir(), "depot") })

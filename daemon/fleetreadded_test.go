@@ -4,11 +4,13 @@ import (
 	"testing"
 
 	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/internal/rig"
 )
 
 // A share is taken off the fleet's list and put on it again while a member is away: as for those that are there, what a depot keeps of it
 // lapses, and the member that comes back releases none of it.
 func TestAMemberThatWasAwayReleasesNothingThatWasAddedAgain(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	depot, a, b := withDepot(t)
 	letInToo(t, depot, b)

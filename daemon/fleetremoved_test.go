@@ -4,11 +4,13 @@ import (
 	"testing"
 
 	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/internal/rig"
 )
 
 // That a share is taken off the fleet's list removes no file, as the command says: also none that a depot keeps. Its lease lapses, unless it
 // is released or the share is kept again.
 func TestTakingAShareOffTheListRemovesNoCopyOfADepot(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	depot, a, b := withDepot(t)
 	letInToo(t, depot, b)

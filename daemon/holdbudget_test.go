@@ -6,11 +6,13 @@ import (
 	"testing"
 
 	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/share"
 )
 
 // A request that is refused leaves what the depot is paid for all else as it was, or as another request has set it meanwhile.
 func TestARefusedHoldChangesNoBudget(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	depot := begun(t, t.TempDir(), func(c *Config) { c.Depot = filepath.Join(t.TempDir(), "depot") })
 	d := begun(t, t.TempDir())

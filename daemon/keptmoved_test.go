@@ -7,11 +7,13 @@ import (
 	"time"
 
 	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/simnet/bubble"
 )
 
 // A look at what was fetched notices that a folder of it was moved away, or all of it.
 func TestALookAtWhatWasFetchedNoticesAFolderThatWasMoved(t *testing.T) {
+	rig.Slow(t)
 	bubble.Test(t, 1, func(t *testing.T, net *bubble.Net) {
 		dir := t.TempDir()
 		s := Settings{Rescan: time.Minute}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/internal/rig"
 )
 
 // holding begins a node that has a depot keep what is at a path.
@@ -32,6 +33,7 @@ func isHeld(t *testing.T, d *Daemon, id string) {
 // A hold is for the time when the files are lost. Of a disk that is not mounted an empty folder is left: that is no new version, which depots
 // would follow. New files are one.
 func TestADiskThatIsAwayLeavesWhatDepotsKeep(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	dir, mount := t.TempDir(), t.TempDir()
 	elsewhere := filepath.Join(t.TempDir(), "film")

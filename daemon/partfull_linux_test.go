@@ -7,10 +7,12 @@ import (
 	"testing"
 
 	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/internal/rig"
 )
 
 // What was fetched is served after a restart also if its disk is full by now, or can only be read, be it all of a share or a part.
 func TestAPartIsServedFromAFullDisk(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	served := servedTree(t, "1", "2", "3")
 	for what, only := range map[string][]string{"the whole": nil, "a part": {"1", "2"}} {

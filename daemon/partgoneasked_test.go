@@ -7,11 +7,13 @@ import (
 	"testing"
 
 	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/share"
 )
 
 // Of what is missing it is not known which pieces are here, and no file of it can be read, be it all of a share or a part.
 func TestWhatIsMissingIsNotSaidToHaveNoPieces(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	served := servedTree(t, "1", "2", "3")
 	for what, only := range map[string][]string{"the whole": nil, "a part": {"1", "2"}} {

@@ -7,11 +7,13 @@ import (
 	"time"
 
 	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/simnet/bubble"
 )
 
 // What its owner has removed of what was fetched is not fetched again by a restart, also if he had edited something else of it, be it all of a share or a part.
 func TestWhatIsGoneIsNotFetchedAgainAfterAnEdit(t *testing.T) {
+	rig.Slow(t)
 	bubble.Test(t, 1, func(t *testing.T, net *bubble.Net) {
 		dir := t.TempDir()
 		ticket := serving(t, net, dir, "content of 1", "content of 2", "content of 3").Ticket

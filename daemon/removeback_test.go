@@ -7,11 +7,13 @@ import (
 	"time"
 
 	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/simnet/bubble"
 )
 
 // What its owner has put back where all that was fetched was gone is his, though it is exactly what the share has, be it all of that or a part.
 func TestRemoveLeavesWhatItsOwnerHasPutBack(t *testing.T) {
+	rig.Slow(t)
 	bubble.Test(t, 1, func(t *testing.T, net *bubble.Net) {
 		dir := t.TempDir()
 		ticket := serving(t, net, dir, "one", "two").Ticket

@@ -7,10 +7,12 @@ import (
 	"testing"
 
 	"github.com/piecelease/fetcher/api"
+	"github.com/piecelease/fetcher/internal/rig"
 )
 
 // What its owner has fetched of a share by himself is his, also if the entry was there before, and that part is chosen for it later.
 func TestRemoveLeavesThePartThatAnotherFetchedIfItIsChosenLater(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	_, ticket := photos(t)
 	to, dir := t.TempDir(), t.TempDir()

@@ -178,6 +178,7 @@ func TestALostDatabaseOfLeasesComesBackFromTheFleet(t *testing.T) {
 
 // A snapshot that could not be named is tried again every ten minutes: nothing of the ones before is left.
 func TestSnapshotsThatFailLeaveNothing(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	m := Membership{URL: "sqlite:" + filepath.Join(t.TempDir(), "kv"), Secret: "the secret of a fleet"}
 	folder := t.TempDir()

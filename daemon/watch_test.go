@@ -74,6 +74,7 @@ func TestAChangeInANewFolderIsNoticed(t *testing.T) {
 
 // What changes in a folder while it is looked for what else is to be watched is noticed: what came back just before its entry waits for it.
 func TestAChangeIsNoticedWhileFoldersAreLookedFor(t *testing.T) {
+	rig.Slow(t)
 	t.Parallel()
 	src, err := filepath.EvalSymlinks(t.TempDir())
 	must(t, err)

@@ -43,7 +43,7 @@ func (n *Net) File(name string, size int) *Content { return n.Folder(name, 0, si
 // Folder is a share of this many files of one size; 0 files are one that is the share. It panics if either is negative.
 func (n *Net) Folder(name string, files, size int) *Content {
 	if files < 0 || size < 0 {
-		panic(fmt.Sprintf("simnet: %q: neither the number of files, %d, nor their size, %d, may be negative", name, files, size))
+		panic(fmt.Sprintf("simnet: %q cannot have %d files of %d bytes", name, files, size))
 	}
 	return n.with(made.get(spec{name, files, size}))
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	testrig "github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/store"
 	"github.com/piecelease/fetcher/store/vfs"
 )
@@ -21,6 +22,7 @@ func (d looked) Lstat(name string) (vfs.Info, error) {
 
 // Of a folder with many files only those with the name of a NAME.partial are looked at for one.
 func TestFilesBesideANamePartialAreNotLookedAtForIt(t *testing.T) {
+	testrig.Slow(t)
 	const files = 1000
 	x := newMended(t, tree{"a": "some"})
 	dir, err := vfs.Dir(t.TempDir())

@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	testrig "github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/store"
 	"github.com/piecelease/fetcher/store/vfs"
 )
@@ -37,6 +38,7 @@ func (f unseenFile) Stat() (vfs.Info, error) {
 
 // What is in its place is waited for once, and not once for each file, if the clock was set back since it was written.
 func TestTheClockSetBackIsWaitedForOnce(t *testing.T) {
+	testrig.Slow(t)
 	all := tree{"other": "not wanted"}
 	for i := range 1000 {
 		all[fmt.Sprintf("a/%d", i)] = "right"

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	testrig "github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/share"
 	"github.com/piecelease/fetcher/store"
 	"github.com/piecelease/fetcher/store/storetest"
@@ -135,6 +136,7 @@ func TestARemovedFileThatComesBackIsOurs(t *testing.T) {
 
 // The same if the run could not make the names durable.
 func TestARemovedFileThatComesBackIsOursThoughNamesWereNotSynced(t *testing.T) {
+	testrig.Slow(t)
 	afterCuts(t, func(l *lostRig) {
 		l.open()
 		l.write(0, 0, 1)

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	testrig "github.com/piecelease/fetcher/internal/rig"
 	"github.com/piecelease/fetcher/store"
 	"github.com/piecelease/fetcher/store/storetest"
 )
@@ -11,6 +12,7 @@ import (
 // A file that an opening has removed is back after a power cut, and that opening failed before it claimed anything: the run before
 // had ended in good order.
 func TestARemovedFileThatComesBackIsOursThoughTheOpeningFailed(t *testing.T) {
+	testrig.Slow(t)
 	for seed := range uint64(32) {
 		l := newLostRig(t)
 		l.write(0, 0, 8)

@@ -36,19 +36,17 @@ const anew = "end the processes that use it, and move it away together with the 
 // left alone: a new one would know nothing of the terms that were given.
 func Open(ctx context.Context, path string) (*KV, error) {
 	db, err := sqlitedb.Open(ctx, path, schema)
-	if sqlite.ErrCode(err) == sqlite.ResultNotADB {
+	switch {
+	case err == nil:
+		return &KV{db}, nil
+	case sqlite.ErrCode(err) == sqlite.ResultNotADB:
 		return nil, fmt.Errorf("%w: %s is not a store, or is damaged; name another file, or, if it was a store, "+anew, rounds.ErrUnfit, path)
-	}
-	if sqlitedb.Corrupt(err) {
+	case sqlitedb.Corrupt(err):
 		return nil, fmt.Errorf("%w: %s is damaged; to begin anew, "+anew, rounds.ErrUnfit, path)
-	}
-	if errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil { // others have it locked
+	case errors.Is(err, context.DeadlineExceeded), ctx.Err() != nil: // others have it locked
 		return nil, err
 	}
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", rounds.ErrUnfit, err)
-	}
-	return &KV{db}, nil
+	return nil, fmt.Errorf("%w: %w", rounds.ErrUnfit, err)
 }
 
 // Close closes the store in this process.
