@@ -12,6 +12,7 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -123,8 +124,10 @@ var shown = []string{"audio/", "video/", "image/png", "image/jpeg", "image/gif",
 // content writes a file, or the requested range of it.
 func (s *Server) content(w http.ResponseWriter, r *http.Request, id int64, file string) {
 	ctx, end := context.WithCancel(r.Context())
+	var watch sync.WaitGroup
+	defer watch.Wait()
 	defer end()
-	go attended(ctx, end)
+	watch.Go(func() { attended(ctx, end) })
 	f, err := s.node.OpenFile(ctx, id, file)
 	if err != nil {
 		answer(w, ProblemOf(err))
